@@ -26,7 +26,7 @@ from worker import HERE, interpreter
 
 COUNT = 200
 ROUNDS = 5
-NEAR = 1e-3  # [rad]
+NEAR = 1e-3  # joint distance within which two solutions are the same [rad]
 
 
 def timed(calls: list[object]) -> float:
@@ -43,7 +43,7 @@ def timed(calls: list[object]) -> float:
 
 
 def eaik(folder: Path) -> None:
-    """Return all exact solutions, and the times of EAIK's call and of the selection."""
+    """Write all exact solutions, and the times of EAIK's call and of the selection, to a folder."""
     from eaik.IK_HP import HPRobot
 
     measure.one_core()

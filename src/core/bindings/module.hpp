@@ -9,6 +9,7 @@ void bind_steps(nanobind::module_& m);       // damping rules, steps and limits 
 void bind_servo(nanobind::module_& m);       // a step of a control loop
 void bind_velocities(nanobind::module_& m);  // velocity inverse kinematics of a batch
 void bind_solver(nanobind::module_& m);      // position inverse kinematics
+void bind_branches(nanobind::module_& m);    // all solutions of poses
 void bind_fast_path(nanobind::module_& m);   // a fast path for single calls of `solve`
 
 }  // namespace supple

@@ -21,7 +21,7 @@ from supple.cli.console import (
 from supple.cli.robots import configuration, one_target, target_options, tasks_for, with_robot
 from supple.cli.solve import one_solution
 
-_COLUMN = 10  # characters of a solution
+_COLUMN = 10  # width of a solution's column [characters]
 
 
 @click.command()
@@ -30,7 +30,7 @@ _COLUMN = 10  # characters of a solution
 @click.option("--most", default=16, show_default=True, help="Maximum number of solutions.")
 @click.option("--q0", metavar="Q", help="Configuration; the nearest solution is first.")
 @click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all of them together."
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all solutions together."
 )
 @as_json_option
 @click.pass_context
@@ -46,7 +46,7 @@ def branches(
 ) -> None:
     """Show several solutions of one pose, the best first.
 
-    They are found by a search from many seeds: there may be more of them. A redundant robot has
+    The search starts from many seeds, and may not find all solutions. A redundant robot has
     infinitely many.
     """
     check_figure(plot)
@@ -65,7 +65,7 @@ def branches(
 
 
 def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -> None:
-    """Print one column for each solution, as many side by side as fit."""
+    """Print one column per solution, in blocks that fit the width of the terminal."""
     rows = [
         [name, *(f"{x:.4f}" for x in found.q[:, j])] for j, name in enumerate(robot.joint_names)
     ]

@@ -50,10 +50,10 @@ def view(
 ) -> None:
     """Open a robot in the browser, and drag its end effectors through singularities.
 
-    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is
-    shown with its meshes. The page is served to this machine only unless --host says otherwise.
-    Figures with several end effectors, such as y and double_y, start with moving targets. Ctrl-C
-    ends it.
+    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is shown
+    with its meshes. The page is served to this machine only, unless --host is given. Targets of
+    robots with several end effectors, such as y and double_y, move by themselves at first. Ctrl-C
+    stops the server.
     """
     from supple.view.viewer import Viewer
 
@@ -77,7 +77,7 @@ def view(
         if as_json:
             print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
         else:
-            click.echo(f"{made.name}: {viewer.url}   (Ctrl-C ends it)")
+            click.echo(f"{made.name}: {viewer.url}   (Ctrl-C stops the server)")
         for problem in viewer.problems:
             click.echo(f"Not drawn: {problem}", err=True)
         if not no_browser:

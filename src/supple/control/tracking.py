@@ -51,7 +51,7 @@ def track(
 
     Args:
         robot: The controlled robot.
-        q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits return first.
+        q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits are driven back.
         target: Target of the tasks: a function of time [s], or K + 1 targets, one at each time; a
             single task also takes a constant one. Several tasks take a sequence with one target per
             task at each time.
@@ -63,7 +63,7 @@ def track(
         times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
             steps; after the last one, more steps of its length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
-        feedforward: Whether missing velocities are the differences of the targets.
+        feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
         limits: As in `Servo`.
         gain: As in `Servo`.
@@ -73,7 +73,7 @@ def track(
         qd0: Initial joint speeds (n,); zero by default.
 
     Raises:
-        InputError: references of different lengths, times that do not increase, or no reference.
+        InputError: There is no reference, references differ in length, or times do not increase.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)
@@ -102,7 +102,7 @@ def track(
 
 
 def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
-    """Step a servo through its commands."""
+    """Return the motion of a servo that starts at q0 (n,) and follows commands."""
     t, targets, velocities, accelerations = commands
     steps, n, layout = len(t) - 1, servo.robot.dof, servo._layout
     q = np.empty((steps + 1, n))

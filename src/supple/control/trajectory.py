@@ -23,19 +23,21 @@ from supple.tables import read_table, write_table
 class Trajectory:
     """A motion of K steps, as arrays; `str()` of it is a summary.
 
-    Rows are those of the tasks, without weights [m, rad, or per s], in the tasks' axes.
+    Values of rows are those of the tasks, in their axes and without weights [m, rad, or per s].
 
     Attributes:
         t: Times (K + 1,) [s].
         q: Joint coordinates (K + 1, n) [rad or m].
-        qd: Joint speeds (K, n) between them [rad/s or m/s].
+        qd: Joint speeds of each step (K, n) [rad/s or m/s].
         lambda2: Damping of each step (K,).
         sigma_min: Smallest singular value of the weighted J at each step (K,).
         command: Command of each row (K, m): velocities, or accelerations if `order` is 2.
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
-        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
-        status: `StepStatus` of each step (K,): flags in an int16 array, whose entries are statuses.
+        active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
+            else 0.
+        status: `StepStatus` of each step (K,): flags, stored as int16; indexing returns a
+            `StepStatus`.
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
@@ -78,9 +80,9 @@ class Trajectory:
     # ---- files and pictures ----------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the motion to a file, at once or not at all, and return its path.
+        """Write the motion to a file, atomically and without rounding, and return its path.
 
-        All arrays and names are kept exactly; the robot is not written.
+        The robot is not written.
 
         Args:
             path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the
@@ -88,8 +90,8 @@ class Trajectory:
                 are empty.
 
         Raises:
-            InputError: Another suffix.
-            MissingExtraError: Parquet without pyarrow.
+            InputError: The suffix is unknown.
+            MissingExtraError: The format is Parquet and pyarrow is not installed.
         """
         return write_table(path, to_table(self))
 
@@ -117,12 +119,12 @@ class Trajectory:
         return trajectory_figure(self, title=title)
 
     def animate(self, robot: Robot | None = None) -> Any:
-        """Return an animation of the robot: a notebook shows it, `save("motion.html")` writes it.
+        """Return an animation: notebooks display it, and `save("motion.html")` writes it to a file.
 
-        `save` also writes a GIF. In HTML the view turns by dragging.
+        `save` also writes GIF files. In HTML, dragging rotates the view.
 
         Args:
-            robot: The robot of a motion that was loaded; by default the one that `track` moved.
+            robot: The robot, for a motion that was loaded without one; by default `self.robot`.
         """
         from supple.plot.animation import trajectory_animation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import wraps as wrapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from supple.ik.arguments import (
     per_task,
     seeds_of,
 )
+from supple.ik.branches import check_all, solve_all, solve_pose
 from supple.ik.driver import Driver
 from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference
@@ -47,12 +49,32 @@ def _solver_of(robot: Robot, tasks: Any, damping: Any) -> Any:
 def _fast_path(function: Function) -> Function:
     """Return the function with a fast path in C++, for one target and common arguments.
 
-    Such a call takes about a microsecond; parsing its arguments in Python would take longer. The
-    fast path neither checks for signals nor releases the GIL.
+    Parsing the arguments in Python would take about as long as the solve itself. The fast path
+    neither checks for signals nor releases the GIL.
     """
-    whole = known_arguments(**HINTS)(function)
+    whole = _all_at_once(known_arguments(**HINTS)(function))
     wrapped: Function = _core.with_fast_path(whole, _solver_of, Solution, STATUS, Task)
     return wrapped
+
+
+def _all_at_once(function: Function) -> Function:
+    """Return the function with a fast path for all solutions of one pose, without other arguments.
+
+    Reading all arguments would take ten times as long as the solutions.
+    """
+
+    @wrapping(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and len(kwargs) == 1 and isinstance(args[0], Robot):
+            wanted = kwargs.get("solutions")
+            if isinstance(wanted, str) and wanted == "all":
+                found = solve_pose(args[0], args[1])
+                if found is not None:
+                    return found
+        return function(*args, **kwargs)
+
+    call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
 
 
 class Options(TypedDict, total=False):
@@ -95,6 +117,15 @@ if TYPE_CHECKING:
         robot: Robot,
         target: Any,
         *,
+        solutions: Literal["all"],
+        wraps: bool = False,
+        **options: Unpack[Options],
+    ) -> Any: ...
+    @overload
+    def solve(
+        robot: Robot,
+        target: Any,
+        *,
         solutions: None = None,
         explain: bool = False,
         **options: Unpack[Options],
@@ -110,7 +141,8 @@ def solve(
     tasks: TaskLike | Sequence[TaskLike] | None = None,
     q0: ArrayLike | None = None,
     prefer: Preference | None = None,
-    solutions: int | None = None,
+    solutions: int | Literal["all"] | None = None,
+    wraps: bool = False,
     position_tolerance: float = 1e-6,
     rotation_tolerance: float = 1e-6,
     damping: DampingRule | None = None,
@@ -132,6 +164,7 @@ def solve(
         solve(robot, T, q0=q)              the solution near q, for example along a path
         solve(robot, poses)                a batch (..., 4, 4) -> BatchSolution
         solve(robot, T, solutions=8)       several solutions of one pose -> Solutions
+        solve(robot, T, solutions="all")   all of them; for a batch -> BatchSolutions
 
     No initial guess is needed: damped least squares starts from many seeds, and solutions are
     verified in double precision. If no seed reaches the target, the result is the closest pose
@@ -154,7 +187,13 @@ def solve(
             maximum joint displacement (default with q0). "manipulability", "limits" (far from joint
             limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
-            `prefer`. With "fast" they are the first that are found, in the order of "limits".
+            `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
+            gives every solution of one pose or of a batch, on the CPU, for arms of 6 revolute
+            joints: in closed form if three consecutive axes intersect or are parallel
+            (`robot.structure`), otherwise by eigenvalues; verified like all others.
+            `Solutions.complete` says whether these are all. Other robots are searched.
+        wraps: Whether `solutions="all"` includes solutions that differ by full turns of a joint;
+            otherwise each is the one nearest to q0 or to the middle of the joint's range.
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
@@ -170,10 +209,10 @@ def solve(
         max_seeds: Maximum number of seeds before a target is reported unreachable, counted
             separately for tasks that share no joint; by default 512, up to 1024 for targets that
             are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
-        explain: Whether the solution of one target has a diagnosis, `Solution.report`.
+        explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
         progress: Function of the number of finished targets and the number of all targets, called
-            now and then.
+            repeatedly during a batch.
         device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
             that holds the target. On a GPU, timeout, explain, threads and progress are not
             available.
@@ -192,6 +231,7 @@ def solve(
     check_robot_first(robot, "solve(robot, target)", target)
     selected, single = selected_tasks(robot, frame, tasks)
     iterates = needs_iteration(selected, step)
+    every = check_all(solutions, wraps)
     check_iterated(
         iterates,
         target,
@@ -206,7 +246,7 @@ def solve(
         began=began,
         seeded=q0 is not None,
         prefer=prefer,
-        solutions=solutions,
+        solutions=None if isinstance(solutions, str) else solutions,
         position_tolerance=position_tolerance,
         rotation_tolerance=rotation_tolerance,
         timeout=timeout,
@@ -225,6 +265,8 @@ def solve(
         targets = search.targets(per_task(target, single, layout.tasks))
         return search.solve(targets, seeds_of(q0, robot, targets.shape[:-1]))
     problem = compile_problem(robot, selected, damping, max_step)
+    if every:
+        return solve_all(problem, target, single, q0, bool(wraps), options)
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))

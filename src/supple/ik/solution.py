@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from typing import overload
 
 
-STATUS = tuple(SolveStatus)  # indexed by value
+STATUS = tuple(SolveStatus)  # statuses, indexed by their values
 _MAX_LISTED = 20  # maximum number of solutions that `str()` lists
+_LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
+_PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
 
 Arrays = TypeVar("Arrays", bound="SolutionArrays")
+
+
+def _none_sampled() -> NDArray[np.bool_]:
+    return np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,7 +165,7 @@ class SolutionArrays:
             )
         if not integers or len(each) < len(self.shape):
             parts: Any = (np.array(part[index]) for part in self._parts())
-            return type(self)(*parts, robot=self.robot)
+            return replace(self, **dict(zip(_PARTS, parts, strict=True)))
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
         return Solution(
             q.copy(),
@@ -172,7 +178,7 @@ class SolutionArrays:
         )
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
-        """Return a Matplotlib figure of the robot at these solutions, the first in full.
+        """Return a Matplotlib figure of the robot at these solutions, all but the first pale.
 
         Args:
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
@@ -201,14 +207,7 @@ class SolutionArrays:
         return f"<{type(self).__name__} {self.shape}: {converged} of {self.size} converged>"
 
     def _parts(self) -> tuple[Any, ...]:
-        return (
-            self.q,
-            self.status,
-            self.position_error,
-            self.rotation_error,
-            self.iterations,
-            self.restarts,
-        )
+        return tuple(getattr(self, name) for name in _PARTS)
 
 
 class BatchSolution(SolutionArrays):
@@ -237,13 +236,17 @@ class BatchSolution(SolutionArrays):
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Solutions(SolutionArrays):
     """Several solutions of one target, the best first; `str()` of it lists them.
 
     They are ordered by `prefer` of `solve`; by default the solution nearest to q0 is first or,
     without q0, the one farthest from joint limits. `found[0]` is the best `Solution`, and iteration
-    yields each. If the target is unreachable, the only entry is the closest pose found. Indexing
-    always returns a copy.
+    yields each. If the target is unreachable, the only entry is the closest pose found;
+    with solutions="all" there is none. Indexing always returns a copy.
+
+    At a singular target, and for a redundant robot, solutions form a continuum: some joints can
+    move while the frame stays. With solutions="all" the continuum is sampled.
 
     Attributes:
         q: Joint coordinates (s, n) [rad or m], inside the limits.
@@ -252,17 +255,187 @@ class Solutions(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Number of iterations until each solution was found (s,).
         restarts: Number of seeds after the first until each solution was found (s,).
+        sampled: Whether each is one of a continuum (s,); empty without solutions="all".
+        complete: Whether these are all solutions of the target inside the limits.
+        reason: Why there may be more; empty if they are complete.
         robot: The solved robot.
     """
+
+    sampled: NDArray[np.bool_] = field(default_factory=_none_sampled, kw_only=True)
+    complete: bool = field(default=False, kw_only=True)
+    reason: str = field(default="only some were searched", kw_only=True)
+    frame: str | None = field(default=None, kw_only=True)
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
+        return _free(self.robot, self.frame, self.q, self.sampled)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make a field that `all_of_one` leaves out."""
+            if name not in _LATER:
+                raise AttributeError(f"Solutions has no attribute {name!r}")
+            value = np.zeros(len(self.q), dtype=_LATER[name])
+            if name == "status":
+                value = StatusArray.of(SolveStatus, value)
+            return self.__dict__.setdefault(name, value)
+
+        def __getitem__(self, index: Any) -> Any:
+            part = super().__getitem__(index)
+            if isinstance(part, Solution):
+                return part
+            each = index if isinstance(index, tuple) else (index,)
+            sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
+            return replace(part, sampled=sampled, complete=False, reason="a part of them was selected")
 
     def __str__(self) -> str:
         count = self.status.count(SolveStatus.CONVERGED)
         if not count:
             return f"no solution; {self[0]}" if len(self) else "no solution"
-        lines = [f"{count} solution{'s' * (count != 1)} of one target, the best first"]
+        every = "all " * (self.complete and count > 1)
+        lines = [f"{every}{count} solution{'s' * (count != 1)} of one target, the best first"]
         lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
         more = len(self) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BatchSolutions:
+    """All solutions of each target of a batch, one after the other.
+
+    `found[3]` is the `Solutions` of target 3, iteration yields each, and `str()` is a summary. A
+    batch with several axes is indexed by one integer per axis.
+
+    Attributes:
+        q: Joint coordinates (s, n) of all solutions of all targets [rad or m], those of the first
+            target first, each target's best first.
+        position_error: Position error of each solution (s,) [m].
+        rotation_error: Rotation error of each solution (s,) [rad].
+        sampled: Whether each solution is one of a continuum (s,).
+        count: Number of solutions of each target (...).
+        complete: Whether these are all solutions of each target (...).
+        reason: Why there may be more of a target that is not complete.
+        robot: The solved robot.
+        frame: Name of the frame whose poses are the targets; None for other tasks.
+    """
+
+    q: Array
+    position_error: Array
+    rotation_error: Array
+    sampled: NDArray[np.bool_]
+    count: NDArray[np.int32]
+    complete: NDArray[np.bool_]
+    reason: str
+    robot: Robot
+    frame: str | None
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
+        return _free(self.robot, self.frame, self.q, self.sampled)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes."""
+        return self.count.shape
+
+    @property
+    def size(self) -> int:
+        """The number of targets."""
+        return self.count.size
+
+    @property
+    def target(self) -> NDArray[np.intp]:
+        """The flat index (s,) of the target of each solution."""
+        return np.repeat(np.arange(self.size), self.count.ravel())
+
+    def padded(self) -> Array:
+        """Return the solutions of each target (..., k, n) [rad or m], filled up with NaN."""
+        flat = self.count.ravel()
+        made = np.full((self.size, int(flat.max(initial=0)), self.q.shape[1]), np.nan)
+        made[np.arange(made.shape[1]) < flat[:, None]] = self.q
+        return made.reshape(*self.shape, *made.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def __iter__(self) -> Iterator[Solutions]:
+        return (self[i] for i in np.ndindex(self.shape))
+
+    def __getitem__(self, index: int | tuple[int, ...]) -> Solutions:
+        each = index if isinstance(index, tuple) else (index,)
+        if len(each) != len(self.shape) or not all(isinstance(i, int | np.integer) for i in each):
+            raise IndexError(
+                f"an index must be one integer for each of the batch axes {self.shape}; "
+                f"given: {short_repr(index)}"
+            )
+        flat = int(np.arange(self.size).reshape(self.shape)[each])
+        begin = int(self.count.ravel()[:flat].sum())
+        part = slice(begin, begin + int(self.count[each]))
+        made = all_of_one(
+            self.q[part].copy(),
+            self.position_error[part].copy(),
+            self.rotation_error[part].copy(),
+            bool(self.complete[each]),
+            self.reason,
+            self.robot,
+            self.frame,
+        )
+        return replace(made, sampled=self.sampled[part].copy())
+
+    def __repr__(self) -> str:
+        return f"<BatchSolutions {self.shape}: {len(self.q)} solutions>"
+
+    def __str__(self) -> str:
+        count, complete = self.count.ravel(), int(self.complete.sum())
+        lines = [f"{len(self.q)} solutions of {self.size} targets, {complete} of them complete"]
+        numbers, targets = np.unique(count, return_counts=True)
+        lines += [f"  {t:>6} with {n}" for n, t in zip(numbers, targets, strict=True)]
+        return "\n".join(lines)
+
+
+def all_of_one(
+    q: Array,
+    position_error: Array,
+    rotation_error: Array,
+    complete: bool,
+    reason: str,
+    robot: Robot,
+    frame: str | None,
+) -> Solutions:
+    """Return all solutions (s, n) of one target, which are isolated and have converged at once.
+
+    The constructor would take longer than the solutions themselves. The other fields are made where
+    they are read.
+    """
+    made = object.__new__(Solutions)
+    fields = made.__dict__
+    fields["q"] = q
+    fields["position_error"] = position_error
+    fields["rotation_error"] = rotation_error
+    fields["complete"] = complete
+    fields["reason"] = "" if complete else reason
+    fields["robot"] = robot
+    fields["frame"] = frame
+    return made
+
+
+def _free(
+    robot: Robot | None, frame: str | None, q: Array, sampled: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which joints (s, n) move while a frame stays, to first order: the null space of J."""
+    if robot is None or frame is None or len(sampled) != len(q):
+        raise InputError('free is for poses by solutions="all"; given: other solutions')
+    free = np.zeros(q.shape, dtype=np.bool_)
+    if sampled.any():
+        J = robot.jacobian(q[sampled], frame)
+        _, sigma, Vt = np.linalg.svd(J)
+        still = np.ones(Vt.shape[:-1], dtype=np.bool_)
+        still[:, : sigma.shape[-1]] = sigma <= 1e-6 * sigma[:, :1]
+        free[sampled] = ((np.abs(Vt) > 1e-6) & still[..., None]).any(axis=-2)
+    return free
 
 
 def _robot_of(solution: Solution | SolutionArrays) -> Robot:

@@ -19,6 +19,7 @@ from supple.kinematics.arrays import FloatArray, names_of, pose
 from supple.kinematics.chain import Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
+from supple.kinematics.structure import Structure, structure_of
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
@@ -28,7 +29,7 @@ AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besi
 
 
 class Robot:
-    """An immutable kinematic tree: joints, limits, named frames; poses and Jacobians.
+    """An immutable kinematic tree with joint limits and named frames, and its kinematics.
 
     Robots are created by `supple.load`, `urdf`, `mjcf` or `dh`, and can be shared between threads.
 
@@ -78,6 +79,7 @@ class Robot:
         _full: FullConfiguration
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
+        _structures: dict[str, Structure]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Place a description in the world.
@@ -110,6 +112,7 @@ class Robot:
             _full=FullConfiguration(folded.names, {}),
             _tree=folded,
             _chains={},
+            _structures={},
         )
         EVERY_ROBOT.add(self)
 
@@ -214,8 +217,7 @@ class Robot:
         return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
-        """Convert configurations (..., N) of the robot before `freeze` to those of this one (...,
-        n).
+        """Convert configurations (..., N) of the robot before `freeze` to this one's (..., n).
 
         The inverse of `full_q`; positions of the frozen joints are ignored.
         """
@@ -302,6 +304,23 @@ class Robot:
     def mass(self) -> float:
         """The total mass of all links [kg]; NaN if the mass of a link is unknown."""
         return float(sum(inertia.mass for inertia in self.description.inertias))
+
+    # ---- geometry (structure.py) ---------------------------------------------------------------
+
+    @property
+    def structure(self) -> Structure:
+        """The axes of the joints that move the end effector, the first one if there are several.
+
+        Which of them are parallel or intersect, and whether all solutions of a pose have a closed
+        form; `print(robot.structure)` shows it in words.
+        """
+        return self._structure(self.tips[0])
+
+    def _structure(self, frame: str) -> Structure:
+        found = self._structures.get(frame)
+        if found is None:
+            found = self._structures[frame] = structure_of(self, frame)
+        return found
 
     # ---- cost ----------------------------------------------------------------------------------
 

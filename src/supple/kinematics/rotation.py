@@ -28,8 +28,8 @@ _PRODUCTS, _CONSTANT = _quaternion_products()
 def quaternion(R: Matrix) -> Matrix:
     """Return unit quaternions (..., 4), scalar first, of rotations (..., 3, 3); w is not negative.
 
-    At a half turn (w = 0) the sign is such that the largest entry (the first of several) is
-    positive.
+    At a half turn (w = 0) the sign is such that the entry of largest magnitude (the first of
+    several) is positive.
     """
     q = _scaled_quaternion(R)
     return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True))
@@ -54,9 +54,9 @@ def from_quaternion(wxyz: Matrix, out: Matrix | None = None) -> Matrix:
         wxyz: The quaternions.
         out: Array for the result.
     """
-    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # one by one: faster than reductions along a short axis
+    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # separately, faster than reductions along a short axis
     largest = np.maximum(np.maximum(abs(w), abs(x)), np.maximum(abs(y), abs(z)))
-    w, x, y, z = w / largest, x / largest, y / largest, z / largest  # squares do not overflow
+    w, x, y, z = w / largest, x / largest, y / largest, z / largest  # avoids overflow of squares
     length = np.sqrt(w * w + x * x + y * y + z * z)
     w, x, y, z = w / length, x / length, y / length, z / length
     R = np.empty((*wxyz.shape[:-1], 3, 3)) if out is None else out
@@ -76,7 +76,7 @@ def log(R: Matrix) -> Matrix:
     """Return rotation vectors (..., 3), axis times angle, of rotations (..., 3, 3) [rad].
 
     The angle is in [0, π], and accurate near both ends. At a half turn, the axis has the sign for
-    which its largest entry (the first of several) is positive.
+    which its entry of largest magnitude (the first of several) is positive.
     """
     q = _scaled_quaternion(R)
     w, v = q[..., :1], q[..., 1:]

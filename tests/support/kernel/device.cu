@@ -4,6 +4,7 @@
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/default_step.hpp"
 #include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/fast_step.hpp"
@@ -20,6 +21,9 @@
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
+#include "supple/servo_limits.hpp"
+#include "supple/servo_state.hpp"
+#include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
 #include "supple/ik/policy.hpp"
 #include "supple/ik/problem.hpp"
@@ -255,6 +259,18 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
+// All candidates of a pose of an arm with a closed form, as angles (capacity, 6).
+template <class T>
+__global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q, int* count) {
+  int found = 0;
+  closed_form_candidates(arm, X, [&](const Candidate<T>& candidate) {
+    if (found == capacity) return;
+    for (int j = 0; j < 6; ++j) q[6 * found + j] = angle_of(candidate.turn[j]);
+    ++found;
+  });
+  *count = found;
+}
+
 #define INSTANTIATE(T)                                                                           \
   template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);              \
   template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);                      \
@@ -268,6 +284,7 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
+  template __global__ void all_candidates<T>(ClosedForm<T>, Pose<T>, int, T*, int*);             \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

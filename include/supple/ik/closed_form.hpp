@@ -1,0 +1,585 @@
+// All configurations of a 6-joint arm that reach a pose, in closed form.
+//
+// For arms of six revolute joints of which three consecutive ones intersect in a point or are
+// parallel (Pieper 1968). An arm is a list of axes at q = 0 in the world, and a target is the
+// displacement X from the pose at q = 0:
+//
+//   X = E1(q1) E2(q2) ... E6(q6)         Ei: rotation about axis i, a line in space
+//
+// Joints may be renumbered cyclically, so that the three special joints are where the formulas
+// expect them: E1 can be moved to the end if its axis is carried along by X⁻¹,
+//
+//   X = E2 E3 E4 E5 E6 E1'               E1' = X⁻¹ E1 X
+//
+// Both kinds of arms lead to the same problem, two linear equations in the cosines and sines of two
+// joints (`two_joints`): a quartic equation in general; two quadratic ones if neighboring axes
+// intersect or are parallel, as in most arms. The other joints follow one by one from the
+// subproblems of Paden and Kahan. Results are candidates: exact up to rounding where the arm has
+// its structure exactly, and seeds where it has it approximately.
+//
+// Where a joint may take any angle, the target belongs to a continuum of solutions, and this angle
+// is sampled.
+#pragma once
+
+#include "supple/elementary.hpp"
+#include "supple/se3.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// An angle by its cosine and sine.
+template <class T>
+struct Turn {
+  T c, s;
+};
+
+template <class T>
+SUPPLE_INLINE Turn<T> operator-(const Turn<T>& a) {
+  return {a.c, -a.s};
+}
+template <class T>
+SUPPLE_INLINE Turn<T> operator*(const Turn<T>& a, const Turn<T>& b) {
+  return {a.c * b.c - a.s * b.s, a.s * b.c + a.c * b.s};
+}
+template <class T>
+SUPPLE_INLINE T angle_of(const Turn<T>& a) {
+  return atan2(a.s, a.c);
+}
+// Angle `number` of `count` equal ones in a full turn. None is a multiple of a quarter turn, where
+// arms tend to be singular.
+template <class T>
+SUPPLE_INLINE Turn<T> sampled_turn(int number, int count) {
+  Turn<T> turn;
+  const T full = T(6.283185307179586476925286766559);
+  sincos(full * ((T(number) + T(0.3)) / T(count) - T(0.5)), turn.s, turn.c);
+  return turn;
+}
+
+// A line in space: a unit vector along it and one of its points.
+template <class T>
+struct Line {
+  Vec3<T> h, p;
+};
+
+// The vector v rotated about a unit vector h.
+template <class T>
+SUPPLE_INLINE Vec3<T> rotated(const Vec3<T>& v, const Vec3<T>& h, const Turn<T>& turn) {
+  return fma(v, turn.c, fma(cross(h, v), turn.s, h * (dot(h, v) * (T(1) - turn.c))));
+}
+// The point x rotated about a line.
+template <class T>
+SUPPLE_INLINE Vec3<T> rotated(const Vec3<T>& x, const Line<T>& axis, const Turn<T>& turn) {
+  return axis.p + rotated(x - axis.p, axis.h, turn);
+}
+template <class T>
+SUPPLE_INLINE Vec3<T> transformed(const Pose<T>& X, const Vec3<T>& x) {
+  return X.p + X.R * x;
+}
+template <class T>
+SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
+  return {into(X.R, line.h), into(X.R, line.p - X.p)};
+}
+
+// The kinds of arms: which relation three consecutive axes have.
+enum class ArmKind : int { spherical, parallel };
+
+// A 6-joint arm with a closed form.
+template <class T>
+struct ClosedForm {
+  ArmKind kind;
+  int first;        // first of the three special joints, 0 to 3
+  Line<T> axis[6];  // at q = 0, in the world; those of a spherical arm have a common point
+  T length;         // of the arm [m]
+  T slack;          // relative; a quadratic equation without a root by less than this has one
+  int samples;      // of an angle that may be any
+};
+
+// Numbers below this, relative to their scale, are zero: a target that is computed by forward
+// kinematics at a singular configuration gives angles with errors of the square root of epsilon.
+inline constexpr double closed_form_zero = 1e-7;
+
+// ---- subproblems -------------------------------------------------------------------------------
+
+// The angle that rotates vector a to b about the unit vector h; both have the same component along
+// h and the same length. Returns false if it may be any.
+template <class T>
+SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
+                         Turn<T>& turn) {
+  const Vec3<T> flat = a - h * dot(h, a);
+  const T c = dot(flat, b), s = dot(cross(h, a), b);
+  const T size = sqrt(c * c + s * s);
+  const T zero = T(closed_form_zero) * scale;
+  if (size <= zero * zero) {
+    turn = {T(1), T(0)};
+    return false;
+  }
+  turn = {c / size, s / size};
+  return true;
+}
+
+// What is special about a candidate.
+struct Mark {
+  bool sampled;   // an angle may be any, and this is one of its samples
+  bool critical;  // a double root, up to the slack: the arm is at the edge of its reach
+};
+SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
+  return {a.sampled || b.sampled, a.critical || b.critical};
+}
+
+// At most two angles; `any` if all angles are solutions.
+template <class T>
+struct Turns {
+  Turn<T> turn[2];
+  int count;
+  bool any, critical;
+};
+
+// The angles with a c + b s = d, at this scale of a, b and d.
+template <class T>
+SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
+  const T size = sqrt(a * a + b * b);
+  if (size <= T(closed_form_zero) * scale) {
+    const bool any = abs(d) <= (T(10) * T(closed_form_zero) + slack) * scale;
+    return {{}, 0, any, any};
+  }
+  a = a / size;
+  b = b / size;
+  d = d / size;
+  // (a, b) is the middle of the two, d the cosine of half the angle between them
+  const T rest = (T(1) - d) * (T(1) + d), zero = T(2) * (slack + T(1e-9)) * scale / size;
+  if (rest < T(0)) {
+    if (rest < -zero) return {{}, 0, false, false};
+    return {{d > T(0) ? Turn<T>{a, b} : Turn<T>{-a, -b}, {}}, 1, false, true};
+  }
+  const T s = sqrt(rest);
+  return {{{a * d - b * s, b * d + a * s}, {a * d + b * s, b * d - a * s}}, 2, false, rest < zero};
+}
+
+// ---- real roots of a quartic -------------------------------------------------------------------
+
+template <class T>
+SUPPLE_INLINE T polynomial_at(const T* a, int degree, T x) {
+  T value = a[degree];
+  for (int i = degree - 1; i >= 0; --i) value = fma(value, x, a[i]);
+  return value;
+}
+
+// The root of a polynomial between low and high, where its signs differ: Newton's method, and
+// bisection where that leaves the interval.
+template <class T>
+SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
+  T x = T(0.5) * (low + high);
+  for (int i = 0; i < 64; ++i) {
+    T value = a[degree], slope(0);
+    for (int k = degree - 1; k >= 0; --k) {
+      slope = fma(slope, x, value);
+      value = fma(value, x, a[k]);
+    }
+    if ((value < T(0)) == (at_low < T(0))) {
+      low = x;
+    } else {
+      high = x;
+    }
+    T next = x - value / slope;
+    if (!(next > low && next < high)) next = T(0.5) * (low + high);
+    if (abs(next - x) <= T(4) * T(Number<T>::epsilon) * abs(x) || next == x) return next;
+    x = next;
+  }
+  return x;
+}
+
+// The real roots of a polynomial of degree 4 (a[4] is not zero) in ascending order. An extremum
+// next to zero, up to `tiny`, counts as a root where there is none: rounding may have removed a
+// double root. Returns their number; `is_double` marks roots next to such extrema.
+template <class T>
+SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
+  // all roots are within this bound (Cauchy)
+  T largest(0);
+  for (int i = 0; i < 4; ++i) largest = max(largest, abs(a[i]));
+  const T bound = T(1) + largest / abs(a[4]);
+  const T d1[4] = {a[1], T(2) * a[2], T(3) * a[3], T(4) * a[4]};
+  const T d2[3] = {d1[1], T(2) * d1[2], T(3) * d1[3]};
+  // monotone pieces of the derivative
+  T edge[5] = {-bound, T(0), T(0), T(0), T(0)};
+  int edges = 1;
+  const T b = T(0.5) * d2[1], inside = b * b - d2[0] * d2[2];
+  if (inside > T(0)) {
+    const T w = -(b + (b < T(0) ? -sqrt(inside) : sqrt(inside)));
+    const T r0 = w / d2[2], r1 = d2[0] / w;
+    edge[edges++] = min(r0, r1);
+    edge[edges++] = max(r0, r1);
+  }
+  edge[edges++] = bound;
+  // extrema, which are the edges of the monotone pieces of the quartic
+  T piece[5] = {-bound, T(0), T(0), T(0), T(0)};
+  int pieces = 1;
+  for (int i = 0; i + 1 < edges; ++i) {
+    const T at = polynomial_at(d1, 3, edge[i]), next = polynomial_at(d1, 3, edge[i + 1]);
+    if (next == T(0) && i + 2 < edges) {
+      piece[pieces++] = edge[i + 1];
+    } else if ((at < T(0)) != (next < T(0)) && at != T(0)) {
+      piece[pieces++] = root_between(d1, 3, edge[i], edge[i + 1], at);
+    }
+  }
+  piece[pieces++] = bound;
+  int count = 0;
+  T at = polynomial_at(a, 4, piece[0]);
+  bool at_zero = false;  // whether the extremum at this end is next to zero
+  for (int i = 0; i + 1 < pieces; ++i) {
+    const T next = polynomial_at(a, 4, piece[i + 1]);
+    // the polynomial is (1 + x²)² times a function of the angle, which is compared
+    const T spread = T(1) + piece[i + 1] * piece[i + 1];
+    const bool next_zero = i + 2 < pieces && abs(next) <= tiny * spread * spread;
+    if ((at < T(0)) != (next < T(0))) {
+      is_double[count] = at_zero || next_zero;
+      root[count++] = root_between(a, 4, piece[i], piece[i + 1], at);
+    } else if (next_zero && (polynomial_at(a, 4, piece[i + 2]) < T(0)) == (next < T(0))) {
+      is_double[count] = true;  // (touches zero, or almost)
+      root[count++] = piece[i + 1];
+    }
+    at = next;
+    at_zero = next_zero;
+  }
+  return count;
+}
+
+// ---- two linear equations in two turns ---------------------------------------------------------
+
+// A 2 x 2 matrix by its singular values: left · diag(sigma) · rightᵀ, both rotations.
+template <class T>
+struct Svd2 {
+  Turn<T> left, right;
+  T sigma[2];  // the second may be negative; its magnitude is the smaller one
+};
+
+// Half of an angle; the other half is its opposite.
+template <class T>
+SUPPLE_INLINE Turn<T> half_turn(const Turn<T>& a) {
+  const T large = sqrt(T(0.5) + T(0.5) * abs(a.c));
+  const T small = T(0.5) * a.s / large;
+  return a.c < T(0) ? Turn<T>{small, large} : Turn<T>{large, small};
+}
+
+template <class T>
+SUPPLE_FN Svd2<T> svd2(const T A[2][2]) {
+  // A is a sum of a scaled rotation, by left - right, and a scaled reflection, by left + right.
+  const T e = T(0.5) * (A[0][0] + A[1][1]), f = T(0.5) * (A[0][0] - A[1][1]);
+  const T g = T(0.5) * (A[1][0] + A[0][1]), h = T(0.5) * (A[1][0] - A[0][1]);
+  const T turned = sqrt(e * e + h * h), mirrored = sqrt(f * f + g * g);
+  const Turn<T> minus = turned > T(0) ? Turn<T>{e / turned, h / turned} : Turn<T>{T(1), T(0)};
+  const Turn<T> plus = mirrored > T(0) ? Turn<T>{f / mirrored, g / mirrored} : Turn<T>{T(1), T(0)};
+  Svd2<T> svd;
+  svd.left = half_turn(plus * minus);
+  svd.right = svd.left * -minus;
+  svd.sigma[0] = turned + mirrored;
+  svd.sigma[1] = turned - mirrored;
+  return svd;
+}
+
+template <class T>
+struct TwoTurns {
+  Turn<T> u, v;
+  Mark mark;
+};
+
+// A u + B v = c, the unit vectors u and v being two turns, for A of rank 1 or 0: the combination of
+// both equations without u gives v.
+template <class T, class Emit>
+SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2], T scale, T slack,
+                                int samples, Emit&& emit) {
+  // rows along the left singular vectors
+  const Turn<T> l = svd.left;
+  const T b0[2] = {l.c * B[0][0] + l.s * B[1][0], l.c * B[0][1] + l.s * B[1][1]};
+  const T b1[2] = {l.c * B[1][0] - l.s * B[0][0], l.c * B[1][1] - l.s * B[0][1]};
+  const T c0 = l.c * c[0] + l.s * c[1], c1 = l.c * c[1] - l.s * c[0];
+  Turns<T> v = turns_with(b1[0], b1[1], c1, scale, slack);
+  const bool v_free = v.any, u_free = abs(svd.sigma[0]) <= T(closed_form_zero) * scale;
+  if (u_free && (v_free || b0[0] * b0[0] + b0[1] * b0[1] > b1[0] * b1[0] + b1[1] * b1[1])) {
+    v = turns_with(b0[0], b0[1], c0, scale, slack);  // determined by the other equation, or better
+  }
+  const bool v_sampled = v.any;
+  if (u_free && v_sampled) return;  // (an arm that does not move the hand)
+  const int rounds = v_sampled ? samples : v.count;
+  for (int i = 0; i < rounds; ++i) {
+    const Turn<T> one = v_sampled ? sampled_turn<T>(i, samples) : v.turn[i];
+    if (u_free) {
+      for (int k = 0; k < samples; ++k) {
+        emit(TwoTurns<T>{sampled_turn<T>(k, samples), one, {true, v.critical}});
+      }
+      continue;
+    }
+    const Turns<T> u =
+        turns_with(svd.sigma[0], T(0), c0 - b0[0] * one.c - b0[1] * one.s, scale, slack);
+    for (int k = 0; k < u.count; ++k) {
+      emit(TwoTurns<T>{svd.right * u.turn[k], one, {v_sampled, u.critical || v.critical}});
+    }
+  }
+}
+
+// The same for A of rank 2: the vector A⁻¹ (c - B v) has length 1, a quartic equation in v.
+template <class T, class Emit>
+SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2], T slack,
+                                Emit&& emit) {
+  const Turn<T> l = svd.left;
+  const T s0 = svd.sigma[0], s1 = svd.sigma[1];
+  // along the singular vectors: u0 = (c0 - b0·v)/s0, u1 = (c1 - b1·v)/s1. Multiplied by s1:
+  const T ratio = s1 / s0;
+  const T d0[3] = {ratio * (l.c * c[0] + l.s * c[1]), -ratio * (l.c * B[0][0] + l.s * B[1][0]),
+                   -ratio * (l.c * B[0][1] + l.s * B[1][1])};
+  const T d1[3] = {l.c * c[1] - l.s * c[0], -(l.c * B[1][0] - l.s * B[0][0]),
+                   -(l.c * B[1][1] - l.s * B[0][1])};
+  // f = (d0·[1 c s])² + (d1·[1 c s])² - s1² = k0 + kc c + ks s + kcc c² + kcs c s + kss s²
+  const auto f_of = [&](const Turn<T>& v) {
+    const T x = d0[0] + d0[1] * v.c + d0[2] * v.s, y = d1[0] + d1[1] * v.c + d1[2] * v.s;
+    return x * x + y * y - s1 * s1;
+  };
+  // The angle of largest |f| among a few is where tan(v/2) is infinite: no root is near it.
+  Turn<T> pole{T(1), T(0)};
+  T largest(0);
+  constexpr T steps[6][2] = {
+      {T(1), T(0)},  {T(0.5), T(0.86602540378443865)},   {T(-0.5), T(0.86602540378443865)},
+      {T(-1), T(0)}, {T(-0.5), T(-0.86602540378443865)}, {T(0.5), T(-0.86602540378443865)}};
+  for (int i = 0; i < 6; ++i) {
+    const Turn<T> v{steps[i][0], steps[i][1]};
+    const T size = abs(f_of(v));
+    if (size > largest) {
+      largest = size;
+      pole = v;
+    }
+  }
+  if (!(largest > T(0))) return;
+  // v = -pole · w, so that w = π is the pole
+  const auto turn_row = [&](const T* d, T* e) {
+    e[0] = d[0];
+    e[1] = -(d[1] * pole.c + d[2] * pole.s);
+    e[2] = -(d[2] * pole.c - d[1] * pole.s);
+  };
+  T e0[3], e1[3];
+  turn_row(d0, e0);
+  turn_row(d1, e1);
+  const T k0 = e0[0] * e0[0] + e1[0] * e1[0] - s1 * s1;
+  const T kc = T(2) * (e0[0] * e0[1] + e1[0] * e1[1]), ks = T(2) * (e0[0] * e0[2] + e1[0] * e1[2]);
+  const T kcc = e0[1] * e0[1] + e1[1] * e1[1], kss = e0[2] * e0[2] + e1[2] * e1[2];
+  const T kcs = T(2) * (e0[1] * e0[2] + e1[1] * e1[2]);
+  // with t = tan(w/2), times (1 + t²)²
+  const T a[5] = {k0 + kc + kcc, T(2) * (ks + kcs), T(2) * k0 - T(2) * kcc + T(4) * kss,
+                  T(2) * (ks - kcs), k0 - kc + kcc};
+  T root[4];
+  bool is_double[4];
+  const int count = quartic_roots(a, largest * (T(1e-10) + slack), root, is_double);
+  for (int i = 0; i < count; ++i) {
+    const T t = root[i], size = T(1) + t * t;
+    const Turn<T> w{(T(1) - t * t) / size, T(2) * t / size};
+    const Turn<T> v{-(pole.c * w.c - pole.s * w.s), -(pole.s * w.c + pole.c * w.s)};
+    const T x = d0[0] + d0[1] * v.c + d0[2] * v.s, y = d1[0] + d1[1] * v.c + d1[2] * v.s;
+    const T u0 = x / s1, u1 = y / s1, length = sqrt(u0 * u0 + u1 * u1);
+    if (!(length > T(0))) continue;
+    const Turn<T> u{u0 / length, u1 / length};
+    emit(TwoTurns<T>{svd.right * u, v, {false, is_double[i]}});
+    // Two roots v that coincide may differ in u: where s1 is small, u1 is not determined by v.
+    if (is_double[i]) emit(TwoTurns<T>{svd.right * Turn<T>{u.c, -u.s}, v, {false, true}});
+  }
+}
+
+// All unit vectors u and v with A u + B v = c, as turns.
+template <class T, class Emit>
+SUPPLE_FN void two_joints(const T A[2][2], const T B[2][2], const T c[2], T length, T slack,
+                          int samples, Emit&& emit) {
+  const Svd2<T> a = svd2(A), b = svd2(B);
+  const T zero = T(closed_form_zero) * length;
+  const auto swapped = [&](const TwoTurns<T>& pair) {
+    emit(TwoTurns<T>{pair.v, pair.u, pair.mark});
+  };
+  if (abs(a.sigma[1]) <= zero && (a.sigma[0] <= b.sigma[0] || abs(b.sigma[1]) > zero)) {
+    two_joints_rank1(a, B, c, length, slack, samples, emit);
+  } else if (abs(b.sigma[1]) <= zero) {
+    two_joints_rank1(b, A, c, length, slack, samples, swapped);
+  } else if (abs(a.sigma[1]) * b.sigma[0] >= abs(b.sigma[1]) * a.sigma[0]) {
+    two_joints_rank2(a, B, c, slack, emit);
+  } else {
+    two_joints_rank2(b, A, c, slack, swapped);
+  }
+}
+
+// ---- arms --------------------------------------------------------------------------------------
+
+template <class T>
+struct Candidate {
+  Turn<T> turn[6];
+  Mark mark;
+};
+
+// Three joints whose axes 4, 5, 6 have directions h4, h5, h6: R4 R5 R6 = R, where only v = R h6,
+// u = Rᵀ h4 and, at a singularity, R itself are needed.
+template <class T, class Rotate, class Emit>
+SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& h6, Rotate&& rotate,
+                           const Vec3<T>& u, T slack, int samples, Emit&& emit) {
+  // h4·R5 h6 = h4·R h6
+  const Vec3<T> v = rotate(h6);
+  const T mean = dot(h4, h5) * dot(h5, h6);
+  const Turns<T> q5s =
+      turns_with(dot(h4, h6) - mean, dot(h4, cross(h5, h6)), dot(h4, v) - mean, T(1), slack);
+  for (int i = 0; i < q5s.count; ++i) {
+    const Turn<T> q5 = q5s.turn[i];
+    const Vec3<T> at6 = rotated(h6, h5, q5), at4 = rotated(h4, h5, -q5);
+    Turn<T> q4, q6;
+    if (turn_onto(h4, at6, v, T(1), q4) && turn_onto(h6, u, at4, T(1), q6)) {
+      emit(q4, q5, q6, Mark{false, q5s.critical});
+      continue;
+    }
+    // Axes 4 and 6 are aligned: q4 may be any, q6 compensates.
+    const Vec3<T> across = cross(h6, abs(dot(h6, h5)) < T(0.9) ? h5 : h4), turned = rotate(across);
+    for (int k = 0; k < samples; ++k) {
+      q4 = sampled_turn<T>(k, samples);
+      turn_onto(h6, across, rotated(rotated(turned, h4, -q4), h5, -q5), T(1), q6);
+      emit(q4, q5, q6, Mark{true, q5s.critical});
+    }
+  }
+}
+
+// Joints 4, 5 and 6 of `axis` intersect in the point of axis 6.
+template <class T, class Emit>
+SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
+                               Emit&& emit) {
+  // x = E1⁻¹ X w and y = E3 w, both circles, have the same distance from and height along axis 2
+  const Vec3<T> w = axis[5].p, P = transformed(X, w);
+  const Vec3<T>&h1 = axis[0].h, &h2 = axis[1].h, &h3 = axis[2].h;
+  const Vec3<T> r1 = P - axis[0].p, r3 = w - axis[2].p;
+  const Vec3<T> along1 = h1 * dot(h1, r1), along3 = h3 * dot(h3, r3);
+  const Vec3<T> flat1 = r1 - along1, flat3 = r3 - along3;
+  const Vec3<T> side1 = cross(h1, r1), side3 = cross(h3, r3);
+  const Vec3<T> d1 = axis[0].p - axis[1].p, d3 = axis[2].p - axis[1].p;
+  const T per_length = T(1) / arm.length;
+  const T A[2][2] = {{dot(h2, flat1), -dot(h2, side1)},
+                     {dot(d1, flat1) * per_length, -dot(d1, side1) * per_length}};
+  const T B[2][2] = {{-dot(h2, flat3), -dot(h2, side3)},
+                     {-dot(d3, flat3) * per_length, -dot(d3, side3) * per_length}};
+  const T c[2] = {dot(h2, d3 - d1) + dot(h2, along3 - along1),
+                  (T(0.5) * (dot(r3, r3) + dot(d3, d3) - dot(r1, r1) - dot(d1, d1)) +
+                   dot(along3, d3) - dot(along1, d1)) *
+                      per_length};
+  const auto each = [&](const TwoTurns<T>& pair) {
+    const Vec3<T> x = rotated(P, axis[0], -pair.u) - axis[1].p;
+    const Vec3<T> y = rotated(w, axis[2], pair.v) - axis[1].p;
+    Turn<T> q2;
+    const bool fixed2 = turn_onto(h2, y, x, arm.length, q2);
+    const int rounds = fixed2 ? 1 : arm.samples;
+    for (int k = 0; k < rounds; ++k) {
+      if (!fixed2) q2 = sampled_turn<T>(k, arm.samples);
+      const auto rotate = [&](const Vec3<T>& v) {
+        return rotated(rotated(rotated(X.R * v, h1, -pair.u), h2, -q2), h3, -pair.v);
+      };
+      const Vec3<T> u =
+          into(X.R, rotated(rotated(rotated(axis[3].h, h3, pair.v), h2, q2), h1, pair.u));
+      wrist_turns(axis[3].h, axis[4].h, axis[5].h, rotate, u, arm.slack, arm.samples,
+                  [&](const Turn<T>& q4, const Turn<T>& q5, const Turn<T>& q6, const Mark& mark) {
+                    emit(Candidate<T>{{pair.u, q2, pair.v, q4, q5, q6},
+                                      mark | pair.mark | Mark{!fixed2, false}});
+                  });
+    }
+  };
+  two_joints(A, B, c, arm.length, arm.slack, arm.samples, each);
+}
+
+// The point of a line that is nearest to another one; the line's own if they are parallel.
+template <class T>
+SUPPLE_FN Vec3<T> nearest_point(const Line<T>& line, const Line<T>& other) {
+  const Vec3<T> n = cross(line.h, other.h);
+  const T n2 = dot(n, n);
+  if (n2 < T(1e-12)) return line.p;
+  return fma(line.h, dot(cross(other.p - line.p, other.h), n) / n2, line.p);
+}
+
+// Joints 2, 3 and 4 of `axis` are parallel.
+template <class T, class Emit>
+SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
+                              Emit&& emit) {
+  const Vec3<T>&h1 = axis[0].h, &h = axis[1].h, &h5 = axis[4].h, &h6 = axis[5].h;
+  // E2 E3 E4 change neither heights along h nor components along it: for a point w and the
+  // direction of axis 6,  h·(E1⁻¹ X w - E5 w) = 0  and  h·(R1ᵀ R h6 - R5 h6) = 0
+  const Vec3<T> w = nearest_point(axis[5], axis[4]), P = transformed(X, w), n = X.R * h6;
+  const Vec3<T> r1 = P - axis[0].p, r5 = w - axis[4].p;
+  const T h_1 = dot(h, h1), h_5 = dot(h, h5);
+  const T L = arm.length;
+  const T A[2][2] = {{dot(h, r1) - h_1 * dot(h1, r1), -dot(h, cross(h1, r1))},
+                     {L * (dot(h, n) - h_1 * dot(h1, n)), -L * dot(h, cross(h1, n))}};
+  const T B[2][2] = {{h_5 * dot(h5, r5) - dot(h, r5), -dot(h, cross(h5, r5))},
+                     {L * (h_5 * dot(h5, h6) - dot(h, h6)), -L * dot(h, cross(h5, h6))}};
+  const T c[2] = {dot(h, axis[4].p - axis[0].p) + h_5 * dot(h5, r5) - h_1 * dot(h1, r1),
+                  L * (h_5 * dot(h5, h6) - h_1 * dot(h1, n))};
+  // a vector across h
+  const Vec3<T> across = abs(h.x) < T(0.6) ? Vec3<T>{T(0), h.z, -h.y} : Vec3<T>{-h.z, T(0), h.x};
+  const T sign3 = dot(h, axis[2].h), sign4 = dot(h, axis[3].h);
+  const auto flat = [&](const Vec3<T>& v) { return v - h * dot(h, v); };
+  const Vec3<T> upper = flat(axis[2].p - axis[1].p), fore = flat(axis[3].p - axis[2].p);
+  const Vec3<T> side = cross(h, fore);
+
+  // the rest for given joints 1, 5 and 6
+  const auto planar = [&](const Turn<T>& q1, const Turn<T>& q5, const Turn<T>& q6,
+                          const Mark& mark) {
+    const auto back = [&](const Vec3<T>& v) {  // R1ᵀ R R6ᵀ R5ᵀ v
+      return rotated(X.R * rotated(rotated(v, h5, -q5), h6, -q6), h1, -q1);
+    };
+    Turn<T> sum;
+    turn_onto(h, across, back(across), T(1), sum);
+    const Vec3<T> x4 = rotated(rotated(axis[3].p, axis[4], -q5), axis[5], -q6);
+    const Vec3<T> g = flat(rotated(transformed(X, x4), axis[0], -q1) - axis[1].p);
+    const T d = T(0.5) * (dot(g, g) - dot(upper, upper) - dot(fore, fore));
+    const Turns<T> q3s = turns_with(dot(upper, fore), dot(upper, side), d, L * L, arm.slack);
+    for (int i = 0; i < q3s.count; ++i) {
+      const Turn<T> q3 = q3s.turn[i];
+      Turn<T> q2;
+      const bool fixed2 = turn_onto(h, upper + fore * q3.c + side * q3.s, g, L, q2);
+      const int rounds = fixed2 ? 1 : arm.samples;
+      for (int k = 0; k < rounds; ++k) {
+        if (!fixed2) q2 = sampled_turn<T>(k, arm.samples);
+        const Turn<T> q4 = sum * -(q2 * q3);
+        emit(Candidate<T>{{q1, q2, sign3 < T(0) ? -q3 : q3, sign4 < T(0) ? -q4 : q4, q5, q6},
+                          mark | Mark{!fixed2, q3s.critical}});
+      }
+    }
+  };
+  const auto each = [&](const TwoTurns<T>& pair) {
+    const Vec3<T> at = rotated(h, h5, -pair.v), u = into(X.R, rotated(h, h1, pair.u));
+    Turn<T> q6;
+    if (turn_onto(h6, u, at, T(1), q6)) return planar(pair.u, pair.v, q6, pair.mark);
+    // Axis 6 is parallel to the three: q6 may be any.
+    for (int k = 0; k < arm.samples; ++k) {
+      planar(pair.u, pair.v, sampled_turn<T>(k, arm.samples), Mark{true, pair.mark.critical});
+    }
+  };
+  two_joints(A, B, c, L, arm.slack, arm.samples, each);
+}
+
+// Calls emit(candidate) for all configurations of `axis`, whose special joints are where the
+// formulas expect them.
+template <class T, class Emit>
+SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
+                             Emit&& emit) {
+  if (arm.kind == ArmKind::spherical) {
+    spherical_turns(arm, axis, X, emit);
+  } else {
+    parallel_turns(arm, axis, X, emit);
+  }
+}
+
+// Calls emit(candidate) for all configurations that reach the displacement X from the pose at
+// q = 0.
+template <class T, class Emit>
+SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X, Emit&& emit) {
+  // Position of the special joints in the formulas: last three, or 2, 3, 4.
+  const bool spherical = arm.kind == ArmKind::spherical;
+  const int start = (arm.first + (spherical ? 3 : 5)) % 6;
+  if (start == 0) return ordered_turns(arm, arm.axis, X, emit);
+  Line<T> axis[6];
+  for (int i = 0; i < 6; ++i) {
+    const int j = start + i;
+    axis[i] = j < 6 ? arm.axis[j] : transformed_back(X, arm.axis[j - 6]);
+  }
+  ordered_turns(arm, axis, X, [&](const Candidate<T>& shifted) {
+    Candidate<T> candidate{{}, shifted.mark};
+    for (int i = 0; i < 6; ++i) candidate.turn[(start + i) % 6] = shifted.turn[i];
+    emit(candidate);
+  });
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,297 @@
+#define NO_IMPORT_ARRAY
+#include "drivers/branches.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "bindings/batches.hpp"
+#include "bindings/ik_solver.hpp"
+#include "bindings/module.hpp"
+#include "bindings/spec.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+#define SUPPLE_F64 "numpy.typing.NDArray[numpy.float64]"
+#define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
+#define SUPPLE_BOOL "numpy.typing.NDArray[numpy.bool_]"
+
+// A 6-joint arm with a closed form: `Structure` of supple/kinematics/structure.py.
+struct ArmSpec {
+  bool parallel = false;     // three axes are parallel; otherwise they intersect
+  int first = 0;             // the first of the three
+  Ints coordinates{};        // (6,): index of each joint in q
+  Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
+  Doubles home{};            // (12,): columns and position [m] of the frame's pose at q = 0
+  double length = 1;         // of the arm [m]
+  double slack = 0;          // relative misalignment of the axes; 0 if they are exact
+
+  bool operator==(const ArmSpec&) const = default;
+};
+
+// How all solutions are computed.
+struct BranchSpec {
+  double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
+  int samples = 1;                                        // of an angle that may be any
+  bool wraps = false;    // whether solutions that differ by full turns are distinct
+  bool nearest = false;  // whether those nearest to q0 come first
+  int threads = 1;       // maximum number
+
+  bool operator==(const BranchSpec&) const = default;
+};
+
+ArmOfRobot arm_of(const ArmSpec& spec, int coordinates) {
+  check_length("coordinates", 6, spec.coordinates.size());
+  check_length("axes", 18, spec.axes.size());
+  check_length("points", 18, spec.points.size());
+  check_length("home", 12, spec.home.size());
+  check_index("first", 0, 4, spec.first);
+  const auto vector = [](const Doubles& from, int i) {
+    const double* const v = from.data() + 3 * i;
+    return Vec3<double>{v[0], v[1], v[2]};
+  };
+  ArmOfRobot arm{};
+  arm.form = {.kind = spec.parallel ? ArmKind::parallel : ArmKind::spherical,
+              .first = spec.first,
+              .axis = {},
+              .length = spec.length,
+              .slack = spec.slack,
+              .samples = 1};
+  for (int i = 0; i < 6; ++i) {
+    check_index("coordinate", 0, coordinates, spec.coordinates[std::size_t(i)]);
+    arm.coordinate[i] = spec.coordinates[std::size_t(i)];
+    arm.form.axis[i] = {vector(spec.axes, i), vector(spec.points, i)};
+  }
+  arm.home.R = {vector(spec.home, 0), vector(spec.home, 1), vector(spec.home, 2)};
+  arm.home.p = vector(spec.home, 3);
+  return arm;
+}
+
+template <class T>
+nb::object as_array(const std::vector<T>& from, int type, std::initializer_list<npy_intp> shape) {
+  nb::object made = new_array(type, int(shape.size()), shape.begin());
+  std::copy(from.begin(), from.end(), data_of<T>(made));
+  return made;
+}
+
+// Every `stride`-th number from `first` on.
+nb::object column(const std::vector<double>& from, std::size_t first, std::size_t stride) {
+  const npy_intp size = npy_intp(from.size() / stride);
+  nb::object made = new_array(NPY_DOUBLE, 1, &size);
+  double* const to = data_of<double>(made);
+  for (npy_intp i = 0; i < size; ++i) to[i] = from[first + std::size_t(i) * stride];
+  return made;
+}
+
+// Solutions of each target, as arrays: q (S, n), errors (S,) [m] and (S,) [rad], whether each is
+// one of a continuum (S,); then their number, and whether they are all, for each target (B,).
+nb::tuple as_arrays(const Branches& all, int n) {
+  const npy_intp size = npy_intp(all.sampled.size()), count = npy_intp(all.count.size());
+  return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, n}), column(all.error, 0, 2),
+                        column(all.error, 1, 2), as_array(all.sampled, NPY_BOOL, {size}),
+                        as_array(all.count, NPY_INT, {count}),
+                        as_array(all.certain, NPY_BOOL, {count}));
+}
+
+// Targets as the kernel's numbers (B, 12), and q0 (n,), (B, n) or None.
+class Targets {
+ public:
+  Targets(nb::handle targets, nb::handle q0, int n) : n_(n), target_(targets, 12, "targets") {
+    if (!target_.is_double()) throw nb::value_error("targets must be float64");
+    if (q0.is_none()) return;
+    start_ = std::make_unique<Batch>(q0, n, "q0");
+    if (!start_->is_double()) throw nb::value_error("q0 must be float64");
+    if (start_->leading()) check_length("q0", std::size_t(count()), std::size_t(start_->count()));
+  }
+
+  std::ptrdiff_t count() const { return target_.count(); }
+  const double* numbers(std::ptrdiff_t i) const { return target_.data<double>() + 12 * i; }
+  const double* q0(std::ptrdiff_t i) const {
+    return start_ ? start_->data<double>() + (start_->leading() ? i * n_ : 0) : nullptr;
+  }
+  bool is_finite(std::ptrdiff_t i) const {
+    const auto finite = [](double x) { return std::abs(x) <= 1e9; };
+    return std::all_of(numbers(i), numbers(i) + 12, finite) &&
+           (!start_ || std::all_of(q0(i), q0(i) + n_, finite));
+  }
+
+ private:
+  int n_;
+  Batch target_;
+  std::unique_ptr<Batch> start_;
+};
+
+// Records a target that is not solved.
+void skip(Branches& found) {
+  found.count.push_back(0);
+  found.certain.push_back(false);
+}
+
+// Solutions of targets from seeds (K, 6) of the joints with the given coordinates, `counts` (B,) of
+// them for each target.
+nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::handle targets,
+                       nb::handle q0, nb::handle seeds, const Ints& counts,
+                       const BranchSpec& spec) {
+  const int n = solver.coordinates();
+  const Targets given(targets, q0, n);
+  const Batch seed(seeds, 6, "seeds");
+  check_length("the numbers of a target", 12, std::size_t(solver.targets()));
+  check_length("coordinates", 6, coordinates.size());
+  for (int j : coordinates) check_index("coordinate", 0, n, j);
+  check_length("counts", std::size_t(given.count()), counts.size());
+  std::ptrdiff_t next = 0;
+  for (int count : counts) next += count;
+  check_length("seeds", std::size_t(next), std::size_t(seed.count()));
+  if (!seed.is_double()) throw nb::value_error("seeds must be float64");
+  BranchPolisher polisher(solver.fine().within(spec.position_tolerance, spec.rotation_tolerance),
+                          coordinates.data(), 0, {.wraps = spec.wraps, .nearest = spec.nearest});
+  Branches all;
+  const double* from = seed.data<double>();
+  for (std::ptrdiff_t i = 0; i < given.count(); ++i) {
+    const int count = counts[std::size_t(i)];
+    if (!given.is_finite(i)) {
+      skip(all);
+    } else {
+      polisher.begin(given.numbers(i), given.q0(i), all);
+      for (int k = 0; k < count; ++k) {
+        Turn<double> turn[6];
+        for (int j = 0; j < 6; ++j)
+          turn[j] = {std::cos(from[6 * k + j]), std::sin(from[6 * k + j])};
+        polisher.offer(turn, {});
+      }
+      polisher.end(given.q0(i));
+    }
+    from += 6 * count;
+  }
+  return as_arrays(all, n);
+}
+
+class PyBranches {
+ public:
+  PyBranches(nb::object solver, const ArmSpec& spec)
+      : solver_(std::move(solver)), arm_(arm_of(spec, problem().coordinates())) {
+    check_length("the numbers of a target", 12, std::size_t(problem().targets()));
+  }
+
+  // All solutions of targets, as arrays. A target that is not finite has none.
+  nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
+    const int n = problem().coordinates();
+    const Targets given(targets, q0, n);
+    const ArmOfRobot arm = with_samples(spec);
+    const IkProblem<double> ik = within(spec);
+    const auto run = [&](std::ptrdiff_t begin, std::ptrdiff_t end, Branches& found) {
+      BranchSolver branches(arm, ik, {.wraps = spec.wraps, .nearest = spec.nearest});
+      for (std::ptrdiff_t i = begin; i < end; ++i) {
+        given.is_finite(i) ? branches.solve(given.numbers(i), given.q0(i), found) : skip(found);
+      }
+    };
+    Branches all;
+    if (given.count() < 16) {  // shorter than releasing the GIL takes
+      run(0, given.count(), all);
+      return as_arrays(all, n);
+    }
+    std::mutex guard;
+    std::map<std::ptrdiff_t, Branches> pieces;
+    over_batch(given.count(), spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+      Branches piece;
+      run(begin, end, piece);
+      const std::lock_guard lock(guard);
+      pieces.emplace(begin, std::move(piece));
+      return std::ptrdiff_t(-1);
+    });
+    for (const auto& [begin, piece] : pieces) all.append(piece);
+    return as_arrays(all, n);
+  }
+
+  // The same for one pose (4, 4), with `q`, both errors, and whether they are all. None if it is
+  // not a C-contiguous float64 array of a pose, or if the solutions form a continuum.
+  nb::object solve_pose(nb::handle target, const BranchSpec& spec) {
+    double numbers[12];
+    const double* const T = contiguous_data(target, 4, 4);
+    if (!T || !read_pose(T, numbers)) return nb::none();
+    const auto finite = [](double x) { return std::abs(x) <= 1e9; };
+    if (!std::all_of(numbers, numbers + 12, finite)) return nb::none();
+    if (!single_ || !(single_->spec == spec)) {
+      single_ = std::make_unique<Single>(Single{
+          spec, {with_samples(spec), within(spec), {.wraps = spec.wraps, .nearest = false}}, {}});
+    }
+    Branches& all = single_->found;
+    all.clear();
+    single_->solver.solve(numbers, nullptr, all);
+    if (std::any_of(all.sampled.begin(), all.sampled.end(), [](signed char x) { return x != 0; })) {
+      return nb::none();
+    }
+    const npy_intp size = npy_intp(all.sampled.size());
+    return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
+                          column(all.error, 0, 2), column(all.error, 1, 2),
+                          all.certain.front() != 0);
+  }
+
+ private:
+  const PySolver& problem() const { return *nb::inst_ptr<PySolver>(solver_); }
+
+  ArmOfRobot with_samples(const BranchSpec& spec) const {
+    check_at_least("samples", 1, spec.samples);
+    ArmOfRobot arm = arm_;
+    arm.form.samples = spec.samples;
+    return arm;
+  }
+  IkProblem<double> within(const BranchSpec& spec) const {
+    return problem().fine().within(spec.position_tolerance, spec.rotation_tolerance);
+  }
+
+  // Memory for single poses, reused from one to the next.
+  struct Single {
+    BranchSpec spec;
+    BranchSolver solver;
+    Branches found;
+  };
+
+  nb::object solver_;
+  ArmOfRobot arm_;
+  std::unique_ptr<Single> single_;
+};
+
+}  // namespace
+
+#define SUPPLE_SOLUTIONS                                                               \
+  "tuple[" SUPPLE_F64 ", " SUPPLE_F64 ", " SUPPLE_F64 ", " SUPPLE_BOOL ", " SUPPLE_I32 \
+  ", " SUPPLE_BOOL "]"
+
+void bind_branches(nb::module_& m) {
+  bind_spec(m, "ArmSpec", "A 6-joint arm with a closed form. See supple.ik.branches.",
+            required("parallel", &ArmSpec::parallel), required("first", &ArmSpec::first),
+            required("coordinates", &ArmSpec::coordinates), required("axes", &ArmSpec::axes),
+            required("points", &ArmSpec::points), required("home", &ArmSpec::home),
+            required("length", &ArmSpec::length), required("slack", &ArmSpec::slack));
+  bind_spec(m, "BranchSpec", "How all solutions are computed. See supple.ik.branches.",
+            required("position_tolerance", &BranchSpec::position_tolerance),
+            required("rotation_tolerance", &BranchSpec::rotation_tolerance),
+            required("samples", &BranchSpec::samples), required("wraps", &BranchSpec::wraps),
+            required("nearest", &BranchSpec::nearest), required("threads", &BranchSpec::threads));
+  nb::class_<PyBranches>(m, "Branches", "All solutions of poses of an arm with a closed form.")
+      .def(nb::init<nb::object, const ArmSpec&>(), nb::kw_only(), "solver"_a, "arm"_a,
+           nb::sig("def __init__(self, *, solver: Solver, arm: ArmSpec) -> None"))
+      .def("solve", &PyBranches::solve, "targets"_a, "q0"_a.none(), "spec"_a,
+           nb::sig("def solve(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
+                   "None, spec: BranchSpec) -> " SUPPLE_SOLUTIONS))
+      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(), "spec"_a,
+           nb::sig("def solve_pose(self, target: object, spec: BranchSpec) -> tuple[" SUPPLE_F64
+                   ", " SUPPLE_F64 ", " SUPPLE_F64 ", bool] | None"));
+  m.def(
+      "polish_seeds", &polish_seeds, "solver"_a, "coordinates"_a, "targets"_a, "q0"_a.none(),
+      "seeds"_a, "counts"_a, "spec"_a, "Solutions of poses from seeds of the arm's six joints.",
+      nb::sig("def polish_seeds(solver: Solver, coordinates: list[int], targets: "
+              "numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | None, seeds: "
+              "numpy.typing.ArrayLike, counts: list[int], spec: BranchSpec) -> " SUPPLE_SOLUTIONS));
+}
+
+}  // namespace supple

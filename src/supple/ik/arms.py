@@ -1,0 +1,269 @@
+"""Arms all of whose solutions are computed: in closed form, by eigenvalues, or over a grid.
+
+The closed form is in include/supple/ik/closed_form.hpp, eigenvalues in general.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+from supple.ik.general import GeneralArm, general_arms, general_candidates
+from supple.ik.problem import CompiledProblem
+from supple.kinematics import Robot
+from supple.kinematics.robot import ROWS
+from supple.kinematics.structure import Structure
+from supple.motion.linearization import Array
+from supple.motion.task import PoseTask, Task
+
+GRID = 32  # values of the fixed joint of a redundant arm
+_COARSE, _TRIALS = 8, 64  # values and random configurations that choose this joint
+
+# q (S, n), position and rotation errors (S,), whether each is one of a continuum (S,); the number
+# of solutions of each target (B,), and whether they are all (B,).
+Found: TypeAlias = tuple[
+    Array, Array, Array, NDArray[np.bool_], NDArray[np.int32], NDArray[np.bool_]
+]
+
+
+@dataclass(frozen=True)
+class AnyArm:
+    """Six revolute joints."""
+
+    reason: ClassVar[str] = (
+        "solutions nearly coincide, or the target is singular: eigenvalues are not separate enough"
+    )
+    ordered: ClassVar[bool] = True
+
+    frame: str
+    coordinates: list[int]
+    numberings: tuple[GeneralArm, ...]
+
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Found:
+        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        poses = np.zeros((len(targets), 4, 4))
+        poses[:, :3] = targets.reshape(-1, 4, 3).swapaxes(-1, -2)
+        poses[:, 3, 3] = 1.0
+        finite = np.isfinite(targets).all(axis=1)
+        poses[~finite] = np.eye(4)
+        q, count, complete = general_candidates(self.numberings, poses)
+        *found, _ = _core.polish_seeds(
+            problem.kernel, self.coordinates, targets, seeds, q, count.tolist(), spec
+        )
+        return *found, complete & finite  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ClosedFormArm:
+    """Six revolute joints of which three consecutive ones intersect or are parallel.
+
+    Where the axes of the file are misaligned and the closed form is not certain, eigenvalues
+    decide.
+    """
+
+    reason: ClassVar[str] = (
+        "the axes of the file are misaligned, and the target is near a singular pose of the "
+        "aligned arm, where solutions may appear or vanish"
+    )
+    ordered: ClassVar[bool] = True
+
+    frame: str
+    kernel: _core.Branches
+    misaligned: AnyArm | None = None
+
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Found:
+        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        found = self.kernel.solve(targets, seeds, spec)
+        again = ~found[5] & np.isfinite(targets).all(axis=1)
+        if self.misaligned is None or not again.any():
+            return found
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[again]
+        return _replaced(found, again, self.misaligned.solve(problem, targets[again], own, spec))
+
+
+def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
+    """Return solutions with those of some targets replaced, where the new ones are certain."""
+    better = np.zeros_like(again)
+    better[np.nonzero(again)[0][more[5]]] = True
+    of = np.repeat(np.arange(len(again)), found[4])
+    of_more = np.repeat(np.nonzero(again)[0], more[4])
+    keep, take = ~better[of], better[of_more]
+    order = np.argsort(np.concatenate([of[keep], of_more[take]]), kind="stable")
+    q, position, rotation, sampled = (
+        np.concatenate([found[i][keep], more[i][take]])[order] for i in range(4)
+    )
+    count = found[4].copy()
+    count[again] = np.where(more[5], more[4], count[again])
+    return q, position, rotation, sampled, count, found[5] | better
+
+
+@dataclass(frozen=True)
+class RedundantArm:
+    """Six revolute joints and another one, which is fixed at each value of a grid."""
+
+    ordered: ClassVar[bool] = False
+
+    frame: str
+    joint: str
+    coordinate: int
+    values: Array
+    kernels: tuple[_core.Branches, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why there are more solutions."""
+        return f"the arm is redundant; solved for {len(self.values)} values of {self.joint}"
+
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Found:
+        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        near = np.array(_middle(problem.layout.robot) if seeds is None else seeds)
+        parts = []
+        for value, kernel in zip(self.values, self.kernels, strict=True):
+            near[..., self.coordinate] = value
+            parts.append(kernel.solve(targets, near, spec))
+        target = [np.repeat(np.arange(len(targets)), part[4]) for part in parts]
+        order = np.argsort(np.concatenate(target), kind="stable")
+        q, position, rotation = (
+            np.concatenate([part[i] for part in parts])[order] for i in range(3)
+        )
+        count = np.asarray(np.sum([part[4] for part in parts], axis=0), dtype=np.int32)
+        every = np.ones(len(q), dtype=np.bool_)
+        return q, position, rotation, every, count, np.zeros(len(targets), dtype=np.bool_)
+
+
+Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
+
+
+@lru_cache(maxsize=64)
+def arm_of(problem: CompiledProblem) -> Arm | str:
+    """Return the arm of a problem, or why its solutions are not computed."""
+    robot, tasks = problem.layout.robot, problem.layout.tasks
+    if len(tasks) != 1 or not _is_whole_pose(tasks[0]):
+        return "only solutions of the pose of one frame are computed"
+    frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
+    structure = robot._structure(frame)
+    general = None
+    if structure.six_revolute and not (structure.form and structure.exact):
+        numberings = general_arms(robot, frame)
+        if numberings:
+            general = AnyArm(frame, _coordinates(robot, structure), numberings)
+    if structure.form is not None:
+        return ClosedFormArm(frame, _kernel(problem, robot, frame), general)
+    if structure.six_revolute:
+        return general or f"{structure.reason}, and the equations are degenerate"
+    redundant = _redundant_arm(problem, frame)
+    return structure.reason if redundant is None else redundant
+
+
+def _coordinates(robot: Robot, structure: Structure) -> list[int]:
+    return [robot.joint_names.index(name) for name in structure.joints]
+
+
+def _kernel(problem: CompiledProblem, part: Robot, frame: str) -> _core.Branches:
+    """Return the closed form of a robot, or of a part of it without frozen joints."""
+    structure, robot = part._structure(frame), problem.layout.robot
+    spec = _core.ArmSpec(
+        parallel=structure.form == "parallel",
+        first=structure.first,
+        coordinates=_coordinates(robot, structure),
+        axes=structure.nominal_axes.ravel().tolist(),
+        points=structure.nominal_points.ravel().tolist(),
+        home=part.fk(np.zeros(part.dof), frame)[:3].T.ravel().tolist(),
+        length=structure.length,
+        slack=_slack(structure),
+    )
+    return _core.Branches(solver=problem.kernel, arm=spec)
+
+
+def _slack(structure: Structure) -> float:
+    """Return the relative error of the closed form's equations; zero for an exact arm.
+
+    Errors of the axes add up along the arm.
+    """
+    if structure.exact:
+        return 0.0
+    return 10.0 * (structure.misalignment / structure.length + structure.tilt)
+
+
+def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
+    """Return an arm of seven joints that has a closed form if one of them is fixed.
+
+    Of all such joints, the one whose values solve the most poses of random configurations.
+    """
+    robot = problem.layout.robot
+    joints = robot._structure(frame).joints
+    if len(set(joints)) != 7 or len(joints) != 7:
+        return None
+    poses = robot.fk(robot.random(_TRIALS, seed=0), frame)
+    targets = np.array(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12), dtype=np.float64)
+    spec = _core.BranchSpec(
+        position_tolerance=1e-6,
+        rotation_tolerance=1e-6,
+        samples=1,
+        wraps=False,
+        nearest=False,
+        threads=1,
+    )
+    best: tuple[tuple[int, int], RedundantArm] | None = None
+    for name in joints:
+        arm = _with_grid(problem, frame, name, _COARSE)
+        if arm is not None:
+            count = arm.solve(problem, targets, None, spec)[4]
+            quality = (int((count > 0).sum()), int(count.sum()))
+            if best is None or quality > best[0]:
+                best = quality, arm
+    return None if best is None else _with_grid(problem, frame, best[1].joint, GRID)
+
+
+def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:
+    """Return the arm with a joint fixed at some values; None without a closed form."""
+    robot = problem.layout.robot
+    coordinate = robot.joint_names.index(name)
+    grid = _grid(robot, coordinate, count)
+    parts = [robot.freeze({name: x}) for x in grid]
+    if any(part._structure(frame).form is None for part in parts):
+        return None
+    kernels = tuple(_kernel(problem, part, frame) for part in parts)
+    return RedundantArm(frame, name, coordinate, grid, kernels)
+
+
+def _middle(robot: Robot) -> Array:
+    """Return the middle (n,) of the joint ranges; joints without limits are at zero."""
+    with np.errstate(invalid="ignore"):
+        middle = 0.5 * (robot.lower + robot.upper)
+    return np.where(np.isfinite(middle), middle, robot.neutral())
+
+
+def _grid(robot: Robot, joint: int, count: int) -> Array:
+    """Return equally spaced positions (count,) of a joint inside its limits.
+
+    At most a turn, or 2 m without limits.
+    """
+    middle, half = _middle(robot)[joint], 0.5 * (robot.upper[joint] - robot.lower[joint])
+    if not robot.prismatic[joint]:
+        half = min(half, np.pi)
+    elif not np.isfinite(half):
+        half = 1.0
+    return np.asarray(middle + half * (2 * np.arange(count) + 1 - count) / count)
+
+
+def _is_whole_pose(task: Task) -> bool:
+    return (
+        isinstance(task, PoseTask)
+        and (task.rows is None or set(task.rows) == set(ROWS))
+        and task.base is None
+        and task.tolerance is None
+        and task.about is None
+        and bool(np.all(np.asarray(task.weight) > 0))
+    )

@@ -1,0 +1,201 @@
+"""All solutions of poses: in closed form or by eigenvalues, for other robots by a search.
+
+Verification and limits are in src/core/drivers/branches.hpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core
+from supple.errors import InputError, short_repr
+from supple.ik.arguments import SolveOptions, per_task, seeds_of
+from supple.ik.arms import ClosedFormArm, Found, arm_of
+from supple.ik.driver import Driver
+from supple.ik.preference import costs
+from supple.ik.problem import CompiledProblem, compile_problem
+from supple.ik.solution import BatchSolutions, Solutions, all_of_one
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+from supple.motion.task import PoseTask
+
+SAMPLES = 16  # of an angle that may be any
+MOST = 64  # solutions of a search
+TOLERANCE = 1e-6  # the default of `solve` [m], [rad]
+
+_SEEDS = "found by a search from seeds"
+
+
+def solve_all(
+    problem: CompiledProblem,
+    target: Any,
+    single: bool,
+    q0: ArrayLike | None,
+    wraps: bool,
+    options: SolveOptions,
+) -> Solutions | BatchSolutions:
+    """Return all solutions of one target or of a batch."""
+    if options.explain or options.gpu is not None:
+        given = "explain" if options.explain else f"device={options.gpu.device!r}"  # type: ignore[union-attr]
+        raise InputError(f'solutions="all" is only for the CPU, without explain; given: {given}')
+    robot = problem.layout.robot
+    targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
+    seeds = seeds_of(q0, robot, targets.shape[:-1])
+    arm = arm_of(problem)
+    if isinstance(arm, str):
+        return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
+    batch = targets.shape[:-1]
+    if seeds is not None and seeds.ndim > 1:
+        seeds = seeds.reshape(-1, robot.dof)
+    spec = _core.BranchSpec(
+        position_tolerance=options.position_tolerance,
+        rotation_tolerance=options.rotation_tolerance,
+        samples=SAMPLES,
+        wraps=wraps,
+        nearest=options.prefer == "nearest",
+        threads=options.threads,
+    )
+    flat = targets.reshape(-1, 12)
+    found = arm.solve(problem, flat, seeds, spec)
+    missing = (found[4] == 0) & ~found[5] & np.isfinite(flat).all(axis=1)
+    if missing.any():
+        found = _with_searched(found, missing, flat, seeds, Driver(problem, options))
+    q, position, rotation, sampled, count, certain = found
+    if not arm.ordered or options.prefer not in ("fast", "limits", "nearest"):
+        of = np.repeat(np.arange(len(count)), count)
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[of]
+        order = np.lexsort((costs(options.prefer, problem, q, own), of))
+        q, position, rotation, sampled = q[order], position[order], rotation[order], sampled[order]
+    if not batch:
+        complete = bool(certain[0])
+        made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
+        return replace(made, sampled=sampled)
+    return BatchSolutions(
+        q,
+        position,
+        rotation,
+        sampled,
+        count.reshape(batch),
+        certain.reshape(batch),
+        arm.reason,
+        robot,
+        arm.frame,
+    )
+
+
+def solve_pose(robot: Robot, target: object) -> Solutions | None:
+    """Return all solutions of one pose of the end effector: a fast path of `solve_all`.
+
+    None if the target needs to be checked, if there is no closed form, or a continuum, or if a
+    misaligned arm needs more than the closed form.
+    """
+    arm = _default_arm(robot)
+    found = None if arm is None else arm.kernel.solve_pose(target, _default_spec())
+    if arm is None or found is None:
+        return None
+    q, position, rotation, certain = found
+    if arm.misaligned is not None and not certain:
+        return None
+    return all_of_one(q, position, rotation, certain, arm.reason, robot, arm.frame)
+
+
+@lru_cache(maxsize=64)
+def _default_arm(robot: Robot) -> ClosedFormArm | None:
+    arm = arm_of(compile_problem(robot, None))
+    return arm if isinstance(arm, ClosedFormArm) else None
+
+
+@lru_cache(maxsize=1)
+def _default_spec() -> _core.BranchSpec:
+    return _core.BranchSpec(
+        position_tolerance=TOLERANCE,
+        rotation_tolerance=TOLERANCE,
+        samples=SAMPLES,
+        wraps=False,
+        nearest=False,
+        threads=1,
+    )
+
+
+def _with_searched(
+    found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
+) -> Found:
+    """Add the solutions that a search finds of targets without any, such as between grid values."""
+    q, position, rotation, sampled, count, certain = found
+    own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
+    more = driver.solve_batch(targets[missing], own)
+    good = more.success
+    which = np.concatenate([np.repeat(np.arange(len(count)), count), np.nonzero(missing)[0][good]])
+    order = np.argsort(which, kind="stable")
+    count = count.copy()
+    count[np.nonzero(missing)[0][good]] = 1
+    return (
+        np.concatenate([q, more.q[good]])[order],
+        np.concatenate([position, more.position_error[good]])[order],
+        np.concatenate([rotation, more.rotation_error[good]])[order],
+        np.concatenate([sampled, np.ones(int(good.sum()), dtype=np.bool_)])[order],
+        count,
+        certain,
+    )
+
+
+def _searched(
+    problem: CompiledProblem,
+    targets: Array,
+    seeds: Array | None,
+    options: SolveOptions,
+    why: str,
+) -> Solutions | BatchSolutions:
+    """Return the solutions that a search finds."""
+    driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
+    batch, robot = targets.shape[:-1], problem.layout.robot
+    task, frame = problem.layout.tasks[0], None
+    if len(problem.layout.tasks) == 1 and isinstance(task, PoseTask):
+        frame = task.frame or robot.tips[0]
+
+    def one(target: Array, seed: Array | None) -> Solutions:
+        found = driver.solve_single(target, seed)
+        assert isinstance(found, Solutions)
+        converged = found[found.success]
+        sampled = np.full(len(converged), problem.primary < robot.dof)
+        made: Solutions = replace(converged, sampled=sampled, reason=reason, frame=frame)
+        return made
+
+    if not batch:
+        return one(targets, seeds)
+    flat = targets.reshape(-1, targets.shape[-1])
+    every = [
+        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.dof)[i])
+        for i, target in enumerate(flat)
+    ]
+    return BatchSolutions(
+        np.concatenate([found.q for found in every]).reshape(-1, robot.dof),
+        np.concatenate([found.position_error for found in every]),
+        np.concatenate([found.rotation_error for found in every]),
+        np.concatenate([found.sampled for found in every]),
+        np.array([len(found) for found in every], dtype=np.int32).reshape(batch),
+        np.zeros(batch, dtype=np.bool_),
+        reason,
+        robot,
+        frame,
+    )
+
+
+def check_all(given: object, wraps: object) -> bool:
+    """Return whether `solutions` is "all".
+
+    Raises:
+        InputError: another string, or `wraps` without it.
+    """
+    if not isinstance(given, str):
+        if wraps:
+            raise InputError(f'wraps needs solutions="all"; given: solutions={short_repr(given)}')
+        return False
+    if given != "all":
+        raise InputError(f'solutions must be a number or "all"; given: {short_repr(given)}')
+    return True

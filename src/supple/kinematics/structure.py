@@ -1,0 +1,271 @@
+"""The geometry of an arm: which of its joint axes are parallel or intersect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
+
+if TYPE_CHECKING:
+    from supple.kinematics.robot import Robot
+
+Relation = Literal["parallel", "intersecting", "coincident", "skew"]
+Form = Literal["spherical", "parallel"]
+
+# Misalignment that a file may have, relative to the length of the arm: public files of real robots
+# are off by up to 0.4 mm.
+DISTANCE_TOLERANCE = 1e-3
+ANGLE_TOLERANCE = 2e-3  # [rad]: files round π/2 to 1.57 and π to 3.14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Structure:
+    """The joint axes of an arm and their relations; `str()` of it is a description in words.
+
+    Three consecutive axes that intersect in one point, or are parallel, give a 6-joint arm a closed
+    form: all its solutions of a pose follow from polynomials of degree 4 at most (Pieper 1968).
+    Axes that are misaligned by less than 0.1 % of the arm's length or 2 mrad count as aligned;
+    `nominal_axes` and `nominal_points` are lines with exact relations, next to those of the file.
+
+    Attributes:
+        joints: Names of the joints between the world and the end effector, the first one first.
+        axes: Directions (k, 3) of the joint axes at q = 0, unit vectors in the world.
+        points: A point on each axis (k, 3) at q = 0 in the world [m]: the origin of the joint.
+        relations: Relation of each axis to the next (k - 1): "parallel", "intersecting",
+            "coincident" or "skew".
+        form: "spherical" if the closed form is that of three intersecting axes, "parallel" if it
+            is that of three parallel ones, None if there is no closed form.
+        first: Index of the first of these three joints; -1 without a closed form.
+        reason: Why there is no closed form; empty if there is one.
+        six_revolute: Whether these are six revolute joints that move independently.
+        nominal_axes: Directions (k, 3) of axes with exact relations, unit vectors.
+        nominal_points: Points (k, 3) on axes with exact relations [m].
+        misalignment: Largest distance between a nominal axis and that of the file [m].
+        tilt: Largest angle between them [rad].
+        length: Length of the arm, from axis to axis [m].
+    """
+
+    joints: tuple[str, ...]
+    axes: Matrix
+    points: Matrix
+    relations: tuple[Relation, ...]
+    form: Form | None
+    first: int
+    reason: str
+    six_revolute: bool
+    nominal_axes: Matrix
+    nominal_points: Matrix
+    misalignment: float
+    tilt: float
+    length: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether the axes of the file have their relations exactly, up to rounding."""
+        return self.misalignment <= 1e-9 * self.length and self.tilt <= 1e-9
+
+    def __str__(self) -> str:
+        words = [f"{self.joints[0]}"] if self.joints else []
+        for relation, name in zip(self.relations, self.joints[1:], strict=True):
+            words.append(f"{_SIGNS[relation]} {name}")
+        lines = [" ".join(words)]
+        if self.form is None:
+            lines.append(f"no closed form: {self.reason}")
+        else:
+            three = ", ".join(self.joints[self.first : self.first + 3])
+            what = "intersect in a point" if self.form == "spherical" else "are parallel"
+            lines.append(f"closed form: {three} {what}")
+        if not self.exact:
+            lines.append(
+                f"misaligned by up to {1e3 * self.misalignment:.2g} mm and "
+                f"{1e3 * self.tilt:.2g} mrad"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Structure of {len(self.joints)} joints, closed form: {self.form or 'none'}>"
+
+
+_SIGNS = {"parallel": "∥", "intersecting": "×", "coincident": "≡", "skew": "–"}
+
+
+def structure_of(robot: Robot, frame: str) -> Structure:
+    """Return the structure of the joints that move a frame."""
+    tree = robot._tree
+    chain = _moving_joints(tree.joints, tree.frames[frame])
+    names = tuple(robot.joint_names[joint.coordinate] for joint in chain)
+    axes, points = _lines(chain)
+    length = _length(points, robot, frame)
+    reason = _unsuitable(chain)
+    six_revolute = not reason
+    pairs = [_relation(axes, points, i, length) for i in range(len(chain) - 1)]
+    form, first = (None, -1) if reason else _closed_form(axes, points, pairs, length)
+    if not reason and form is None:
+        reason = "no three consecutive axes intersect in a point or are parallel"
+    new_axes, new_points = _nominal(axes, points, pairs, form, first)
+    return Structure(
+        joints=names,
+        axes=axes,
+        points=points,
+        relations=tuple(pairs),
+        form=form,
+        first=first,
+        reason=reason,
+        six_revolute=six_revolute,
+        nominal_axes=new_axes,
+        nominal_points=new_points,
+        misalignment=float(
+            np.linalg.norm(np.cross(axes, new_points - points), axis=1).max(initial=0.0)
+        ),
+        tilt=float(np.linalg.norm(new_axes - axes, axis=1).max(initial=0.0)),
+        length=length,
+    )
+
+
+def _moving_joints(joints: Sequence[MovingJoint], frame: FixedFrame) -> list[MovingJoint]:
+    """Return the joints between the world and a frame, the first one first."""
+    found = []
+    j = frame.joint
+    while j != WORLD:
+        found.append(joints[j])
+        j = joints[j].parent
+    return found[::-1]
+
+
+def _lines(chain: Sequence[MovingJoint]) -> tuple[Matrix, Matrix]:
+    """Return the directions and points (k, 3) of the axes of joints at q = 0."""
+    at = np.eye(4)
+    axes, points = np.empty((len(chain), 3)), np.empty((len(chain), 3))
+    for i, joint in enumerate(chain):
+        at = at @ joint.placement
+        axes[i], points[i] = at[:3, :3] @ joint.axis, at[:3, 3]
+        if joint.offset:
+            at = at @ _moved(joint)
+    return axes / np.linalg.norm(axes, axis=1, keepdims=True), points
+
+
+def _moved(joint: MovingJoint) -> Matrix:
+    """Return the displacement (4, 4) of a joint by its offset."""
+    moved = np.eye(4)
+    if joint.prismatic:
+        moved[:3, 3] = joint.offset * joint.axis
+        return moved
+    x, y, z = joint.axis
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    s, c = np.sin(joint.offset), np.cos(joint.offset)
+    moved[:3, :3] = np.eye(3) + s * cross + (1.0 - c) * (cross @ cross)
+    return moved
+
+
+def _length(points: Matrix, robot: Robot, frame: str) -> float:
+    """Return the sum of the distances from each joint's origin to the next and to the frame [m]."""
+    tip = robot.fk(np.zeros(robot.dof), frame)[:3, 3]
+    stations = np.vstack([points, tip])
+    return float(np.linalg.norm(np.diff(stations, axis=0), axis=1).sum()) or 1.0
+
+
+def _unsuitable(chain: Sequence[MovingJoint]) -> str:
+    """Return why joints are no arm of six independent revolute joints; empty if they are."""
+    if any(joint.prismatic for joint in chain):
+        return "a joint is prismatic"
+    if len({joint.coordinate for joint in chain}) != len(chain) or any(
+        joint.scale != 1.0 for joint in chain
+    ):
+        return "a joint mimics another one"
+    if len(chain) != 6:
+        return f"the arm has {len(chain)} joints, not 6"
+    return ""
+
+
+def _relation(axes: Matrix, points: Matrix, i: int, length: float) -> Relation:
+    """Return the relation of axis i to the next one."""
+    normal = np.cross(axes[i], axes[i + 1])
+    sine = float(np.linalg.norm(normal))
+    between = points[i + 1] - points[i]
+    if sine <= ANGLE_TOLERANCE:
+        distance = np.linalg.norm(np.cross(axes[i], between))
+        return "coincident" if distance <= DISTANCE_TOLERANCE * length else "parallel"
+    distance = abs(between @ normal) / sine
+    return "intersecting" if distance <= DISTANCE_TOLERANCE * length else "skew"
+
+
+def _closed_form(
+    axes: Matrix, points: Matrix, pairs: Sequence[Relation], length: float
+) -> tuple[Form | None, int]:
+    """Return the form and the first of three special joints; those near the hand come first.
+
+    Three axes in a plane that intersect pairwise need not have a point in common, and coincident
+    axes are one joint rather than two.
+    """
+    for first in (3, 2, 1, 0):
+        two = pairs[first : first + 2]
+        if two == ["intersecting", "intersecting"]:
+            three = slice(first, first + 3)
+            point = _common_point(axes[three], points[three])
+            gaps = np.linalg.norm(np.cross(axes[three], point - points[three]), axis=1)
+            if gaps.max() <= DISTANCE_TOLERANCE * length:
+                return "spherical", first
+    for first in (1, 2, 0, 3):
+        if pairs[first : first + 2] == ["parallel", "parallel"]:
+            return "parallel", first
+    return None, -1
+
+
+def _common_point(axes: Matrix, points: Matrix) -> Matrix:
+    """Return the point (3,) nearest to some lines."""
+    across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
+    point: Matrix = np.linalg.solve(across.sum(axis=0), np.einsum("kij,kj->i", across, points))
+    return point
+
+
+def _nominal(
+    axes: Matrix, points: Matrix, pairs: Sequence[Relation], form: Form | None, first: int
+) -> tuple[Matrix, Matrix]:
+    """Return directions and points of lines with exact relations, near the given ones.
+
+    Parallel axes get their mean direction. The lines are then shifted by the least amount that lets
+    them intersect: linear equations in the shifts and in the common point of three axes.
+    """
+    count = len(axes)
+    new_axes = axes.copy()
+    start = 0
+    for i in range(count):  # groups of parallel neighbors
+        if i + 1 < count and pairs[i] in ("parallel", "coincident"):
+            continue
+        if i > start:
+            signs = np.sign(axes[start : i + 1] @ axes[start])[:, None]
+            mean = (signs * axes[start : i + 1]).mean(axis=0)
+            new_axes[start : i + 1] = signs * (mean / np.linalg.norm(mean))
+        start = i + 1
+    rows, right = [], []
+    new_points = points.copy()
+    spherical = range(first, first + 3) if form == "spherical" else range(0)
+    if spherical:
+        # the origins of the three joints are moved along their axes, next to the common point
+        three = slice(first, first + 3)
+        point = _common_point(new_axes[three], points[three])
+        along = np.einsum("ij,ij->i", new_axes[three], point - points[three])
+        new_points[three] += along[:, None] * new_axes[three]
+        for i in spherical:
+            for axis in range(3):
+                row = np.zeros(3 * count + 3)
+                row[3 * i + axis], row[3 * count + axis] = 1.0, -1.0
+                rows.append(row)
+                right.append(point[axis] - new_points[i, axis])
+    for i, pair in enumerate(pairs):
+        if pair == "intersecting" and not (i in spherical and i + 1 in spherical):
+            normal = np.cross(new_axes[i], new_axes[i + 1])
+            normal /= np.linalg.norm(normal)
+            row = np.zeros(3 * count + 3)
+            row[3 * i : 3 * i + 3], row[3 * i + 3 : 3 * i + 6] = -normal, normal
+            rows.append(row)
+            right.append(-normal @ (new_points[i + 1] - new_points[i]))
+    moved = new_points
+    if rows:
+        shifts = np.linalg.lstsq(np.array(rows), np.array(right), rcond=None)[0]
+        moved = new_points + shifts[: 3 * count].reshape(count, 3)
+    return new_axes, moved

@@ -1,0 +1,450 @@
+"""All solutions of a pose: `solve(..., solutions="all")`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.conftest import RobotFiles
+
+import supple as sp
+from supple.describe.joint import Joint
+from supple.ik.solution import BatchSolutions, Solutions
+
+Array = NDArray[np.float64]
+IRB = ("ManipulaPy", "ManipulaPy_data/abb/irb2400.urdf")
+TURN = 2 * np.pi
+
+
+def random_arm(form: str, first: int, seed: int) -> sp.Robot:
+    """Return an arm of random lengths and twists with three special axes, without limits."""
+    rng = np.random.default_rng(seed)
+    table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
+    if form == "spherical":
+        table[first : first + 2, 0] = table[first + 1, 2] = 0.0
+    else:
+        table[first : first + 2, 1] = 0.0
+    return sp.dh(table)
+
+
+ARMS = [(form, first) for form in ("spherical", "parallel") for first in range(4)]
+
+
+def difference(a: Array, b: Array) -> Array:
+    """Return the difference of angles, in half a turn either way."""
+    return np.asarray((a - b + np.pi) % TURN - np.pi)
+
+
+def contains(found: Array, q: Array, within: float) -> bool:
+    """Whether q (n,) is among configurations (s, n), up to full turns."""
+    return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
+
+
+def check_solutions(robot: sp.Robot, T: Array, found: Solutions, within: float = 1e-9) -> None:
+    """Solutions reach the target, are inside the limits and differ from each other."""
+    reached = robot.fk(found.q)
+    np.testing.assert_allclose(reached, np.broadcast_to(T, reached.shape), atol=within)
+    assert (found.position_error <= within).all()
+    assert (found.rotation_error <= within).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+    for i, q in enumerate(found.q):
+        assert not contains(found.q[:i], q, 1e-6)
+
+
+def sensitivity(robot: sp.Robot, q: Array) -> Array:
+    """Return the largest change of q per change of the pose, 1 / σ_min."""
+    return np.asarray(1 / np.linalg.svd(robot.jacobian(q), compute_uv=False)[..., -1])
+
+
+def check_round_trip(robot: sp.Robot, q: Array) -> BatchSolutions:
+    """The solutions of the poses at q contain q."""
+    T = robot.fk(q)
+    found = sp.solve(robot, T, solutions="all")
+    assert isinstance(found, BatchSolutions)
+    assert found.complete.all()
+    within = 1e-9 * sensitivity(robot, q) + 1e-9
+    for one, solutions, tolerance in zip(q, found, within, strict=True):
+        assert contains(solutions.q, one, tolerance)
+    for target, solutions in zip(T[:20], found, strict=False):
+        check_solutions(robot, target, solutions)
+    return found
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560", "puma560_mk"])
+def test_solutions_contain_the_configuration_of_the_pose(name: str) -> None:
+    robot = sp.load(name)
+    found = check_round_trip(robot, robot.random(1000, seed=1))
+    assert found.count.max() == 8
+
+
+def test_solutions_of_a_robot_file(robot_files: RobotFiles) -> None:
+    robot = sp.urdf(robot_files(*IRB))
+    check_round_trip(robot, robot.random(1000, seed=2))
+
+
+@pytest.mark.parametrize(("form", "first"), ARMS)
+def test_solutions_of_random_arms(form: str, first: int) -> None:
+    for seed in range(10):
+        robot = random_arm(form, first, seed)
+        assert (robot.structure.form, robot.structure.first) == (form, first)
+        check_round_trip(robot, robot.random(100, seed=seed))
+
+
+def test_solutions_of_opposite_parallel_axes() -> None:
+    """Parallel axes may point in opposite directions."""
+    rng = np.random.default_rng(1)
+    for twists in ((np.pi, 0.0), (0.0, np.pi), (np.pi, np.pi)):
+        table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
+        table[1:3, 1] = twists
+        robot = sp.dh(table)
+        assert (robot.structure.form, robot.structure.first) == ("parallel", 1)
+        check_round_trip(robot, robot.random(100, seed=1))
+
+
+def test_a_tool_and_a_base_change_nothing() -> None:
+    robot = sp.load("ur5e").with_tool(sp.pose([0.1, -0.05, 0.2], rpy=[0.3, 0.2, 0.1]))
+    robot = robot.with_base(sp.pose([1.0, 2.0, 0.5], rpy=[0.3, -0.2, 1.1]))
+    check_round_trip(robot, robot.random(100, seed=3))
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+def test_all_solutions_of_a_target_give_the_same_solutions(name: str) -> None:
+    robot = sp.load(name)
+    for q in robot.random(20, seed=4):
+        found = sp.solve(robot, robot.fk(q), solutions="all")
+        for one in found.q:
+            again = sp.solve(robot, robot.fk(one), solutions="all")
+            assert len(again) == len(found)
+            assert all(contains(again.q, other, 1e-6) for other in found.q)
+
+
+def searched(robot: sp.Robot, T: Array) -> Array:
+    """Return the solutions (s, n) that a long search from seeds finds, polished."""
+    tight = {"position_tolerance": 1e-11, "rotation_tolerance": 1e-11}
+    found = sp.solve(robot, T, solutions=200, max_seeds=10_000, **tight)
+    return found.q[found.success]
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [
+        sp.load("ur5e"),
+        sp.load("puma560"),
+        random_arm("spherical", 3, 7),
+        random_arm("spherical", 1, 8),
+        random_arm("parallel", 0, 9),
+    ],
+    ids=["ur5e", "puma560", "spherical3", "spherical1", "parallel0"],
+)
+def test_a_long_search_finds_no_others(robot: sp.Robot) -> None:
+    for q in robot.random(3, seed=5):
+        T = robot.fk(q)
+        found = sp.solve(robot, T, solutions="all")
+        seeds = searched(robot, T)
+        assert len(seeds) >= 1
+        assert all(contains(found.q, one, 1e-5) for one in seeds)
+
+
+def test_limits_select_among_the_solutions() -> None:
+    wide = sp.load("ur5e")
+    narrow = wide.with_limits(lower=np.full(6, -1.5), upper=np.full(6, 2.0))
+    for q in narrow.random(50, seed=6):
+        T = wide.fk(q)
+        every = difference(sp.solve(wide, T, solutions="all").q, np.zeros(6))
+        inside = every[((every >= -1.5) & (every <= 2.0)).all(axis=1)]
+        found = sp.solve(narrow, T, solutions="all")
+        assert len(found) == len(inside) >= 1
+        assert all(contains(found.q, one, 1e-6) for one in inside)
+
+
+def test_wraps_are_all_full_turns_inside_the_limits() -> None:
+    robot = sp.load("ur5e").with_limits(
+        lower=[-TURN, -4, -np.pi, -1, -9, 0], upper=[TURN, 4, np.pi, 1, 9, 5]
+    )
+    for q in robot.random(10, seed=7):
+        T = robot.fk(q)
+        plain = sp.solve(robot, T, solutions="all")
+        wrapped = sp.solve(robot, T, solutions="all", wraps=True)
+        expected = 0
+        for one in plain.q:
+            turns = [one[j] + TURN * np.arange(-4, 5) for j in range(6)]
+            inside = [
+                ((robot.lower[j] <= t) & (t <= robot.upper[j])).sum() for j, t in enumerate(turns)
+            ]
+            expected += int(np.prod(inside))
+        assert len(wrapped) == expected
+        assert len(np.unique(np.round(wrapped.q, 6), axis=0)) == expected
+        reached = robot.fk(wrapped.q)
+        np.testing.assert_allclose(reached, np.broadcast_to(T, reached.shape), atol=1e-9)
+        assert ((robot.lower <= wrapped.q) & (wrapped.q <= robot.upper)).all()
+        assert np.abs(wrapped.q - q).max(axis=1).min() < 1e-6
+
+
+def test_the_nearest_solution_comes_first() -> None:
+    robot = sp.load("ur5e")
+    q0 = robot.random(seed=8)
+    T = robot.fk(robot.random(20, seed=9))
+    for target, found in zip(T, sp.solve(robot, T, q0=q0, solutions="all"), strict=True):
+        far = np.abs(found.q - q0).max(axis=1)
+        assert (np.diff(far) >= 0).all()
+        # each joint is the turn nearest to q0 that its limits allow
+        for shift in (-TURN, TURN):
+            inside = (found.q + shift >= robot.lower) & (found.q + shift <= robot.upper)
+            nearer = np.abs(found.q + shift - q0) < np.abs(found.q - q0) - 1e-9
+            assert not (inside & nearer).any()
+        one = sp.solve(robot, target, q0=q0, solutions="all")
+        np.testing.assert_array_equal(one.q, found.q)
+
+
+def test_the_order_of_other_preferences() -> None:
+    robot = sp.load("puma560")
+    T = robot.fk(robot.random(5, seed=10))
+    for prefer, cost in (
+        ("manipulability", lambda q: -robot.manipulability(q)),
+        (lambda q: float(q[0]), lambda q: q[:, 0]),
+        ("limits", lambda q: np.abs(2 * q - robot.lower - robot.upper) / np.ptp(LIMITS, axis=0)),
+    ):
+        for found in sp.solve(robot, T, solutions="all", prefer=prefer):
+            value = cost(found.q)
+            value = value.max(axis=1) if value.ndim > 1 else value
+            assert (np.diff(value) >= -1e-12).all()
+
+
+LIMITS = np.array([sp.load("puma560").lower, sp.load("puma560").upper])
+
+
+# ---- singular targets ----------------------------------------------------------------------------
+
+
+def check_continuum(robot: sp.Robot, q: Array, free: list[int], distinct: int) -> Solutions:
+    """At q the joints `free` move while the end effector stays, and the motion is sampled."""
+    T = robot.fk(q)
+    found = sp.solve(robot, T, solutions="all")
+    check_solutions(robot, T, found, 2e-7)
+    moving = found.free.any(axis=1)
+    assert moving.sum() >= distinct
+    near = np.abs(difference(found.q, q))
+    others = [j for j in range(6) if j not in free]
+    same = moving & (near[:, others].max(axis=1, initial=0.0) < 1e-3)
+    assert same.sum() >= distinct
+    expected = np.isin(np.arange(6), free)
+    assert (found.free[same] == expected).all()
+    return found
+
+
+def test_continuum_of_aligned_wrist_axes() -> None:
+    q = np.array([0.3, -1.0, 0.7, 0.4, 0.0, -0.9])
+    robot = sp.load("puma560").with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
+    found = check_continuum(robot, q, [3, 5], 8)
+    # the sum of the angles is that of q, up to full turns
+    straight = np.abs(difference(found.q[:, :3], q[:3])).max(axis=1) < 1e-3
+    total = difference(found.q[straight][:, 3] + found.q[straight][:, 5], q[3] + q[5])
+    np.testing.assert_allclose(total, 0.0, atol=1e-6)
+
+
+def test_continuum_of_four_parallel_axes() -> None:
+    """With the last axis parallel to the three of a UR, four joints move in a plane."""
+    q = np.array([0.3, -1.2, 1.4, 0.4, 0.0, -0.9])
+    T = sp.load("ur5e").fk(q)
+    found = sp.solve(sp.load("ur5e"), T, solutions="all")
+    check_solutions(sp.load("ur5e"), T, found, 2e-7)
+    planar = np.abs(found.q[:, 4]) < 1e-6
+    assert planar.sum() >= 8
+    assert (found.free[planar] == [False, True, True, True, False, True]).all()
+
+
+def test_continuum_of_a_wrist_above_the_base() -> None:
+    """With the center of the wrist on the first axis, that joint turns freely."""
+    h = np.pi / 2
+    arm = [(0, h, 0.4, 0), (0.5, 0, 0, 0), (0, h, 0, 0), (0, -h, 0.5, 0), (0, h, 0, 0)]
+    robot = sp.dh([*arm, (0, 0, 0.1, 0)])
+    # upper arm and forearm are mirror images about the first axis
+    q = np.array([0.3, 0.9, 0.0, 0.8, 0.7, 0.2])
+    wrist = robot.with_tool(sp.pose([0, 0, -0.1]))
+    from_axis = [np.hypot(*wrist.fk(np.array([0, 0.9, b, 0, 0, 0]))[:2, 3]) for b in ANGLES]
+    q[2] = ANGLES[int(np.argmin(from_axis))]
+    assert min(from_axis) < 1e-12
+    found = sp.solve(robot, robot.fk(q), solutions="all")
+    check_solutions(robot, robot.fk(q), found, 2e-7)
+    assert found.free[:, 0].any()
+    assert len(np.unique(np.round(found.q[:, 0], 3))) >= 8
+
+
+# q3 = 2 · (angle of the upper arm to the vertical), in both directions
+ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2, -np.pi / 2, np.pi)]
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+def test_a_stretched_arm_is_isolated(name: str) -> None:
+    """At the edge of reach two solutions are one, and no joint moves freely."""
+    robot = sp.load(name).with_limits(lower=np.full(6, -4.0), upper=np.full(6, 4.0))
+    q = robot.random(50, seed=17)
+    q[:, 2] = 0.0 if name == "ur5e" else np.arctan2(0.0203, 0.4318) + np.pi / 2
+    assert (robot.singular_values(q)[:, -1] < 1e-4).all()
+    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+        assert contains(found.q, one, 1e-3)
+        assert not found.free.any()
+        assert found.complete
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+@pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-6, 3e-7, 1e-8, 1e-12])
+def test_targets_near_singular_ones(name: str, angle: float) -> None:
+    robot = sp.load(name)
+    for q in robot.random(20, seed=11):
+        q[4] = angle
+        T = robot.fk(q)
+        found = sp.solve(robot, T, solutions="all")
+        check_solutions(robot, T, found, 1e-6)
+        assert contains(found.q[:, 4:5], q[4:5], 1e-6)
+
+
+# ---- targets without solutions, other robots, arguments ------------------------------------------
+
+
+def test_an_unreachable_target_has_no_solutions() -> None:
+    robot = sp.load("ur5e")
+    found = sp.solve(robot, sp.pose([2.0, 0.0, 0.0]), solutions="all")
+    assert len(found) == 0
+    assert found.complete
+    assert str(found) == "no solution"
+
+
+def test_targets_of_a_batch_that_are_not_finite() -> None:
+    robot = sp.load("ur5e")
+    T = np.stack([robot.fk(np.ones(6)), np.full((4, 4), np.nan), robot.fk(np.ones(6))])
+    found = sp.solve(robot, T, solutions="all")
+    assert found.count.tolist() == [8, 0, 8]
+    assert found.complete.tolist() == [True, False, True]
+
+
+def test_a_batch_has_the_solutions_of_each_target() -> None:
+    robot = sp.load("puma560")
+    T = robot.fk(robot.random((3, 40), seed=12))
+    found = sp.solve(robot, T, solutions="all", threads=2)
+    assert found.shape == (3, 40)
+    assert len(found.q) == found.count.sum()
+    padded = found.padded()
+    for i in np.ndindex(3, 40):
+        one = sp.solve(robot, T[i], solutions="all")
+        np.testing.assert_array_equal(one.q, found[i].q)
+        np.testing.assert_array_equal(padded[i][: len(one)], one.q)
+        assert np.isnan(padded[i][len(one) :]).all()
+    np.testing.assert_array_equal(np.bincount(found.target, minlength=120), found.count.ravel())
+    assert "120 targets, 120 of them complete" in str(found)
+
+
+def test_selected_solutions_are_not_complete() -> None:
+    robot = sp.load("ur5e")
+    found = sp.solve(robot, robot.fk(np.ones(6)), solutions="all")
+    assert (found.complete, found.reason) == (True, "")
+    part = found[found.q[:, 0] > 0]
+    assert isinstance(part, Solutions)
+    assert not part.complete
+    assert part.free.shape == part.q.shape
+    assert len(part.sampled) == len(part)
+
+
+def test_other_joints_stay_at_the_seed() -> None:
+    """A robot with more joints than the arm: the others keep their positions."""
+    arm = sp.load("ur5e").description
+    finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
+    robot = sp.Robot(replace(arm, joints=(*arm.joints, finger), tips=arm.leaves))
+    assert robot.dof == 7
+    q = robot.random(seed=13)
+    others = [j for j, name in enumerate(robot.joint_names) if name == "finger"]
+    found = sp.solve(robot, robot.fk(q), q0=q, solutions="all")
+    assert found.complete
+    np.testing.assert_array_equal(found.q[:, others], np.broadcast_to(q[others], (8, len(others))))
+    assert np.abs(found.q[0] - q).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "puma560_rail"])
+def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
+    """Solutions are those of the arm with a joint fixed at each value; all joints may be free."""
+    robot = sp.load(name)
+    T = robot.fk(robot.random(30, seed=14))
+    found = sp.solve(robot, T, solutions="all")
+    assert not found.complete.any()
+    assert (found.count > 0).all()
+    assert found.count.mean() > 20
+    assert found.sampled.all()
+    joint = robot.joint_names.index(found.reason.split()[-1])
+    for target, solutions in zip(T, found, strict=True):
+        check_solutions(robot, target, solutions, 1e-6)
+    for target, solutions in zip(T[:3], found, strict=False):
+        for value in np.unique(np.round(solutions.q[:, joint], 6))[:5]:
+            part = np.abs(solutions.q[:, joint] - value) < 1e-5
+            frozen = robot.freeze({robot.joint_names[joint]: float(solutions.q[part][0, joint])})
+            assert len(sp.solve(frozen, target, solutions="all")) == part.sum()
+    one = sp.solve(robot, T[0], solutions="all")
+    np.testing.assert_array_equal(one.q, found[0].q)
+
+
+def test_free_joints_of_redundant_arms() -> None:
+    """An elbow with a spherical shoulder and wrist turns on a circle, its own angle fixed."""
+    for name, still in (("iiwa14", [3]), ("panda", [])):
+        robot = sp.load(name)
+        found = sp.solve(robot, robot.fk(robot.random(seed=15)), solutions="all")
+        moves = ~np.isin(np.arange(7), still)
+        assert (found.free == moves).all(axis=1).mean() > 0.9
+
+
+def test_other_robots_are_searched() -> None:
+    robot = sp.load("youbot")
+    found = sp.solve(robot, robot.fk(robot.random(2, seed=16)), solutions="all")
+    assert not found.complete.any()
+    assert "the arm has 5 joints" in found.reason
+    assert "search" in found.reason
+    assert (found.count > 0).all()
+
+
+def test_only_poses_have_a_closed_form() -> None:
+    robot = sp.load("ur5e")
+    tasks = sp.PositionTask()
+    found = sp.solve(robot, [0.4, 0.2, 0.3], tasks=tasks, solutions="all")
+    assert not found.complete
+    assert "pose of one frame" in found.reason
+    with pytest.raises(sp.errors.InputError, match="free is for poses"):
+        _ = found.free
+
+
+def misaligned(name: str, seed: int) -> sp.Robot:
+    """Return an arm whose joints are 0.1 mm and 0.1 mrad off."""
+    rng = np.random.default_rng(seed)
+    arm = sp.load(name).description
+    joints = []
+    for joint in arm.joints:
+        by = sp.pose(6e-5 * rng.normal(size=3), rotation_vector=6e-5 * rng.normal(size=3))
+        joints.append(replace(joint, origin=joint.origin @ by))
+    return sp.Robot(replace(arm, joints=tuple(joints)))
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+def test_misaligned_arms(name: str) -> None:
+    """Solutions are those of the file, and complete wherever that is claimed."""
+    robot = misaligned(name, 1)
+    assert not robot.structure.exact
+    q = robot.random(500, seed=15)
+    T = robot.fk(q)
+    found = sp.solve(robot, T, solutions="all")
+    assert found.complete.mean() > 0.99
+    for one, target, solutions in zip(q, T, found, strict=True):
+        if solutions.complete:
+            assert contains(solutions.q, one, 1e-6)
+        else:
+            assert "misaligned" in solutions.reason
+        check_solutions(robot, target, solutions, 1e-6)
+
+
+def test_arguments() -> None:
+    robot = sp.load("ur5e")
+    T = robot.fk(np.ones(6))
+    with pytest.raises(sp.errors.InputError, match="a number or \"all\"; given: 'some'"):
+        sp.solve(robot, T, solutions="some")  # type: ignore[call-overload]
+    with pytest.raises(sp.errors.InputError, match='wraps needs solutions="all"'):
+        sp.solve(robot, T, wraps=True)
+    with pytest.raises(sp.errors.InputError, match="without explain"):
+        sp.solve(robot, T, solutions="all", explain=True)  # type: ignore[call-overload]

@@ -1,0 +1,156 @@
+"""All solutions of 6-joint arms of any geometry, by eigenvalues."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.conftest import RobotFiles
+
+import supple as sp
+from supple.ik.general import _ZEROS, GeneralArm, _line, _motion, _rotation, general_arms
+
+Array = NDArray[np.float64]
+DATA = "ManipulaPy_data"
+# offset wrists: no closed form
+FILES = (f"{DATA}/xarm/xarm6_robot.urdf", f"{DATA}/fanuc_crx/crx10ia.urdf")
+RNG = np.random.default_rng(0)
+
+
+def any_arm(seed: int) -> sp.Robot:
+    """Return an arm of random lengths and twists, without limits."""
+    rng = np.random.default_rng(seed)
+    return sp.dh(rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4)))
+
+
+def difference(a: Array, b: Array) -> Array:
+    return np.asarray((a - b + np.pi) % (2 * np.pi) - np.pi)
+
+
+def contains(found: Array, q: Array, within: float) -> bool:
+    return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
+
+
+def test_motions_act_linearly_on_lines() -> None:
+    for _ in range(10):
+        p, h, move = RNG.normal(size=3), RNG.normal(size=3), RNG.normal(size=3)
+        T = sp.pose(RNG.normal(size=3), rotation_vector=move)
+        R, t = T[:3, :3], T[:3, 3]
+        np.testing.assert_allclose(
+            _motion(R[None], t[None])[0] @ _line(p, h), _line(R @ p + t, R @ h), atol=1e-12
+        )
+
+
+def test_rotations_are_linear_in_cosine_and_sine() -> None:
+    for _ in range(10):
+        p, h, angle = RNG.normal(size=3), RNG.normal(size=3), RNG.uniform(-3, 3)
+        h /= np.linalg.norm(h)
+        R = sp.pose(rotation_vector=angle * h)[:3, :3]
+        K = _rotation(h, p)
+        expected = _motion(R[None], (p - R @ p)[None])[0]
+        np.testing.assert_allclose(
+            K[0] + np.cos(angle) * K[1] + np.sin(angle) * K[2], expected, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("start", range(6))
+def test_the_equations_hold_at_a_solution(start: int) -> None:
+    """Both sides are the same line, wherever the numbering has the target."""
+    robot = any_arm(1)
+    arm = GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), start)
+    q = robot.random(20, seed=2)
+    left, right = arm._equations(*arm.displacements(robot.fk(q)))
+    own = q[:, (np.arange(6) + start) % 6]
+    a, b, c, d, e = np.stack([np.ones_like(own), np.cos(own), np.sin(own)])[..., :5].transpose(
+        2, 1, 0
+    )
+    sides = (
+        np.einsum("bixyz,bx,by,bz->bi", left, c, d, e),
+        np.einsum("biuv,bu,bv->bi", right, a, b),
+    )
+    np.testing.assert_allclose(*sides, atol=1e-11)
+
+
+def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
+    """Solutions that are said to be complete contain q, and all reach the target."""
+    T = robot.fk(q)
+    found = sp.solve(robot, T, solutions="all")
+    assert found.complete.mean() >= share
+    for one, target, solutions in zip(q, T, found, strict=True):
+        reached = robot.fk(solutions.q)
+        np.testing.assert_allclose(reached, np.broadcast_to(target, reached.shape), atol=1e-6)
+        sensitivity = 1 / np.linalg.svd(robot.jacobian(one), compute_uv=False)[-1]
+        if solutions.complete:
+            assert contains(solutions.q, one, 1e-9 * sensitivity + 1e-9)
+        else:
+            assert "eigenvalues" in solutions.reason
+        for i, other in enumerate(solutions.q):
+            assert not contains(solutions.q[:i], other, 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_arms_of_any_geometry(seed: int) -> None:
+    robot = any_arm(seed)
+    assert robot.structure.form is None
+    check_complete(robot, robot.random(200, seed=seed), 0.97)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
+def test_robot_files(file: str, robot_files: RobotFiles) -> None:
+    robot = sp.urdf(robot_files("ManipulaPy", file))
+    check_complete(robot, robot.random(300, seed=1), 0.97)
+
+
+def test_infinite_tangents() -> None:
+    """Half a turn from the zero of the hidden angle, other zeros are taken."""
+    robot = any_arm(0)
+    arm = general_arms(robot, robot.tips[0])[0]
+    q = robot.random(20, seed=4)
+    q[:, (arm.start + 2) % 6] = _ZEROS[0][0] + np.pi
+    candidates, count, complete = arm.candidates(robot.fk(q))
+    assert complete.mean() > 0.9
+    ends = np.cumsum(count)
+    for i in np.nonzero(complete)[0]:
+        assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
+
+
+def test_a_long_search_finds_no_others() -> None:
+    for seed in range(3):
+        robot = any_arm(seed)
+        T = robot.fk(robot.random(seed=seed))
+        found = sp.solve(robot, T, solutions="all")
+        tight = {"position_tolerance": 1e-11, "rotation_tolerance": 1e-11}
+        searched = sp.solve(robot, T, solutions=200, max_seeds=10_000, **tight)
+        assert found.complete
+        assert searched.success.any()
+        for one in searched.q[searched.success]:
+            assert contains(found.q, one, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+def test_both_methods_agree(name: str) -> None:
+    """The closed form and the eigenvalues are independent, and find the same solutions."""
+    robot = sp.load(name).with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
+    T = robot.fk(robot.random(100, seed=3))
+    closed = sp.solve(robot, T, solutions="all")
+    numberings = general_arms(robot, robot.tips[0])
+    arm = numberings[0] if numberings else GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), 2)
+    candidates, count, _ = arm.candidates(T)
+    ends = np.cumsum(count)
+    for i, solutions in enumerate(closed):
+        own = candidates[ends[i] - count[i] : ends[i]]
+        assert all(contains(own, q, 1e-3) for q in solutions.q)
+        reached = robot.fk(own)
+        good = np.abs(reached - T[i]).max(axis=(1, 2)) < 1e-6
+        assert all(contains(solutions.q, q, 1e-4) for q in own[good])
+
+
+def test_targets_that_are_not_finite_or_reachable() -> None:
+    robot = any_arm(0)
+    T = np.stack([robot.fk(np.ones(6)), np.full((4, 4), np.nan), sp.pose([9.0, 0.0, 0.0])])
+    found = sp.solve(robot, T, solutions="all")
+    assert found.count[0] >= 1
+    assert found.count[1:].tolist() == [0, 0]
+    assert found.complete.tolist() == [True, False, True]
