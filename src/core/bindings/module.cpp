@@ -128,6 +128,7 @@ NB_MODULE(_core, m) {
   bind_solver(m);
   bind_branches(m);
   bind_fast_path(m);
+  bind_timing(m);
 }
 
 }  // namespace
