@@ -205,7 +205,7 @@ def test_workers_of_a_local_ray_do_not_stand_back() -> None:
     """Their niceness is not Ray's default of 15, which leaves them little time beside others."""
     ray.shutdown()
     with _connected(ray, RayOptions()):
-        niceness = ray.get(ray.remote(os.nice).remote(0))
+        niceness = ray.get(ray.remote(lambda: os.nice(0)).remote())
     assert niceness <= max(0, os.nice(0))
     assert not ray.is_initialized()
 
