@@ -23,7 +23,7 @@ from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
 
-MODES: tuple[str, ...] = get_args(get_type_hints(sp.Limits)["mode"])
+MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mode != "path")
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
 _KEPT = 10.0  # time for which measurements are kept [s]
