@@ -288,7 +288,9 @@ class Solutions(SolutionArrays):
                 return part
             each = index if isinstance(index, tuple) else (index,)
             sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
-            return replace(part, sampled=sampled, complete=False, reason="a part of them was selected")
+            return replace(
+                part, sampled=sampled, complete=False, reason="a part of them was selected"
+            )
 
     def __str__(self) -> str:
         count = self.status.count(SolveStatus.CONVERGED)
