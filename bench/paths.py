@@ -2,10 +2,10 @@
 
     python bench/paths.py --paths 1000 --write
 
-An exhaustive search decides which paths have a continuous branch: solutions of the first, the middle
-and the last pose from many seeds, each tracked along the path by NumPy's least squares in small steps,
-with and without a pull toward the middle of the joint ranges. Every followed path is then sampled 100
-times more densely than its poses.
+An exhaustive search decides which paths have a continuous branch: solutions of the first, the
+middle and the last pose from many seeds, each tracked along the path by NumPy's least squares in
+small steps, with and without a pull toward the middle of the joint ranges. Every followed path is
+then sampled 100 times more densely than its poses.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measure import FILES, one_core, provenance
 
 import supple as sp
+from measure import FILES, one_core, provenance
 from supple.kinematics.rotation import exp, log
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -73,7 +73,9 @@ def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Ar
         gram = J @ J.swapaxes(1, 2) + 1e-10 * np.eye(6)
         rest = pull * (middle - q) * (i == 0)
         move = rest + np.einsum(
-            "kmn,km->kn", J, np.linalg.solve(gram, (e - np.einsum("kmn,kn->km", J, rest))[..., None])[..., 0]
+            "kmn,km->kn",
+            J,
+            np.linalg.solve(gram, (e - np.einsum("kmn,kn->km", J, rest))[..., None])[..., 0],
         )
         q = np.clip(q + np.clip(move, -0.2, 0.2), low, high)
     good = np.abs(error(robot, q, T)).max(axis=1) < 1e-5
@@ -155,15 +157,18 @@ def run(name: str, robot: sp.Robot, count: int, seeds: int) -> str:
             missed.append(i)
     t = np.array(times) * 1e3
     return (
-        f"| {name} | {count} | {continuous} | {changed} | {obstructed} | {len(missed)} | {unreported} | "
-        f"{worst[0] * 1e3:.3f} mm, {worst[1] * 1e3:.3f} mrad | {largest:.3f} | {np.median(t):.1f} | "
+        f"| {name} | {count} | {continuous} | {changed} | {obstructed} | {len(missed)} "
+        f"| {unreported} | {worst[0] * 1e3:.3f} mm, {worst[1] * 1e3:.3f} mrad "
+        f"| {largest:.3f} | {np.median(t):.1f} | "
         f"{np.quantile(t, 0.95):.1f} | {t.max():.0f} |  " + (f"<!-- {missed} -->" if missed else "")
     )
 
 
 HEAD = (
-    "| robot | paths | one branch | reconfigured | out of reach | missed | deviating | largest deviation "
-    "| largest step [rad] | median [ms] | 95 % [ms] | largest [ms] |\n|" + "---|" * 12
+    "| robot | paths | one branch | reconfigured | out of reach | missed | deviating "
+    "| largest deviation | largest step [rad] | median [ms] | 95 % [ms] | largest [ms] |\n|"
+    + "---|"
+    * 12
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -43,7 +45,7 @@ def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int
 
 def tracked(robot: sp.Robot, q: Array, poses: Array, parts: int = 20) -> Array | None:
     """The solution that Newton's method reaches in small steps, or None where it leaves limits."""
-    for A, B in zip(poses, poses[1:], strict=False):
+    for A, B in pairwise(poses):
         for f in np.arange(1, parts + 1) / parts:
             R = A[:3, :3] @ exp(f * log(A[:3, :3].T @ B[:3, :3]))
             p, before = (1 - f) * A[:3, 3] + f * B[:3, 3], q
@@ -84,6 +86,20 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
     assert (off <= [1e-4, 1e-3]).all()
     assert (off <= 1.3 * np.array([found.position_deviation, found.rotation_deviation])).all()
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+
+
+def test_samples_are_added_past_a_singularity() -> None:
+    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular at 0
+    first, last = UR5E.fk(near), UR5E.fk(near)
+    first[1, 3] -= 0.2
+    last[1, 3] += 0.2
+    poses = sp.poses.interpolate(first, last, np.linspace(0, 1, 40))
+    start = sp.solve(UR5E, poses[0], q0=near).q + 2 * np.pi * np.eye(6)[3]
+    found = sp.follow(UR5E, poses, q0=start)
+    assert found.continuous
+    assert np.abs(np.diff(found.q, axis=0)).max() > 0.2
+    assert len(found.pieces[0]) > len(poses)
+    assert (off_path(UR5E, poses, found) <= [1e-4, 1e-3]).all()
 
 
 def test_the_branch_with_the_least_motion_is_chosen() -> None:

@@ -198,11 +198,14 @@ class Search:
         at, reason = 0, ""
         while True:
             track = self.farthest(at, start if not pieces else None)
-            if track is None or (len(track.x) < 2 and pieces and at < len(x) - 1):
+            if pieces and (track is None or len(track.x) < 2):
+                track = self.farthest(at + 1, None)  # no branch leads on from here
+            if track is None:
                 obstacle = f"at {x[at]:g}: {reason or self.out_of_reach(at)}"
                 break
             if pieces:
-                changes.append(Reconfiguration(float(x[at]), pieces[-1].q[-1], track.q[0], reason))
+                before = pieces[-1].q[-1]
+                changes.append(Reconfiguration(float(x[at]), before, track.q[0], reason))
             pieces.append(track)
             at = int(np.searchsorted(x, track.x[-1] - 1e-9))
             if at == len(x) - 1:

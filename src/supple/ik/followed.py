@@ -21,6 +21,8 @@ from supple.motion.linearization import Array
 class Reconfiguration:
     """A change of branch: the robot leaves the path, moves its joints and returns to its place.
 
+    If no branch leads on from there, it returns to the next target.
+
     Attributes:
         at: Place on the path: the index of a target, or a path length.
         before: Configuration in which the robot arrives (n,) [rad or m].
