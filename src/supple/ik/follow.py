@@ -50,6 +50,7 @@ _COARSE = 2  # how often a step of a sampled solution is halved
 _DIVISIONS = 7  # how often a step of a track is halved
 _HALVINGS = 12  # how often an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
+_BEYOND = 1e-6  # how far the spline may go beyond a joint limit [rad or m]
 _SINGULAR = 0.02  # smallest singular value below which a track ends at a singularity
 
 
@@ -246,10 +247,9 @@ class Search:
         if at == len(self.targets.x) - 1:
             found = self.solutions(at) if start is None else start[None]
             return Track(self.targets.x[at:], found[:1]) if len(found) else None
-        if isinstance(self.arm, str) or not isinstance(self.arm, ClosedFormArm | AnyArm):
+        tracks = self.connected(at, start) if isinstance(self.arm, ClosedFormArm | AnyArm) else []
+        if not tracks:
             tracks = self.sampled(at, start)
-        else:
-            tracks = self.connected(at, start)
         done = [each for each in tracks if each.x[-1] == self.targets.x[-1]]
         for track in sorted(done, key=self.cost):
             made = self.refined(track)
@@ -521,14 +521,15 @@ class Search:
         )
         if len(x) < 2:
             return track
-        q = track.q
+        q, reason = track.q, ""
         if len(x) > len(track.x):
             guess = np.stack([np.interp(x, track.x, column) for column in track.q.T], axis=-1)
-            found = self.driver().solve_batch(self.targets(x), guess)
-            q = found.q
-            if not found.success.all():
-                good = found.success
-                x, q = x[good], q[good]
+            q, end = self.nearby(guess, x)
+            if end < len(x):
+                x, q = x[:end], q[:end]
+                reason = self.why(int(np.searchsorted(self.targets.x, x[-1])), q[-1])
+            if len(x) < 2:
+                return Track(x, q, reason)
         smallest = np.diff(self.targets.x).min() / 2**_HALVINGS
         for _ in range(_HALVINGS + 1):
             spline = JointPath(self.robot, q, x)
@@ -538,9 +539,11 @@ class Search:
             linear = (q[1:] + q[:-1]) / 2
             error = np.maximum(error, self.deviation(linear, (x[1:] + x[:-1]) / 2) / 4)
             # between the checks, the deviation may be somewhat larger
-            bad = np.nonzero((error > 0.5 * self.tolerances).any(axis=1))[0]
+            out = np.maximum(self.robot.lower - there, there - self.robot.upper) > _BEYOND
+            out = out.reshape(len(x) - 1, -1).any(axis=1)
+            bad = np.nonzero((error > 0.5 * self.tolerances).any(axis=1) | out)[0]
             if not len(bad):
-                return Track(x, q, "")
+                return Track(x, q, reason)
             if (np.diff(x)[bad] < smallest).any():
                 break
             middle = (x[bad] + x[bad + 1]) / 2
@@ -553,6 +556,21 @@ class Search:
         place = int(np.searchsorted(self.targets.x, x[first] + 1e-9)) - 1
         keep = x <= self.targets.x[place]
         return Track(x[keep], q[keep], self.why(place, q[keep][-1]))
+
+    def nearby(self, guess: Array, x: Array) -> tuple[Array, int]:
+        """Return solutions near configurations (K, n) at places (K,), and how many from the first.
+
+        Where there is none near, the one before is tracked.
+        """
+        found = self.driver().solve_batch(self.targets(x), guess)
+        for i in np.nonzero(~found.success)[0]:
+            if i == 0:
+                return found.q, 1
+            then, good = self.advanced(found.q[i - 1 : i], x[i - 1], x[i])
+            if not good[0]:
+                return found.q, int(i)
+            found.q[i] = then[0]
+        return found.q, len(x)
 
     # ---- the robot at targets --------------------------------------------------------------------
 
@@ -633,4 +651,4 @@ class Search:
             return self.limit(int(np.argmin(near)))
         if sigma < 5 * _SINGULAR:
             return f"the arm is singular, smallest singular value {sigma:.2g}"
-        return self.limit(int(np.argmin(near)))
+        return "no solution of the next target is near"
