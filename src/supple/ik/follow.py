@@ -408,13 +408,13 @@ class Search:
         begin = self.solutions(at) if start is None else start[None]
         few = begin[:: max(1, len(begin) // _FEW)]
         forward = self.tracked(few, x[layers])
+        if not self.reachable(at + layers, forward):
+            reached = max(len(each.x) for each in forward)
+            every = self.tracked(begin, x[layers[: reached + 1]])
+            return self.continued([each._replace(reason="unknown") for each in every])
         if all(each.reason for each in forward) and len(few) < len(begin):
             forward = self.tracked(begin, x[layers])
         if any(not each.reason for each in forward) or start is not None or at > 0:
-            return self.continued(forward)
-        if not len(self.solutions(int(layers[-1]))) or not len(
-            self.solutions(int(layers[-1]) // 2)
-        ):
             return self.continued(forward)
         backward = self.tracked(self.solutions(len(self.targets.x) - 1), x[layers[::-1]])
         whole = [Track(each.x[::-1], each.q[::-1]) for each in backward if not each.reason]
@@ -430,6 +430,14 @@ class Search:
             if not a.reason and not b.reason
         ]
         return both or self.continued(forward)
+
+    def reachable(self, layers: NDArray[np.intp], tracks: list[Track]) -> bool:
+        """Return whether there are solutions of all targets that no track has reached."""
+        reached = max((len(each.x) for each in tracks), default=0)
+        left = layers[reached:]
+        return not len(left) or bool(
+            self.driver(seeds=_FEW).solve_batch(self.targets.numbers[left], None).success.all()
+        )
 
     def tracked(self, q: Array, x: Array) -> list[Track]:
         """Return the tracks of configurations (K, n) through places (L,), in their order."""
