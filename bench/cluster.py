@@ -1,9 +1,9 @@
-"""Jobs in parts: overhead against one call, workers, memory, and many simulated nodes.
+"""Jobs in parts: overhead over one call of `solve`, workers, memory, and many simulated nodes.
 
     python bench/cluster.py [--poses N] [--rounds N] [--nodes N]     # needs ray
 
-Prints tables and writes them to bench/results/. Every time is that of the whole job, reading and
-writing included; a Ray cluster is started before. Ways that are compared take turns.
+Prints tables and writes them to bench/results/. Times are those of the whole job, including reading
+and writing but not the start of the Ray cluster. The variants that are compared run alternately.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from supple.cluster import RayOptions, Solve, solve_parquet
 from supple.cluster.run import run
 
 ROBOT = "ur5e"
-SLEEP, PER_NODE = 0.5, 4  # simulated parts [s]; parts for each node
+SLEEP, PER_NODE = 0.5, 4  # duration of a simulated part [s], number of parts for each node
 
 
 def main(poses: int, rounds: int, nodes: int) -> None:
@@ -80,7 +80,7 @@ def poses_in(source: Path) -> np.ndarray:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    """Return the wall time and the processor time of a call, here and in workers of Ray [s]."""
+    """Return the wall time and the processor time of a call [s], including workers of Ray."""
     began, before = time.perf_counter(), time.process_time() + processor_time()
     call()
     wall = time.perf_counter() - began
@@ -88,12 +88,12 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
 
 
 def ratio(times: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> Any:
-    """Return the medians over rounds of two ways' ratios of wall and of processor time."""
+    """Return the median ratios of two variants' wall times and of their processor times."""
     return np.median(np.array(times) / np.array(other), axis=0)
 
 
 def start_ray(workers: int) -> None:
-    """Start a local Ray, as a job does that is given no address."""
+    """Start a local Ray cluster, as a job without an address does."""
     import ray
 
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -229,7 +229,7 @@ def memory(place: Path, poses: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Sleeping:
-    """A job whose parts take a given time and no processor, and write results of a usual size."""
+    """A job whose parts sleep for a given time, and then write as many bytes as real results."""
 
     count: int
     seconds: float
@@ -239,12 +239,12 @@ class Sleeping:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the parts depend on."""
+        """Everything that the parts depend on, as plain values by name."""
         return {"seconds": self.seconds, "rows": self.rows}
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The rows of each part."""
+        """The number of rows of each part."""
         return [self.rows] * self.count
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:

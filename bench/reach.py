@@ -1,8 +1,8 @@
-"""A map of a UR5e: time, poses that are solved, and what coarse grids and few seeds miss.
+"""A map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
 
     python bench/reach.py [--spacing 0.025] [--orientations 64] [--both]
     python bench/reach.py --both --device cuda       # on a machine with an NVIDIA GPU
-    python bench/reach.py --seeds            # numbers of seeds against many, at 10 cm
+    python bench/reach.py --seeds            # compare numbers of seeds, at a spacing of 10 cm
 
 Prints a table and writes it to bench/results/ (with --device cuda to reach_gpu).
 """
@@ -27,7 +27,7 @@ PUBLISHED = "about 800 hours, as users of a published tool report for its map of
 
 
 def main(spacing: float, orientations: int, device: str | None, levels: int, both: bool) -> None:
-    """Compute a map and print what it took."""
+    """Compute a map; print its time and counts, and write them to bench/results/."""
     robot = sp.load("ur5e")
     if device is not None:  # compiles the program for the GPU
         sp.solve(robot, robot.fk(robot.random(100_000, seed=0)), device=device, max_seeds=8)
@@ -75,7 +75,7 @@ def main(spacing: float, orientations: int, device: str | None, levels: int, bot
 
 
 def seeds() -> None:
-    """Compare numbers of seeds, at 10 cm with two orientations."""
+    """Compare numbers of seeds, at a spacing of 10 cm with two orientations."""
     robot = sp.load("ur5e")
     grid = maps.grid_around(robot, "tool0", 0.1, 0, None)
     job = maps.ReachJob(

@@ -1,5 +1,5 @@
 // The default step of a control loop, and the mode that halts before singularities.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/folds.hpp"
@@ -7,7 +7,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The condition number of J (m x n; overwritten).
+// Returns the condition number of J (m x n; overwritten).
 template <class T>
 SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
   T *sigma = scratch, *work = sigma + m + n;
@@ -16,13 +16,13 @@ SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
   return sigma[0] / least;
 }
 
-// Relative length of the step that shows whether a motion leads away from a singularity.
+// Length of the trial motion that shows whether a step leads away from a singularity [rad or m].
 template <class T>
 inline constexpr T probe = T(1e-3);
 
-// The factor by which a motion slows down before a singularity: 1 up to the condition number
-// `slow_condition`, 0 from `halt_condition`, and linear between. A motion that lowers the condition
-// number leads away from the singularity and is not slowed down.
+// Returns the factor by which a motion slows down before a singularity: 1 up to the condition
+// number `slow_condition`, 0 from `halt_condition` on, and linear between. A motion that reduces
+// the condition number leads away from the singularity and is not slowed down.
 template <class T>
 SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -40,7 +40,7 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
-// Whether a joint is at the end of its range: 1 at the upper limit, -1 at the lower one, else 0.
+// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0.
 template <class T>
 SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
   const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
@@ -48,9 +48,9 @@ SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
   return q <= limit.lower + tolerance ? T(-1) : T(0);
 }
 
-// Updates state.stopped: joints at the ends of their ranges that the step pushes against them. If
-// `releases`, joints that would reduce the error by leaving are no longer stopped. Returns whether
-// something changed.
+// Updates state.stopped: joints at a position limit are stopped if the step would move them beyond
+// it. If `releases`, joints are released that would reduce the error by moving back into their
+// range. Returns whether something changed.
 template <class T>
 SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -75,10 +75,13 @@ SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool 
   return changed;
 }
 
-// How often the joints that are stopped are determined in a step.
+// Largest number of rounds in a step, in each of which the stopped joints are determined again.
 inline constexpr int stopping_rounds = 3;
 
-// The default step: damped toward a singularity, exact elsewhere.
+// Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
+// state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e keep the exact ones.
+// Joints that the step would move beyond a position limit are stopped, and the step is computed
+// again for the others.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

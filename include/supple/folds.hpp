@@ -1,15 +1,16 @@
-// Folds: singularities where reach ends, such as a stretched arm.
+// Folds: singularities at the end of the reach, such as a stretched arm.
 //
-// Along a singular direction u of the task, joint motion c v in a step of length dt moves the task
-// by
+// Let σ be a small singular value of J with the singular vectors u (of the task) and v (of the
+// joints). In a step of length dt, the joint velocity c v moves the task along u at the velocity
 //
-//   E = σ c + ½ h c²,    h = dt u·J̇(v)v,
+//   E = σ c + ½ h c²,    h = dt u·J̇(v)v.
 //
-// and the fold, where that is largest, is at the distance (σ/|h|) dt along v. J alone overestimates
-// the motion toward a fold and underestimates the motion away from it; at σ = 0 a step by J alone
-// does not leave the fold at all. The secant of the parabola corrects both: σ is replaced in J by
-// the slope g with g c = E. Below, κ is the largest curvature of the robot and e the command.
-// Tuned constants and what chose them: docs/constants.md.
+// The fold is the configuration where this parabola has its extremum, at the distance (σ/|h|) dt
+// along v. J alone overestimates the motion toward a fold and underestimates the motion away from
+// it; at σ = 0 a step by J alone does not leave the fold at all. Both are corrected by the secant
+// of the parabola: in J, its slope g with g c = E replaces σ. Below, e is the commanded velocity
+// and κ the curvature of the robot, half its reach (supple.damping.Curvature). Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -18,8 +19,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Curvature is ignored where σ² is above this multiple of κ dt ‖e‖: it changes the step along u by
-// less than 1/40 there.
+// Curvature is ignored where σ² is above this multiple of κ dt ‖e‖: there it changes the step along
+// u by less than 1/40.
 template <class T>
 inline constexpr T fold_range = T(20);
 
@@ -28,18 +29,18 @@ inline constexpr T fold_range = T(20);
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
-// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any
-// direction is 2 κ.
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The second derivative of a position
+// in any direction is at most 2 κ.
 template <class T>
 inline constexpr T damped_range = T(2);
 
-// Joints whose entry of v is smaller than this are ignored: they neither limit the speed along v
-// nor affect which side of a fold is chosen.
+// Joints whose entry of v is smaller than this are ignored: they do not limit the speed along v,
+// nor influence the side on which a fold is left.
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
-// Near a fold both sides lead away from it: the other one is taken if the joints have more room
-// there by this factor, compared with their room on this side and with the way across the fold.
+// Near a fold, motion along v and along -v leads away from it. The other side is chosen if the
+// joints have this many times more room there than on this side, and than the way across the fold.
 template <class T>
 inline constexpr T fold_room = T(4);
 
@@ -49,11 +50,11 @@ SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + k * (k + m + n + 1) + 2 * m + m * n;
 }
 
-// What was corrected.
+// The result of `correct_folds`.
 template <class T>
 struct Fold {
-  T beyond;  // length of the part of e beyond folds; negative if nothing was changed
-  T depth;   // of the singularity, see `depth_of`
+  T beyond;  // length of the part removed from e; negative if nothing was corrected
+  T depth;   // depth of the singularity (`depth_of`)
 };
 
 // Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
@@ -74,8 +75,8 @@ SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
   return relative_pivot(count, A) > fast_path_pivot<T>;
 }
 
-// How near to a singularity J is, if σ is its smallest singular value: from 0 where damping begins,
-// at σ² = `least`, to 1 at σ = 0.
+// Returns the depth of a singularity: how close J is to it, if σ is its smallest singular value,
+// from 0 at σ² = `least`, where damping begins, to 1 at σ = 0.
 template <class T>
 SUPPLE_FN T depth_of(T sigma, T least) {
   return max(T(1) - sigma * sigma / least, T(0));
@@ -97,8 +98,8 @@ SUPPLE_FN int free_columns(int m, int n, const T* J, const T* held, T* to) {
 // Lanes of scratch memory that `free_depth` needs.
 SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
 
-// The depth, as `depth_of` defines it, of the problem of the free joints alone: of the columns of
-// J (m x n) whose entry of active_set (n) is zero. Zero if no joint is held, or all are.
+// Returns the depth (`depth_of`) of the problem of the free joints alone: of the columns of J (m x
+// n) whose entry of active_set (n) is zero. It is zero if no joint is held, or all are.
 template <class T>
 SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
   T *freed = scratch, *work = freed + m * n, *sigma = work + m * n;
@@ -109,7 +110,7 @@ SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T
   return depth_of(sigma[(m < free ? m : free) - 1], least);
 }
 
-// How far joints can move along v (n) times `sign` inside their limits.
+// Returns how far the joints can move along sign · v (n) inside their limits.
 template <class T>
 SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
   T room = Number<T>::huge;
@@ -122,7 +123,7 @@ SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v
   return room;
 }
 
-// The largest speed along v (n) from which all joints stop within the distance `room`.
+// Returns the largest speed along v (n) from which all joints can stop within the distance `room`.
 template <class T>
 SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room, T dt) {
   T fastest = room / dt;
@@ -135,15 +136,16 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
   return fastest;
 }
 
-// Reduces e (m) as Newton's method does for targets beyond folds, so that an arm does not swing
-// past the direction of a target far out of its reach. Let the target be at the distance b beyond a
-// fold with the direction u, and take another direction with the singular vectors u', v' and the
-// singular value σ. Per unit of motion along v', the gradient of ½‖error‖² changes by
-// σ² - b u·J̇(v')v' instead of σ²: for an arm of length r that turns about its base, by r² + r b
-// instead of r².
+// Reduces e (m) for targets beyond folds, so that an arm does not swing past the direction of a
+// target far out of its reach. Let the target be at the distance b beyond a fold with the direction
+// u, and let u', v' and σ be the singular vectors and value of another direction. Per unit of
+// motion along v', the gradient of ½‖error‖² changes by σ² - b u·J̇(v')v', not by σ² (for an arm of
+// length r that turns about its base, by r² + r b, not r²). The component of e along u' is
+// therefore multiplied by the ratio of σ² to that sum, as in Newton's method.
 //
 // `beyond` (m) is the sum of b u over all folds. `stiffness` (count) is σ² for each direction; for
-// a direction whose step a fold already bounds, it is minus the contribution of that fold.
+// a direction whose step is already bounded by its own fold, it is minus the contribution of that
+// fold.
 template <class T>
 SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
                                  const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
@@ -160,8 +162,8 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
   }
 }
 
-// Spreads `count` vectors of the free joints, side by side in v, into vectors of all n joints in
-// place; the entries of stopped joints are zero.
+// Expands `count` vectors of the free joints to vectors of all n joints, in place in v (count, n).
+// The entries of stopped joints become zero.
 template <class T>
 SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v) {
   for (int i = count - 1, from = count * free - 1; i >= 0; --i) {
@@ -169,11 +171,11 @@ SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v
   }
 }
 
-// Corrects J (m x n) and e (m) for the folds nearby: along weak directions J gets the slope of the
-// secant, and e loses the part for which the joints would be too fast to stop at the fold. Joints
-// whose entry of `stopped` (n) is not zero stay where they are: the folds are those of the other
-// joints, and the columns of the stopped joints become zero. `curvature` is κ dt; `offset` (m) is
-// the error to the targets, from which the feedback in e was computed.
+// Corrects J (m x n) and e (m) for nearby folds: along directions with a small singular value, J
+// gets the slope of the secant, and e loses the part for which the joints would be too fast to stop
+// at the fold. Joints whose entry of `stopped` (n) is not zero do not move: the folds are those of
+// the other joints, and the columns of the stopped joints become zero. `curvature` is κ dt;
+// `offset` (m) is the offset from the targets, from which the feedback in e was computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T curvature, const T* q, const T* offset,
@@ -191,7 +193,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
   bool any_beyond = count < m;
-  if (any_beyond) {  // the error that no joint changes to first order
+  if (any_beyond) {  // the part of the offset that no free joint reduces to first order
     for (int r = 0; r < m; ++r) beyond[r] = offset[r];
     for (int i = 0; i < count; ++i) {
       const T part = dot(m, u + i * m, beyond);
@@ -210,8 +212,9 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     stiffness[i] = g * s;
     if (h * E < 0) {
       const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
-      // As σ vanishes, v turns into the self-motion of redundant joints, with another h: only the
-      // largest curvature keeps a step from passing the fold across v.
+      // As σ tends to zero, v becomes a self-motion of the redundant joints, whose h is different.
+      // Only the largest curvature of the robot keeps a step from passing the fold in a direction
+      // across v.
       T bent = abs(h);
       if (past > 0 && n > m) bent = max(bent, T(curvature * size / abs(E)));
       const T fastest = stopping_speed(n, limit, vi, s / bent * dt, dt);
@@ -220,7 +223,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
         g = s - T(0.5) * abs(h) * fastest;
         stiffness[i] = past > 0 ? -abs(h) / dt * past : -Number<T>::huge;
         lost += excess * excess;
-        for (int round = 0; round < 2; ++round) {  // the first leaves rounding errors of E
+        for (int round = 0; round < 2; ++round) {  // the first round leaves rounding errors of E
           const T more = dot(m, ui, e) - side * most;
           for (int r = 0; r < m; ++r) e[r] = fma(-more, ui[r], e[r]);
         }
@@ -229,7 +232,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       }
     } else if (g > 2 * s) {
       const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
-      const T across = 2 * s / abs(h) * dt;  // to the same reach on the other side of the fold
+      const T across = 2 * s / abs(h) * dt;  // distance to the same reach across the fold
       if (there > fold_room<T> * max(here, across)) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {

@@ -4,7 +4,8 @@
 //   take_step        a step: q̇ or q̈, and its damping
 //   advance          joint limits, and the new q
 //
-// They are separate because a user's own step in Python may replace `take_step`.
+// They are separate because a user's own step in Python may replace `take_step`. Tuned constants
+// are explained in docs/constants.md.
 #pragma once
 
 #include "supple/default_step.hpp"
@@ -32,9 +33,9 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   return most;
 }
 
-// Kinematics and tasks: state.J, state.desired and state.e at the current q and q̇. In resolved
-// acceleration the step minimizes its distance to -rest_gain q̇, so that null-space motion decays: e
-// is what remains relative to that.
+// Evaluates kinematics and tasks at the current q and q̇: state.J, state.desired and state.e. In
+// resolved acceleration the step is computed relative to q̈ = -rest_gain q̇, so that null-space
+// motion decays; state.e is the desired J q̈ relative to that.
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
                               ServoState<L>& state, L* scratch) {
@@ -66,7 +67,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
     }
     L* const slack = state.ranges ? state.ranges + (e - state.desired) : nullptr;
     for (int i = 0; slack && i < task.rows; ++i) {
-      const bool unknown = has_tilt(task) && i == task.rows - 1;  // without a target
+      const bool unknown = has_tilt(task) && i == task.rows - 1;  // a tilt without a target
       slack[i] = L(unknown ? -Number<T>::huge : T(0));
       slack[servo.rows + i] = -slack[i];
     }
@@ -108,7 +109,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
 }
 
-// A step of the kernel: state.dq and state.lambda2.
+// Computes a step of the kernel: state.dq and state.lambda2.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -162,7 +163,7 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   }
 }
 
-// Stores what the next step compares with.
+// Stores the quantities that the damping rule of the next step compares with its own.
 template <class L, class T>
 SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

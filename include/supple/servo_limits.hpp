@@ -1,5 +1,5 @@
 // Joint limits in a control loop: from a step, state.dq, to joint speeds that respect all limits.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/box.hpp"
@@ -23,12 +23,12 @@ SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
          !how.error_clamps && !(how.max_angle < Number<T>::huge);
 }
 
-// Weight of a task relative to the previous priority, where limits make them compete.
+// Weight of a task relative to that of the previous priority, where both compete because of limits.
 template <class T>
 inline constexpr T priority_weight = T(1e-2);
 
-// The J that measures the loss of a step at its limits: with the row weights of the step, and with
-// smaller weights for lower priorities.
+// Returns the J in whose norm a step at its limits is closest to the step without them: with the
+// row weights of the step, and with smaller weights for lower priorities.
 template <class L, class T>
 SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -45,14 +45,15 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
   return weighted;
 }
 
-// The least damping of a weighted norm, relative to the square of the weighted J: it decides where
-// the task leaves joints undetermined, above the minimum of `boxed_step`.
+// The smallest λ² that is used with joint weights, relative to the square of the weighted J. It is
+// above that of `boxed_step` (`ridge`), so that the weights decide how joints move that the task
+// does not determine.
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
-// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimizes: the
-// rows state.metric, or [W J; λ S⁻¹] with row weights W and joint weights S. Returns the damping
-// applied.
+// Moves the step x (n) into a box with ‖x‖ <= servo.bound, with the smallest change in the norm
+// that the step minimizes: that of the rows state.metric, or of [W J; λ S⁻¹] with row weights W and
+// joint weights S. Returns the damping applied.
 template <class L, class T>
 SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
                                   const L* low, const L* high, L* x, L* active_set, L* scratch) {
@@ -71,7 +72,7 @@ SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const Ser
         rows[i * n + j] = entry / L(joint[j]);
       }
     }
-    // The triangular factor has the same norm and n rows.
+    // The factor R of the QR factorization has the same norm and only n rows.
     qr(m + n, n, rows, tau);
     for (int i = 0; i < n; ++i) {
       for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
@@ -84,14 +85,14 @@ SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const Ser
   return state.lambda2 + max(applied - least, L(0));
 }
 
-// Slows down joints that return from outside their limits where together they would exceed the norm
-// `most`: to a speed between the required one and the lowest that their accelerations allow. If
-// that is too fast as well, the norm has precedence over the accelerations.
+// Slows down joints that return from outside their limits if ‖q̇‖ would otherwise exceed `most`, to
+// speeds between the required ones and the lowest that their acceleration limits allow. If these
+// are too fast as well, the bound on the norm has precedence over the acceleration limits.
 template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
                            const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
-  // The lowest speed of a joint that must return.
+  // Returns the lowest speed of a joint that must return.
   const auto least = [&](int j) {
     const JointLimit<T>& limit = servo.limit[j];
     const bool brakes = limit.acceleration < Number<T>::huge;
@@ -107,7 +108,7 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
     const L p = least(j), d = max(low[j], min(high[j], zero)) - p;
     pp = fma(p, p, pp), pd = fma(p, d, pd), dd = fma(d, d, dd);
   }
-  // ‖p + t d‖ = most
+  // Solve ‖p + t d‖ = most for t.
   const L room = max(most * most - pp, zero), half = max(pd, zero);
   const mask_t<L> slows = exceeds & (room > zero);
   const L t =
@@ -125,8 +126,9 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
   }
 }
 
-// Moves the step x (n) into a box and inside the bound on its norm, in the sense of the mode:
-// state.active_set and state.damping_applied say how.
+// Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
+// direction is kept, else by the smallest change in the norm that the step minimizes. Writes
+// state.active_set and state.damping_applied.
 template <class L, class T, class M, class N>
 SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* low,
                           const L* high, L* x, L* scratch) {
@@ -136,7 +138,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   state.damping_applied = state.lambda2;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
-    shorten_in_box(n, low, high, bound, x);  // joints forced back inside their limits add to ‖x‖
+    shorten_in_box(n, low, high, bound, x);  // joints that must return add to ‖x‖
     return;
   }
   const mask_t<L> shorter = dot(n, x, x) <= bound * bound;
@@ -144,11 +146,11 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   for (int j = 0; j < n; ++j) {
     const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
     fits = fits & (out == L(0));
-    // the active set of a step that is too long is unknown: a shorter one may fit
+    // The active set of a step that is too long is unknown: a shorter one may fit.
     state.active_set[j] = select(shorter, out, L(0));
   }
   if (!all(fits) && is_plain_dls(servo)) {
-    // Optimal damping only enforces its bound, which the limits may already ensure.
+    // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
     const bool optimal = servo.step->damping.rule == Rule::optimal ||
                          servo.step->damping.rule == Rule::optimal_newton;
     L damping_applied, *y = weighted;
@@ -175,7 +177,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   state.damping_applied = select(fits, state.damping_applied, damping_applied);
 }
 
-// Reports stopped joints as held at their limits.
+// Marks stopped joints in state.active_set as held at their limits.
 template <class T>
 SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
   for (int j = 0; j < n; ++j) {
@@ -183,10 +185,10 @@ SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
   }
 }
 
-// The same for the default step, which is x0 (n) before limits. If joints are held at limits, the
-// problem of the other joints may be singular by itself, and is damped as well. A first solution,
-// with the damping of an exact singularity, shows which joints are held. The second one has the
-// damping for the depth of the problem of the others (`free_depth`).
+// Moves the default step x (n), which is x0 (n) before limits, into a box. If joints are held at
+// limits, the problem that remains for the others may be singular, and is then damped. A first
+// solution, with the damping of an exact singularity, shows which joints are held. The second one
+// has the damping that belongs to the depth of the remaining problem (`free_depth`).
 template <class T, class M, class N>
 SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                           const T* high, const T* x0, T* x, T* scratch) {
@@ -219,9 +221,10 @@ SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
   return limited;
 }
 
-// Narrows a box so that speeds settle: joints with a jerk limit approach the speeds that the step x
-// (n) would have without limits of acceleration and jerk, and neither pass them nor turn away from
-// them. (A joint that compensates for another one would have to brake in turn: the two oscillate.)
+// Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
+// without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
+// Otherwise a joint that compensates for a braking one would have to brake later, and the two would
+// oscillate.
 template <class L, class T, class M, class N>
 SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* x,
                              L* low, L* high, L* scratch) {
@@ -239,8 +242,8 @@ SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<L>& sta
 }
 
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
-// direction.hpp). Returns false if there is no such step: a joint is outside its limits, or was
-// moved by something else.
+// direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
+// speed was not a result of this function.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                               const T* high, T* x, T* scratch) {
@@ -261,7 +264,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
       return true;
     }
   }
-  // The command is zero or not to be followed: the stop that is known continues.
+  // The command is zero or cannot be followed: continue the stop that was found in an earlier step.
   bool moves = false, rests = true;
   for (int j = 0; j < n; ++j) {
     stopping_box(servo.limit[j], state.q[j], state.qd[j], state.change[j], servo.dt, slow[j],
@@ -280,7 +283,8 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   return true;
 }
 
-// The boxes of all joints, low and high (n), and the step before limits, x0 (n), as speeds.
+// Computes the admissible speeds of all joints, low and high (n), and the step before limits, x0
+// (n), as speeds.
 template <class L, class T, class N>
 SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state, L* low, L* high,
                          L* x0) {
@@ -294,13 +298,14 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
-  // Joints that return from outside their limits must not push ‖q̇‖ above its bound.
+  // Joints that return from outside their limits must not raise ‖q̇‖ above its bound.
   const L most = L(servo.bound) * L(just_below<T>);
   const mask_t<L> exceeds = nearest > most * most;
   if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
 }
 
-// Moves the joints at the speeds x (n); x0 (n) are the speeds of the step before limits.
+// Moves the joints at the speeds x (n) for one step. x0 (n) are the speeds of the step before
+// limits; state.limited becomes 1 if they differ.
 template <class L, class T, class N>
 SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, const L* x,
                            const L* x0) {
@@ -311,7 +316,7 @@ SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, con
     const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
     state.limited = select(abs(x[j] - x0[j]) > noise, L(1), state.limited);
     const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
-    // Rounding must not take a joint past a limit that it has not passed.
+    // Rounding must not move a joint past a limit that it has not passed.
     const L not_above = select(q <= upper, min(next, upper), next);
     state.q[j] = select(q >= lower, max(not_above, lower), not_above);
     if (state.change) state.change[j] = x[j] - state.qd[j];
@@ -319,8 +324,8 @@ SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, con
   }
 }
 
-// Applies the limits in a single step: state.dq -> state.qd and state.q, for m rows and n
-// coordinates.
+// Applies the limits without regard to other steps: state.dq -> state.qd and state.q, for m rows
+// and n coordinates.
 template <class L, class T, class M, class N>
 SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
   L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
@@ -330,8 +335,9 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
   move_joints(servo, n, state, x, x0);
 }
 
-// The same in a control loop, where speeds settle and directions are kept over many steps. Restores
-// J where it was corrected.
+// Applies the limits in a control loop, where speeds settle and directions are kept over many
+// steps: state.dq -> state.qd and state.q. Where J was corrected at a fold, state.J becomes the
+// exact J again and state.exact_J the corrected one.
 template <class T>
 SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

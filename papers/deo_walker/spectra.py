@@ -123,12 +123,12 @@ def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: flo
             "(17) and (18) usually converge in 2-3 iterations (planar arm 2, spatial arm 3)",
             "on the paper's own motions, planar and spatial: (18) from zero "
             + " and ".join(f"{own[arm]['reciprocal']:.1f}" for arm in own)
-            + ", (17) from λ of the step before "
+            + ", (17) from λ of the previous step "
             + " and ".join(f"{own[arm]['newton_warm']:.1f}" for arm in own),
             all(1.5 <= count <= 3.5 for count in usual),
             "from zero (17) takes "
             + " and ".join(f"{own[arm]['newton']:.1f}" for arm in own)
-            + ": the paper recommends to start from the factor of the step before",
+            + ": the paper recommends starting from the factor of the previous step",
         ),
         Claim(
             "the same on random spectra, from zero",

@@ -178,8 +178,8 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
                 if fitting
                 else "none it is 3"
             )
-            + "; the 3 of the spatial arm need 1e-10 (dw-puma), so that no one tolerance gives all "
-            f"counts. From λ of the step before it is {warm:.2f}",
+            + "; the 3 of the spatial arm need 1e-10 (dw-puma), so no single tolerance gives all "
+            f"counts. From λ of the previous step it is {warm:.2f}",
         ),
         Claim(
             "the transition from zero to non-zero λ is not as smooth as without the subtask",

@@ -40,7 +40,7 @@ COMMON: Statements = {
 }
 OF_B = COMMON | {
     "peak_at_the_end": ("a single peak near the end, from the wrist", statements.ends_at_wrist),
-    "twins_above": ("twin least σ are above the threshold of damping", statements.twins_above),
+    "twins_above": ("the two least σ are above the threshold of damping", statements.twins_above),
 }
 OF_C = COMMON | {
     "dips_in_the_middle": ("σ4 to σ6 dip in the middle", statements.dips_in_the_middle),
@@ -50,7 +50,7 @@ OF_C = COMMON | {
 OF_MODIFIED = {
     "cross_and_turn": "σ5 and σ6 cross, and u6 turns by 90°",
     "error_after_center": "the only noticeable error of σ̂ comes after the center",
-    "recovers": "û turns rapidly to the new least vector",
+    "recovers": "û turns rapidly to the new least singular vector",
     "robust": "even in the worst case the estimate is robust",
 }
 
@@ -163,9 +163,9 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
     figure="Fig. 7-10",
     title="PUMA: the share of paths of the described kinds on which each claim holds",
     deviations=(
-        "The lines of B and the circles of C are lost in print; what they pass and where they end "
-        "is described. So many paths of those kinds are drawn, and a claim counts as holding if it "
-        "holds on more than half of them.",
+        "The lines of B and the circles of C cannot be read in print; the text describes the "
+        "singularities that they pass and where they end. Random paths of these kinds are drawn, "
+        "and a claim counts as holding if it holds on more than half of them.",
         "α as printed for the filter, without the component-aware gain.",
     ),
     parameters=(

@@ -24,8 +24,8 @@ THETA_MAX = Parameter(
     "max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖; λ is at most 1/(2θ̇max)", 0
 )
 LOST = (
-    "The path is lost in print: this is the reading of it that was found to fit most claims, and "
-    "`mk-paths` has the share of 500 such paths on which each claim holds."
+    "The path cannot be read in print: of the paths of the described kind that were tried, this "
+    "one fits most claims. `mk-paths` has the share of 500 such paths on which each claim holds."
 )
 
 # ---- claims common to all three trajectories -----------------------------------------------------
@@ -110,9 +110,8 @@ def _only_lost(runs: Runs, says: str) -> Claim:
         f"directions with σ ≥ 1/θ̇max; component-aware {percent(share['filtered'])}, with variable "
         f"λ {percent(share['variable'])}, with constant λ {percent(share['constant'])}",
         holds,
-        ("so little that it passes" if holds else "less than with one factor for all, but")
-        + f": at most {statements.AVOIDABLE:.0%} counts as none, and less than half of the share "
-        "with constant λ. λ of σ_eff damps all directions where ẋ has a component along û",
+        f"the claim holds if this is at most {statements.AVOIDABLE:.0%}, and less than half of the "
+        "share with constant λ. λ of σ_eff damps all directions where ẋ has a component along û",
     )
 
 
@@ -229,8 +228,8 @@ def trajectory_b(
         _only_lost_by_component(runs),
         Claim(
             "the estimate must switch rapidly from the shoulder's vector to the wrist's",
-            f"the least vector turns by up to {turn:.1f}° in an interval, the {at}th; |ûᵀu6| is "
-            f"{alignment:.3f} at least",
+            f"u6 turns by up to {turn:.1f}° in an interval, the {at}th; |ûᵀu6| is at least "
+            f"{alignment:.3f}",
             alignment > 0.95,
             "one undamped inverse iteration for each J turns the estimate as fast",
         ),

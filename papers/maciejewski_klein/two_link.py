@@ -184,8 +184,8 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
     blocked = (
         "α of eq. (14) damps the singular direction even where the command needs it; the missing "
         "motion becomes a position error, and the effective singular value falls. (32), "
-        "(35) and (37) are lost in print: the nearest reading found, α bounded by 0.1 with the "
-        "mean σ_eff, gives 3.3 % and 0.272 cm"
+        "(35) and (37) cannot be read in print: of the forms that were tried, α bounded by 0.1 "
+        "with the mean σ_eff comes closest, 3.3 % and 0.272 cm"
     )
     return (
         Claim(
@@ -198,7 +198,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "variable damping: an integral error of 9.94 cm",
             f"{variable['da_integral']:.4f} cm",
             abs(variable["da_integral"] - 9.94) < 0.005,
-            "to the printed digits, with λ from the σ̂ of the interval before, as in section IV",
+            "to the printed digits, with λ from the σ̂ of the previous interval, as in section IV",
         ),
         Claim(
             "filtering: the peak falls below 4 %",

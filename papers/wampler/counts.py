@@ -119,8 +119,8 @@ def _of_stanford(
         f"{says}: {products} multiplications and {sums} additions",
         f"{ours[0]} and {ours[1]}, partial velocities included",
         ours[0] <= products + CLOSE and ours[1] <= sums,
-        f"in the cheapest frames, to within {CLOSE}: what the printed counts include is in the "
-        "author's thesis; divisions count as multiplications",
+        f"in the cheapest frames, at most {CLOSE} multiplications above the printed count. Only "
+        "the author's thesis says what it includes; divisions count as multiplications",
     )
 
 

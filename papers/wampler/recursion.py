@@ -269,7 +269,7 @@ class PartialVelocities:
         """Return τ = Ĵᵀ[f; t] (n), (24), for a wrench in the tool's axes.
 
         The force and the torque are converted from link to link, and each dot product uses the
-        trivial elements of its column.
+        zeros and ones of its column.
         """
         f, t = times(self.tool, wrench[:3]), times(self.tool, wrench[3:])
         torques = []

@@ -1,9 +1,9 @@
-"""Run a job in processes that are killed at random moments; a program, started by tests.
+"""A program that runs a job in processes and kills them at random moments; tests start it.
 
     python killed.py KIND FOLDER KILLS SEED
 
-Prints the number of processes that were killed, how many parts each left, and ends with a run
-that is left alone.
+Prints the number of killed processes and the number of parts that each left. The last process is
+not killed and finishes the job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import supple.cluster as cluster
 
 
 def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
-    """A run of each kind of job into FOLDER/out, in parts of some milliseconds."""
+    """Return a function for each kind of job that runs it in FOLDER/out, in small parts."""
     robot = sp.load("ur5e")
     source = folder / "targets.parquet"
     return {
@@ -41,12 +41,12 @@ def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def parts(folder: Path) -> int:
-    """The number of parts that are there."""
+    """Return the number of finished parts."""
     return len(list((folder / "out").rglob("part-*")))
 
 
 def wait_for_parts(folder: Path, count: int) -> None:
-    """Wait until a number of parts is there, or the run has ended."""
+    """Wait until `count` parts are finished, or the run has ended."""
     end = time.monotonic() + 30.0
     while parts(folder) < count and time.monotonic() < end:
         if list((folder / "out").rglob("_summary.json")):
@@ -55,7 +55,7 @@ def wait_for_parts(folder: Path, count: int) -> None:
 
 
 def main(kind: str, folder: Path, kills: int, seed: int) -> None:
-    """Start the job again until `kills` processes were killed in the middle of it."""
+    """Start the job again and again until `kills` processes were killed before they finished."""
     start, chance = jobs(folder)[kind], random.Random(seed)
     killed, left = 0, []
     while killed < kills:

@@ -1,4 +1,4 @@
-"""Targets in Parquet files, and folders of parts to compare."""
+"""Targets in Parquet files, and the contents of folders of parts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ QUATERNION = ("qw", "qx", "qy", "qz")
 
 
 def reachable(robot: sp.Robot, count: int, seed: int = 0) -> dict[str, Any]:
-    """Columns of poses that a robot reaches."""
+    """Return the columns of random poses that a robot reaches."""
     T = robot.fk(robot.random(count, seed=seed))
     return pose_columns(T)
 
 
 def pose_columns(T: Any) -> dict[str, Any]:
-    """The columns x, y, z, qw, qx, qy, qz of poses."""
+    """Return the columns x, y, z, qw, qx, qy, qz of poses (N, 4, 4)."""
     columns = dict(zip("xyz", T[:, :3, 3].T, strict=True))
     return columns | dict(zip(QUATERNION, sp.poses.wxyz(T).T, strict=True))
 
 
 def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
-    """Write columns; an array (N, m) is a column of lists of m."""
+    """Write columns to a Parquet file; an array (N, m) becomes a column of lists of m numbers."""
     arrays = {
         name: pa.array(each)
         if isinstance(each, pa.Array) or np.ndim(each) == 1
@@ -40,10 +40,10 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, by name; the lock is empty and says nothing."""
+    """Return the bytes of all files in a folder by name, except the empty lock."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
 
 
 def joints(table: Any, robot: sp.Robot) -> Any:
-    """The configurations (N, n) of a table of results."""
+    """Return the configurations (N, n) in a table of results."""
     return np.stack([table[f"q:{name}"].to_numpy() for name in robot.joint_names], axis=1)

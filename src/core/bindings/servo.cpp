@@ -20,14 +20,14 @@ namespace {
 
 using namespace nb::literals;
 
-// Owns all the memory of a step: a call allocates only the array that it returns, and nothing if
-// the caller passes one.
+// A control loop that owns all the memory of a step: a call allocates only the array that it
+// returns, and nothing if the caller passes one.
 class PyServo {
  public:
   // `convert` converts targets and velocities that are not plain arrays to the kernel's layout.
-  // `secondary_velocity` maps q to v, or is None. `python_step` is a step that the kernel does not
-  // have, or None. `open_rows` evaluates tasks that are defined in Python, or is None; it requires
-  // a `python_step`.
+  // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
+  // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
+  // is None; it requires a `python_step`.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
@@ -152,7 +152,7 @@ class PyServo {
     return next;
   }
 
-  // The same with arrays in the kernel's layout that have already been checked.
+  // The same as `step`, for arrays in the kernel's layout that have already been checked.
   void raw(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
@@ -178,7 +178,7 @@ class PyServo {
     return 0;
   }
 
-  // Releases the objects that may refer back to this one, which cannot be called afterwards.
+  // Releases the Python objects that may refer back to this one. It cannot be called afterwards.
   void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
   // Restarts the loop with the joint velocities `qd`.
@@ -212,8 +212,8 @@ class PyServo {
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
   nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
-  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates singular values; None for other steps and
-  // before the first step.
+  // Returns σ̂, σ_eff, σ_o, α² (see `Estimate`) and λ² of a step that estimates singular values;
+  // None for other steps and before the first step.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
     if (!estimates_ || !state.has_previous) return nb::none();
@@ -232,14 +232,16 @@ class PyServo {
   double missed() const { return missed_share(servo_, *last_); }
   double sigma_min() const { return supple::sigma_min(servo_, *last_); }
 
-  // The part of the command (m,) that is lost to damping although the joints could perform it.
+  // Returns the part of the command (m,) that is lost to damping although the joints could perform
+  // it.
   nb::object lost() const {
     const nb::object made = copy(last_->state.e, {servo_.rows});
     lost_part(servo_, *last_, data_of<double>(made));
     return made;
   }
 
-  // The limit of each joint that acted on the last step (n,), as flags of StepStatus.
+  // Returns the limits of each joint that were active in the last step (n,), as flags of
+  // StepStatus.
   nb::object joint_flags() const {
     const npy_intp n = servo_.chain.coordinates;
     const nb::object made = new_array(NPY_INT64, 1, &n);
@@ -248,7 +250,7 @@ class PyServo {
     return made;
   }
 
-  // The whole state that later steps, and reports about the last step, depend on.
+  // Returns the whole state on which later steps, and reports about the last step, depend.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
     const Estimate<double>& found = state.estimate;
@@ -275,7 +277,7 @@ class PyServo {
     state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
   }
 
-  // Declares that the next step is the k-th of a motion with steps of these lengths [s].
+  // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
   void pace(nb::handle lengths, int k) {
     const nb::object kept = nb::borrow(lengths);
     const int count = PyArray_CheckExact(kept.ptr())
@@ -355,7 +357,7 @@ class PyServo {
 
   // Writes `given` in the kernel's layout to `to` and returns a pointer to it; null for None.
   // Anything but an array of the expected kind, or a list or tuple of them, is converted or
-  // rejected by Python.
+  // rejected by Python; `kept` then owns the result.
   const double* numbers(nb::handle given, int count, const char* name, double* to,
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
@@ -448,12 +450,12 @@ class PyServo {
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;
   double *target_, *velocity_, *acceleration_, *metric_, *scratch_;
   int targets_, velocities_, record_;
-  bool estimates_;  // u
-  bool remembers_;  // J_before or u
+  bool estimates_;  // whether the step keeps estimated directions u
+  bool remembers_;  // whether the step keeps J_before or u
 };
 
-// A Servo and a user's step whose globals refer to the Servo form a cycle, which Python's garbage
-// collector must be able to see.
+// A Servo and a user's step whose globals refer to the Servo form a reference cycle, which Python's
+// garbage collector must be able to find.
 int visit_servo(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;

@@ -12,7 +12,7 @@ namespace supple {
 
 inline constexpr int pose_size = 16;
 
-// Residual of orthonormality of a rotation that is due to rounding alone.
+// Residual of orthonormality |RᵀR - I| that rounding alone may cause.
 inline constexpr double orthonormal_tolerance = 1e-14;
 
 // Whether the matrix consists of a rotation, a position and the row 0 0 0 1. Other matrices are
@@ -61,7 +61,7 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
   if (count == 0 || !contiguous_data(given, count)) return false;
   const auto* from =
       static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
-  const bool position = target && task.goal == Goal::frame;  // as a pose without rotation
+  const bool position = target && task.goal == Goal::frame;  // becomes a pose without rotation
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
   for (int i = 0; i < count; ++i) {
     if (!std::isfinite(from[i])) return false;

@@ -1,4 +1,4 @@
-// What a step of a control loop reports afterwards: why it differs from its command.
+// Reports about the last step of a control loop: why it differs from its command.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 namespace supple {
 
 // The inputs and results of a step. The next step is computed in a second record, so that a step
-// that is rejected with an error changes nothing.
+// that ends with an error changes nothing.
 struct ServoRecord {
   ServoState<double> state;
-  // (n,): speeds before the step, their change in the step before it, and where it began
+  // (n,): joint speeds before the step, their change in the step before it, and q before the step.
   double *before, *change_before, *from;
 };
 
@@ -24,10 +24,10 @@ inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
                      direction_lost = 512, halts = 1024;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
-inline constexpr double noticed = 0.01;  // share of a command that counts as lost
+inline constexpr double noticed = 0.01;  // fraction of a command that counts as lost
 
-// Writes the part of e - J q̇ in the range of J, before limits, to `to` (m); J is that of the
-// step, corrected at folds. Returns its length.
+// Writes the part of e - J q̇, before limits, that lies in the range of J to `to` (m). J is that of
+// the step, corrected at folds. Returns its length.
 inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
@@ -46,7 +46,8 @@ inline double lost_part(const Servo<double>& servo, const ServoRecord& record, d
   return std::sqrt(size2);
 }
 
-// The limit that holds a joint, and those that it exceeds.
+// Returns the limit at which a joint is held, and the limits that it exceeds, as flags of
+// StepStatus.
 inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, int j) {
   const ServoState<double>& state = record.state;
   const JointLimit<double>& limit = servo.limit[j];
@@ -67,7 +68,7 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
   if (!(limit.jerk < std::numeric_limits<double>::infinity())) return found | at_position;
   if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) return found | at_jerk;
-  // The end of its range holds it, unless it would be held alike without one.
+  // The position limit holds the joint, unless the result would be the same without it.
   JointLimit<double> free = limit;
   free.upper = std::numeric_limits<double>::infinity();
   free.lower = -free.upper;
@@ -77,7 +78,7 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   return found | (same ? at_speed : at_position);
 }
 
-// What acted on the last step: the flags of StepStatus.
+// Returns what changed or limited the last step, as flags of StepStatus.
 inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows;
@@ -102,7 +103,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   return found;
 }
 
-// ‖e - J q̇‖ before limits, relative to ‖e‖.
+// Returns ‖e - J q̇‖/‖e‖ before limits.
 inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows;
@@ -111,7 +112,7 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
   return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
 }
 
-// The smallest singular value of J in the last step.
+// Returns the smallest singular value of J in the last step.
 inline double sigma_min(const Servo<double>& servo, const ServoRecord& record) {
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
   std::vector<double> J(record.state.J, record.state.J + m * n), sigma(k), work(m * n);

@@ -243,10 +243,10 @@ struct ServoSpec {
   bool second_order = false;            // whether accelerations are resolved, not velocities
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
-  double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
-  double curvature = 0;                 // of the robot, times dt, if folds are corrected
-  bool whole = false;  // perform the whole command or stop, if the direction is kept
-  double slow_condition = 0, halt_condition = 0;  // thresholds of halting, zero for none
+  double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
+  double curvature = 0;                 // κ dt if folds are corrected (folds.hpp), else 0
+  bool whole = false;  // whether to stop where a step cannot perform the whole command
+  double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
 
   bool operator==(const ServoSpec&) const = default;

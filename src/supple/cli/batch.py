@@ -1,4 +1,4 @@
-"""`supple batch`: configurations for the poses of Parquet files, in parts that survive a kill."""
+"""`supple batch`: solve the poses in Parquet files, in parts that are kept if a run is killed."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Solve all poses of IN, a Parquet file or a folder of them, into the folder OUT.
+    """Solve all poses in IN, a Parquet file or a folder of them; write them into the folder OUT.
 
     \b
       supple batch ur5e poses.parquet solutions
       supple batch ur5e poses/ solutions --ray --cpus 1
 
-    IN has the columns x, y, z [m] and qw, qx, qy, qz, or T, lists of the 16 numbers of a pose, or
-    x, y, z alone. OUT gets parts of Parquet with the joints, the status and the errors. The same
-    command continues a run that was interrupted or killed; nothing that was written is lost.
+    IN has the columns x, y, z [m] and qw, qx, qy, qz; or T, lists of the 16 numbers of a pose; or
+    x, y, z alone. OUT gets Parquet files with the joint positions, the status and the errors. The
+    same command continues a run that was interrupted or killed, and keeps what was written.
 
-    Exit code 1 means that a pose was not met.
+    Exit code 1 means that some pose was not met.
     """  # noqa: D301
     stage = Solve(robot, **options)
     with progress("solving", 1) as update, writing(folder):

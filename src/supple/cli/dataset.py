@@ -1,4 +1,4 @@
-"""`supple dataset`: samples of configurations and poses for learning."""
+"""`supple dataset`: samples of configurations and poses for machine learning."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def dataset(
     \b
       supple dataset panda data --count 100000000 --scheme workspace
 
-    Schemes: joints (uniform in joint space), workspace (uniform over the poses in reach), singular
-    (near singularities), paths (lines in joint space). The column split is train or test, by region
-    of space. The same command continues a run that was interrupted or killed.
+    Schemes: joints (uniform in joint space), workspace (uniform over the reachable poses), singular
+    (near singularities), paths (lines in joint space). The column split is "train" or "test", by
+    region of space. The same command continues a run that was interrupted or killed.
     """  # noqa: D301
     with progress("sampling", count) as update, writing(folder):
         made = sample_dataset(robot, folder, count, ray=ray, progress=update, **options)

@@ -1,4 +1,4 @@
-"""`supple reach`: a map of where a robot reaches, with how many orientations and how well."""
+"""`supple reach`: a map of the positions and orientations that a robot reaches."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ def reach(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Map the voxels that a robot reaches into the folder OUT.
+    """Map the poses that a robot reaches, and write the map into the folder OUT.
 
     \b
       supple reach ur5e map --spacing 0.025 --plot map.png
       supple reach ur5e map --spacing 0.01 --orientations 500 --ray auto
 
-    OUT gets voxels.parquet: x, y, z [m], the share of the orientations that are reached
-    (dexterity), the manipulability and the smallest singular value; and poses, one row for each
-    voxel and orientation in reach. The same command continues a run that was interrupted or killed.
+    OUT gets voxels.parquet, with x, y, z [m], the fraction of the orientations that are reached
+    (dexterity), the manipulability and the smallest singular value of each voxel; and the folder
+    poses, with a row for each reached voxel and orientation. The same command continues a run that
+    was interrupted or killed.
     """  # noqa: D301
     check_figure(plot)
     began = time.perf_counter()

@@ -82,7 +82,7 @@ def with_robot(command: Command) -> Any:
 
 
 def ray_options(command: Command) -> Any:
-    """Give a command the options of a Ray cluster, and the function those that it names."""
+    """Add the options --ray, --cpus and --gpus to a command, and pass them as `RayOptions`."""
 
     @click.option(
         "--ray",

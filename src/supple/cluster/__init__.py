@@ -1,6 +1,7 @@
-"""More targets than one call, or one machine, can hold: batches, maps and datasets in Parquet.
+"""Large jobs: solve targets in Parquet files, map a robot's reach, and sample datasets.
 
-Needs pyarrow, `pip install supple[parquet]`; with Ray, `pip install supple[ray]`.
+A job is computed in parts, in this process or on a Ray cluster, with bounded memory. Needs pyarrow
+(`pip install supple[parquet]`), and Ray for a cluster (`pip install supple[ray]`).
 """
 
 from supple.cluster.batch import Solve, solve_parquet

@@ -1,4 +1,4 @@
-"""Solve the targets of Parquet files: a stage of a pipeline, and a job in parts."""
+"""Solve targets in Parquet files, as a stage of a pipeline (`Solve`) or as a job in parts."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ from supple.tables import pyarrow
 Array = NDArray[Any]
 Columns = Mapping[str, Array]
 
-PART_ROWS = 131_072  # targets of a part: about a second of work on one core
-_SAMPLE = 1000  # rows of each file that are checked before any work
+PART_ROWS = 131_072  # number of targets in a part: about a second of work on one core
+_SAMPLE = 1000  # number of rows of each file that are checked before any work
 _PREFERENCES = ("fast", "manipulability", "limits")
 
 
 @dataclass(frozen=True)
 class Solve:
-    """A stage that solves the targets in a batch of columns.
+    """A stage of a pipeline, for example of Ray Data, that solves batches of targets.
 
         dataset.map_batches(supple.cluster.Solve(robot), batch_size=65_536)
 
-    Called with columns of targets (`supple.cluster.schema` lists them) it returns these columns
+    Called with the columns of targets (listed in `supple.cluster.schema`), it returns these columns
     and those of the solutions: q:JOINT [rad or m], status, position_error [m], rotation_error
-    [rad], iterations and restarts. With `branches` a target has a row for each of its solutions,
-    the best first, and the column branch is their index.
+    [rad], iterations and restarts. With `branches`, a target has a row for each of its solutions,
+    the best first, and the column branch contains the index of the solution.
 
     Attributes:
         robot: The robot to solve for.
         frame: Frame to place; the end effector by default.
-        branches: Maximum number of solutions of each target; None for one without the column
-            branch.
+        branches: Maximum number of solutions of each target; None for one solution, without the
+            column branch.
         prefer: "fast", "manipulability" or "limits", as in `supple.solve`.
         position_tolerance: Position tolerance [m].
         rotation_tolerance: Rotation tolerance [rad].
@@ -71,8 +71,8 @@ class Solve:
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        InputError: A robot with several end effectors and no frame.
-        UnknownNameError: An unknown frame or preference.
+        InputError: The robot has several end effectors and no frame is given.
+        UnknownNameError: The frame or the preference is unknown.
     """
 
     robot: Robot
@@ -129,7 +129,7 @@ class Solve:
         q[(status == SolveStatus.NONFINITE_INPUT) | invalid[rows]] = np.nan
         made: dict[str, Any] = {}
         if self.branches is not None:
-            first = np.searchsorted(rows, rows)  # rows of a target follow each other
+            first = np.searchsorted(rows, rows)  # the rows of a target are consecutive
             made["branch"] = (np.arange(len(rows)) - first).astype(np.int16)
         made |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.joint_names)}
         made["status"] = status
@@ -141,7 +141,7 @@ class Solve:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the solutions depend on, as plain values with names."""
+        """Everything that the solutions depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -164,7 +164,7 @@ class Solve:
         return PoseTask(self.placed) if poses else PositionTask(self.placed)
 
     def _driver(self, poses: bool) -> Driver:
-        """Return the driver of `supple.solve`, after a check of the options."""
+        """Return the driver of `supple.solve` after checking the options."""
         selected, _ = selected_tasks(self.robot, None, self._task(poses))
         options = parse_options(
             None,
@@ -200,9 +200,9 @@ class BatchJob:
     """The targets of Parquet files, solved in parts.
 
     Attributes:
-        stage: What is done with the targets.
+        stage: The solver of the targets.
         source: The files.
-        targets: Their columns.
+        targets: The columns of the files that contain the targets.
     """
 
     stage: Solve
@@ -218,7 +218,7 @@ class BatchJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """All that the results depend on."""
+        """Everything that the results depend on, as plain values by name."""
         return {
             **self.stage.settings,
             "columns": list(self.targets.columns),
@@ -233,7 +233,7 @@ class BatchJob:
         return self.source.sizes
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the results of a part, and its number of rows by status."""
+        """Return the results of a part as an Arrow table, and the number of targets by status."""
         pa, _ = pyarrow()
         stage = self.stage if self.stage.device else replace(self.stage, threads=threads)
         first, columns = self.source.read(index, self.targets.columns)
@@ -260,26 +260,28 @@ def solve_parquet(
     ray: RayOptions | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Solve all targets of Parquet files into a folder of parts.
+    """Solve all targets in Parquet files, and write the solutions into a folder of parts.
 
         solve_parquet(Solve(robot), "targets.parquet", "solutions")
 
-    The input is checked before anything is solved. A run that is interrupted or killed, at any
-    moment, is continued by the same call; the files are the same, to the bit, as of a run without
-    interruption, for any number of threads or workers of the same instruction set.
+    The input is checked before anything is solved. If a run is interrupted or killed, the same call
+    continues it. The resulting files are bit for bit those of a run without interruption, for any
+    number of threads or workers with the same instruction set.
 
     Args:
         stage: The robot and the options of the search.
         source: A Parquet file, or a folder of them, in the order of their names.
-        folder: A new folder for the results, or that of the same job.
-        part_rows: Number of targets in a part.
-        ray: A Ray cluster; None for this process.
-        progress: Function that is called with the number of finished targets, and of all.
+        folder: A new folder for the results, or the folder of the same job to continue it.
+        part_rows: Maximum number of targets in a part.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the number of finished targets and the number of all targets, called
+            repeatedly.
 
     Raises:
-        InputError: A wrong column, unit or order; a folder that contains another job.
+        InputError: A column is missing or has the wrong type, unit or order, or the folder contains
+            another job.
         MissingExtraError: pyarrow, or Ray, is not installed.
-        OSError: A folder that cannot be written; the parts before are kept.
+        OSError: The folder cannot be written; parts that were already written are kept.
     """
     if not isinstance(stage, Solve):
         raise InputError("the first argument must be Solve(robot, ...)")

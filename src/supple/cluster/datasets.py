@@ -1,7 +1,9 @@
-"""Datasets of configurations and poses for learning, in parts: columns version 1.
+"""Datasets of configurations and poses for machine learning, written in parts.
+
+The columns, version 1:
 
     sample                        index of the sample (int64)
-    path, step                    index of its path, and place along it; only with "paths"
+    path, step                    index of its path, and index along the path; only with "paths"
     branch                        index of the solution; only with `branches`
     q:JOINT                       joint positions [rad or m] (double)
     x y z  qw qx qy qz            pose of the frame in the world [m], unit quaternion (double)
@@ -9,7 +11,7 @@
     aspect                        sign of det J (int8); 0 if J is not square
     split                         "train" or "test", by region of space
 
-A sample depends on the seed and its index alone.
+A sample depends only on the seed and on its index.
 """
 
 from __future__ import annotations
@@ -53,12 +55,12 @@ Scheme = Literal["joints", "workspace", "singular", "paths"]
 
 VERSION = 1
 SCHEMES = ("joints", "workspace", "singular", "paths")
-BLOCK = 1024  # samples that share a stream of random numbers
-PATH = 32  # samples of a path
-PART_ROWS = 131_072
-_NEAREST = 32  # configurations of which the one nearest to a singularity is taken
-_SEEDS = 32  # of a random pose, which may be out of reach
-_ROUNDS = 10_000  # draws of a random pose before the workspace is taken to have no volume
+BLOCK = 1024  # number of samples that share a stream of random numbers
+PATH = 32  # number of samples of a path
+PART_ROWS = 131_072  # number of samples in a part
+_NEAREST = 32  # number of configurations of which the one nearest to a singularity is taken
+_SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
+_ROUNDS = 10_000  # maximum number of random poses that are tried for a sample of "workspace"
 _MAX_COUNT = 2**53
 
 
@@ -74,9 +76,9 @@ class DatasetJob:
         seed: Seed of the random numbers.
         branches: Maximum number of solutions of each pose; None for one.
         region: Edge of the cubes of space that are either for training or for testing [m].
-        test_share: Share of the regions for testing.
+        test_share: Fraction of the cubes that are for testing.
         part_rows: Number of samples in a part.
-        box: Lower and upper corner of the workspace (2, 3) [m], as plain numbers.
+        box: Lower and upper corner of a box around the workspace (2, 3) [m], as plain numbers.
     """
 
     robot: Robot
@@ -99,7 +101,7 @@ class DatasetJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """All that the samples depend on."""
+        """Everything that the samples depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -112,7 +114,7 @@ class DatasetJob:
             "test_share": self.test_share,
             "box": self.box,
             "instruction set": _core.isa(),
-            "numpy": np.__version__,  # whose streams of random numbers may change
+            "numpy": np.__version__,  # random numbers may differ between versions
             "schema": VERSION,
             "supple": version("supple"),
         }
@@ -124,7 +126,7 @@ class DatasetJob:
         return [min(self.part_rows, self.count - first) for first in firsts]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the samples of a part."""
+        """Return the samples of a part as an Arrow table, and their numbers by split."""
         pa, _ = pyarrow()
         first = index * self.part_rows
         sample = np.arange(first, first + self.sizes[index])
@@ -182,7 +184,7 @@ class DatasetJob:
         return self.robot.random(BLOCK, seed=random)
 
     def _singular(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return of some uniform configurations, each time, the nearest to a singularity."""
+        """Return configurations, each the nearest to a singularity among 32 uniform ones."""
         q = self.robot.random((BLOCK, _NEAREST), seed=random)
         sigma = self.robot.singular_values(q, self.frame, threads=threads)[..., -1]
         return np.asarray(q[np.arange(BLOCK), sigma.argmin(axis=1)])
@@ -194,7 +196,7 @@ class DatasetJob:
         return np.asarray(((1 - share) * start[:, None] + share * end[:, None]).reshape(BLOCK, -1))
 
     def _workspace(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return solutions of poses that are uniform among those in reach."""
+        """Return solutions of poses that are distributed uniformly over the reachable ones."""
         q = np.empty((BLOCK, self.robot.dof))
         left = np.arange(BLOCK)
         for _ in range(_ROUNDS):
@@ -211,7 +213,8 @@ class DatasetJob:
             if not len(left):
                 return q
         raise InputError(
-            f"{self.robot.name} reaches too few poses for the scheme 'workspace'; "
+            "the scheme 'workspace' needs a robot that reaches random poses; given: "
+            f"{self.robot.name}, for which {_ROUNDS} random poses were not enough. "
             "Available: 'joints', 'singular', 'paths'"
         )
 
@@ -228,7 +231,8 @@ def random_poses(random: np.random.Generator, count: int, box: Array) -> Array:
 def is_test(position: Array, region: float, share: float, seed: int) -> NDArray[np.bool_]:
     """Return whether positions (N, 3) [m] are in a region for testing.
 
-    Regions are cubes; a hash of the cube's index and the seed decides about all that is in it.
+    Regions are cubes; a hash of the cube's index and the seed decides whether a cube is for
+    testing.
     """
     cell = np.floor(np.asarray(position) / region).astype(np.int64).view(np.uint64)
     mixed = np.full(len(cell), np.uint64(seed & (2**64 - 1)))
@@ -238,7 +242,7 @@ def is_test(position: Array, region: float, share: float, seed: int) -> NDArray[
 
 
 def _scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return integers in which each bit depends on all bits given (splitmix64)."""
+    """Return a hash of 64-bit integers, in which each bit depends on all bits (splitmix64)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -285,36 +289,39 @@ def sample_dataset(
     Schemes:
 
         joints       uniform in joint space
-        workspace    uniform over the poses in reach; needs a workspace with a volume
-        singular     of 32 uniform configurations, each time, the nearest to a singularity
+        workspace    uniform over the reachable poses; needs a robot that reaches random poses
+        singular     the configuration nearest to a singularity among 32 uniform ones
         paths        straight lines in joint space, of 32 samples each
 
-    A run that is interrupted or killed is continued by the same call, with the same files. A sample
-    depends on the seed and its index alone: more samples begin with the same ones.
+    If a run is interrupted or killed, the same call continues it and ends with the same files. A
+    sample depends only on the seed and on its index, so a larger dataset begins with the samples of
+    a smaller one.
 
     Args:
         robot: The robot.
-        folder: A new folder for the samples, or that of the same dataset.
+        folder: A new folder for the samples, or the folder of the same dataset to continue it.
         count: Number of samples.
         scheme: Distribution of the samples.
         frame: Frame of the poses; the end effector by default.
         seed: Seed of the random numbers.
-        branches: Maximum number of solutions of each pose: a row for each solution, instead of one
-            with the drawn configuration.
-        region: Edge of the cubes of space that are for training or for testing, never both [m].
-        test_share: Share of these cubes for testing, 0 to 1.
+        branches: Maximum number of solutions of each pose. Each solution is a row; if None, a
+            sample has one row with the drawn configuration.
+        region: Edge of the cubes into which space is divided [m]. All samples in a cube are either
+            for training or for testing.
+        test_share: Fraction of the cubes that are for testing, 0 to 1.
         part_rows: Number of samples in a part.
-        ray: A Ray cluster; None for this process.
-        progress: Function that is called with the number of finished samples, and of all.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the number of finished samples and the number of all samples, called
+            repeatedly.
 
     Raises:
-        InputError: Malformed arguments, or a folder that contains another job.
-        UnknownNameError: An unknown scheme.
-        OSError: A folder that cannot be written; the parts before are kept.
+        InputError: An argument is malformed, or the folder contains another job.
+        UnknownNameError: The scheme is unknown.
+        OSError: The folder cannot be written; parts that were already written are kept.
     """
     check_robot(robot)
     check_one_of(scheme, "scheme", SCHEMES)
-    name = Solve(robot, frame, branches).placed  # which checks them
+    name = Solve(robot, frame, branches).placed  # `Solve` checks the arguments
     at = robot.fk(robot.random(4096, seed=0), name)[:, :3, 3]
     margin = 0.1 * np.ptp(at, axis=0)
     corners = at.min(axis=0) - margin, at.max(axis=0) + margin
@@ -336,7 +343,7 @@ def sample_dataset(
 
 
 def _check_volume(job: DatasetJob) -> None:
-    """Raise an error before any work if hardly any random pose is in reach."""
+    """Raise an error before any work if none of 2000 random poses is reachable."""
     T = random_poses(np.random.default_rng(0), 2000, np.array(job.box))
     found = solve(job.robot, T, tasks=PoseTask(job.frame), max_seeds=_SEEDS)
     if not found.success.any():

@@ -1,4 +1,4 @@
-"""Stream a dataset in batches: NumPy arrays, or tensors of PyTorch."""
+"""Read a dataset in batches of NumPy arrays or PyTorch tensors, with bounded memory."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Batch = dict[str, Array]
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a dataset, in batches; each epoch has all of them once.
+    """An iterable of batches of a dataset; each sample is read once per epoch.
 
         for batch in Samples("data", split="train", batch_size=4096, seed=0):
             batch["pose"], batch["q"]
 
-    A batch has the arrays q (B, n) [rad or m], pose (B, 7), x y z qw qx qy qz, and the other
-    columns (B,). Parts are read one after the other, in a random order if there is a seed; the rows
-    of `mixed` parts are shuffled together, so memory does not grow with the dataset.
+    A batch is a dictionary of arrays: q (B, n) [rad or m], pose (B, 7), which is x, y, z [m], qw,
+    qx, qy, qz, and the other columns (B,). With a seed, parts are read in random order and the rows
+    of `mixed` parts are shuffled together. Memory does not grow with the dataset.
 
     Attributes:
-        folder: Folder of a finished dataset, of `sample_dataset`.
+        folder: Folder of a finished dataset, written by `sample_dataset`.
         batch_size: Number of samples in a batch; the last may have fewer.
         split: "train", "test", or None for both.
-        seed: Seed of the order; None for that of the files.
-        epoch: Number of the epoch, which changes the order.
+        seed: Seed of the random order; None for the order of the files.
+        epoch: Number of the epoch; each has another order.
         mixed: Number of parts that are shuffled together.
-        shard: Index and number of readers: each part has one of them.
+        shard: Index of this reader and number of all readers; each part is read by one of them.
 
     Raises:
-        InputError: Not a folder of a finished dataset.
+        InputError: The folder does not contain a finished dataset.
     """
 
     folder: str | os.PathLike[str]
@@ -119,25 +119,25 @@ def torch_samples(
     rank: int = 0,
     world: int = 1,
 ) -> Any:
-    """Return a PyTorch IterableDataset of batches of a dataset, for a DataLoader.
+    """Return a PyTorch IterableDataset of the batches of a dataset, for a DataLoader.
 
         DataLoader(torch_samples("data", split="train"), batch_size=None, num_workers=4)
 
-    A batch is a dictionary of tensors, as of `Samples`. Workers of the DataLoader, and processes of
-    a distributed training, read different parts. Each iteration is a new epoch, in another order;
-    `set_epoch` chooses one.
+    A batch is a dictionary of tensors with the keys of `Samples`. Workers of the DataLoader, and
+    processes of a distributed training, read different parts. Each iteration is a new epoch with
+    another order; `set_epoch(epoch)` sets the number of the next epoch.
 
     Args:
         folder: Folder of a finished dataset.
         batch_size: Number of samples in a batch.
         split: "train", "test", or None for both.
-        seed: Seed of the order; None for that of the files.
+        seed: Seed of the random order; None for the order of the files.
         mixed: Number of parts that are shuffled together.
         rank: Index of this process in a distributed training.
-        world: Number of its processes.
+        world: Number of processes of the training.
 
     Raises:
-        InputError: Not a folder of a finished dataset, or PyTorch is not installed.
+        InputError: The folder does not contain a finished dataset, or PyTorch is not installed.
     """
     try:
         import torch
@@ -154,7 +154,7 @@ def torch_samples(
             self._samples(0)  # checks the arguments
 
         def set_epoch(self, epoch: int) -> None:
-            """Choose the order of the next iteration."""
+            """Set the number of the next epoch, which determines its order."""
             self._epoch = epoch
 
         def _samples(self, epoch: int) -> Samples:

@@ -1,8 +1,9 @@
-"""Maps of what a robot reaches: voxels × orientations, solved closely only near the boundary.
+"""Maps of the poses that a robot reaches, on a grid of voxels × orientations.
 
-For one orientation the reachable positions are a region of space. It is found on a coarse grid
-first; a voxel between coarse ones that agree is like them, the others are solved, and so on down
-to the finest grid. Orientations are independent of each other: a part of the job is some of them.
+For one orientation, the reachable positions are a region of space. All voxels of a coarse grid are
+solved first. On each finer grid, a new voxel whose coarse neighbors are all reached, or all not
+reached, gets the same result without a search; only the others, near the boundary of the region,
+are solved. Orientations are independent of each other: a part of the job is some of them.
 
 Tuned constants and the measurements that chose them: docs/constants.md.
 """
@@ -40,19 +41,19 @@ from supple.tables import pyarrow
 Array = NDArray[Any]
 
 VERSION = 1
-_FEW_SEEDS = 8  # of a pose at first
-_MORE_SEEDS = 32  # of a pose that is not reached, next to one that is
-_TOGETHER = {"cpu": 1, "cuda": 16}  # orientations of a part: a GPU needs many poses at a time
-_SAMPLES = 65_536  # configurations that show how far the robot extends
-_MARGIN = 0.05  # reaches beyond what these show
+_FEW_SEEDS = 8  # maximum number of seeds of a pose in the first search
+_MORE_SEEDS = 32  # the same in a second search, for missed poses next to a reached one
+_TOGETHER = {"cpu": 1, "cuda": 16}  # orientations in a part: a GPU needs many poses at a time
+_SAMPLES = 65_536  # number of random configurations whose positions determine the default bounds
+_MARGIN = 0.05  # margin around these positions, relative to the reach
 _MAX_VOXELS = 2**31 - 1
 _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 
 
 def uniform_orientations(count: int) -> NDArray[np.float64]:
-    """Return quaternions (count, 4), scalar first, spread evenly over all orientations.
+    """Return unit quaternions (count, 4), scalar first, spread evenly over all orientations.
 
-    Super-Fibonacci spirals: a point of the sphere S³ for each, without clusters, for any number.
+    They are points on a super-Fibonacci spiral on the sphere S³, which is even for any count.
 
     References:
         Alexa 2022, Super-Fibonacci spirals: fast, low-discrepancy sampling of SO(3).
@@ -71,11 +72,11 @@ def uniform_orientations(count: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Voxels whose centers are at multiples of the spacing.
+    """A grid of voxels, whose centers are at multiples of the spacing in the world.
 
     Attributes:
         origin: Center of the first voxel (3,) [m].
-        spacing: Distance of the centers [m].
+        spacing: Distance between neighboring centers [m].
         shape: Number of voxels along x, y and z.
     """
 
@@ -89,12 +90,16 @@ class Grid:
         return math.prod(self.shape)
 
     def centers(self, voxels: Array) -> Array:
-        """Return the centers (N, 3) [m] of voxels, given by their index (N,) in order x, y, z."""
+        """Return the centers (N, 3) [m] of voxels (N,), given by flat indices; z varies fastest."""
         return self.origin + self.spacing * np.stack(np.unravel_index(voxels, self.shape), axis=1)
 
 
 def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: Any) -> Grid:
-    """Return a grid that contains all positions of a frame, or those within bounds (2, 3)."""
+    """Return a grid that covers the bounds (2, 3) [m], or all positions of the frame if None.
+
+    The number of voxels along each axis is a multiple of 2^levels plus one, so that a coarser grid
+    begins and ends with the same voxels.
+    """
     if bounds is None:
         at = robot.fk(robot.random(_SAMPLES, seed=0), frame)[:, :3, 3]
         away = _MARGIN * reach(robot, frame)
@@ -114,16 +119,16 @@ def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: A
 
 @dataclass(frozen=True, eq=False)
 class ReachJob:
-    """The voxels that a robot reaches, in parts of a few orientations.
+    """The computation of a map, in parts of one or more orientations.
 
     Attributes:
         robot: The robot.
-        frame: The frame to place.
+        frame: Name of the frame to place.
         grid: The voxels.
         orientations: Unit quaternions (k, 4) of the frame, scalar first.
         levels: Number of coarser grids before the finest; 0 solves every voxel.
         values: Whether manipulability and smallest singular value are computed.
-        device: "cpu" or a GPU.
+        device: Name of a GPU; None for the CPU.
     """
 
     robot: Robot
@@ -143,7 +148,7 @@ class ReachJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """All that the map depends on."""
+        """Everything that the map depends on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -163,7 +168,7 @@ class ReachJob:
 
     @cached_property
     def sizes(self) -> Sequence[int]:
-        """The number of voxels times orientations of each part."""
+        """The number of poses (voxels times orientations) of each part."""
         count, step = len(self.orientations), self._together
         return [self.grid.size * min(step, count - first) for first in range(0, count, step)]
 
@@ -172,7 +177,7 @@ class ReachJob:
         return _TOGETHER["cuda" if self.device else "cpu"]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the voxels that are reached with some orientations."""
+        """Return an Arrow table of the reached poses of a part, and the numbers of its poses."""
         pa, _ = pyarrow()
         first = index * self._together
         own = self.orientations[first : first + self._together]
@@ -195,7 +200,7 @@ class ReachJob:
         return table, counts
 
     def explore(self, orientations: Array, threads: int | None = None) -> Exploration:
-        """Return which voxels are reached with each of some orientations (k, 4)."""
+        """Return which voxels are reached with each of the given orientations (k, 4)."""
         found = Exploration(len(orientations), self.grid, self.values)
         rotations = from_quaternion(orientations)
         for level in range(self.levels, -1, -1):
@@ -237,13 +242,14 @@ class ReachJob:
 
 
 class Exploration:
-    """What is known of voxels with some orientations, from coarse grids to the finest.
+    """Results for k orientations and all voxels, filled in from the coarsest grid to the finest.
 
     Attributes:
         reached: Whether a pose is reached (k, voxels).
-        solved: Whether it was solved; otherwise it is taken from its neighbors (k, voxels).
+        solved: Whether a pose was solved (k, voxels); otherwise its results follow from its
+            neighbors.
         manipulability: Manipulability of the solution (k, voxels); interpolated if not solved.
-        sigma_min: Its smallest singular value (k, voxels).
+        sigma_min: Smallest singular value of the solution (k, voxels), in the same way.
     """
 
     def __init__(self, count: int, grid: Grid, values: bool) -> None:
@@ -255,10 +261,14 @@ class Exploration:
         self.sigma_min = np.zeros(sizes, np.float32)
 
     def unknown(self, stride: int, *, first: bool) -> tuple[Array, Array]:
-        """Return the poses to solve on a grid (orientation, voxel); the others take over.
+        """Return the poses to solve on a grid: indices of orientations (N,) and of voxels (N,).
 
-        On the first grid these are all. Between voxels of the grid before that agree, the new ones
-        are like them.
+        On the first grid these are all poses. On later grids, a new voxel whose neighbors on the
+        previous grid have equal results gets their result here, and the others are returned.
+
+        Args:
+            stride: Spacing of the grid, in voxels of the finest grid.
+            first: Whether this is the first (coarsest) grid.
         """
         if first:
             chosen = self._mask(stride, (0, 0, 0))
@@ -272,7 +282,10 @@ class Exploration:
         return which, voxel
 
     def _between(self, todo: Array, stride: int, offset: tuple[int, ...]) -> None:
-        """Decide about the voxels at an offset from the coarser grid of twice the stride."""
+        """Set the results, or entries of `todo`, of the voxels at an offset from the coarser grid.
+
+        The coarser grid has twice the stride. Each entry of the offset is 0 or the stride.
+        """
         corners = list(itertools.product(*[(-each, each) if each else (0,) for each in offset]))
         fine = self._places(stride, offset, (0, 0, 0))
         reached = self.reached.reshape(todo.shape)
@@ -287,10 +300,10 @@ class Exploration:
                 shaped[fine] = np.where(inside, mean, 0)
 
     def _places(self, stride: int, offset: Sequence[int], move: Sequence[int]) -> tuple[Any, ...]:
-        """Return the slices of the voxels at an offset from the coarser grid, moved."""
+        """Return slices that select the voxels at `offset` from the coarser grid, plus `move`."""
         slices = []
         for o, m, n in zip(offset, move, self._grid.shape, strict=True):
-            last = (n - 1) // (2 * stride) - (1 if o else 0)  # they are between coarse ones
+            last = (n - 1) // (2 * stride) - (1 if o else 0)  # between coarse voxels: one fewer
             slices.append(slice(o + m, o + m + 2 * stride * last + 1, 2 * stride))
         return slice(None), *slices
 
@@ -300,7 +313,10 @@ class Exploration:
         return chosen
 
     def beside_reached(self, todo: tuple[Array, Array], stride: int) -> tuple[Array, Array]:
-        """Return those of some poses that are not reached, next to voxels that are."""
+        """Return the poses of `todo` that are not reached and have a reached neighbor.
+
+        Neighbors are voxels at the distance of the stride along x, y or z.
+        """
         which, voxel = todo
         at = np.stack(np.unravel_index(voxel, self._grid.shape), axis=1)
         beside = np.zeros(len(voxel), bool)
@@ -323,8 +339,8 @@ def _orientations(given: int | ArrayLike) -> NDArray[np.float64]:
     )
     if wxyz.ndim != 2 or not (np.abs(np.linalg.norm(wxyz, axis=1) - 1) < 1e-3).all():
         raise InputError(
-            "orientations must be a number of them, or unit quaternions (k, 4), scalar first; "
-            f"given: {short_repr(given)}"
+            "orientations must be a number of orientations, or unit quaternions (k, 4), scalar "
+            f"first; given: {short_repr(given)}"
         )
     return np.asarray(wxyz / np.linalg.norm(wxyz, axis=1, keepdims=True))
 
@@ -344,34 +360,37 @@ def reachability(
     ray: RayOptions | None = None,
     progress: Progress | None = None,
 ) -> ReachMap:
-    """Compute where a robot can place a frame, with how many orientations and how well.
+    """Map where a robot can place a frame, with which orientations and which manipulability.
 
         found = reachability(robot, "map", spacing=0.025)
-        found.at([0.4, 0.1, 0.3])            # share of the orientations that are reached there
+        found.at([0.4, 0.1, 0.3])            # fraction of the orientations that are reached there
 
-    The poses are the centers of voxels with each orientation. A run that is interrupted or killed
-    is continued by the same call, with the same result for any number of threads or workers.
+    Each orientation is tried at the center of each voxel. If a run is interrupted or killed, the
+    same call continues it. The result does not depend on the number of threads or workers.
     `ReachMap.load(folder)` reads the map again.
 
     Args:
         robot: The robot.
-        folder: A new folder for the map, or that of the same map.
-        frame: Frame to place; the end effector by default.
-        spacing: Distance of the voxels [m].
-        orientations: Number of orientations, spread evenly over all, or unit quaternions (k, 4)
+        folder: A new folder for the map, or the folder of the same map to continue it.
+        frame: Name of the frame to place; the end effector by default.
+        spacing: Distance between the centers of neighboring voxels [m].
+        orientations: Number of orientations, which are spread evenly, or unit quaternions (k, 4)
             of the frame in the world, scalar first.
-        bounds: Lower and upper corner (2, 3) in the world [m]; by default all that is in reach.
-        levels: Number of coarser grids, each with twice the spacing. On the coarsest every pose is
-            solved, then only those between poses that differ. 0 solves all.
+        bounds: Lower and upper corner (2, 3) of the map in the world [m]; by default a box around
+            all positions in reach.
+        levels: Number of coarser grids, each with twice the spacing of the next. On the coarsest
+            grid every pose is solved, on the others only poses between some that are reached and
+            some that are not. With 0, every pose is solved.
         values: Whether to compute manipulability and smallest singular value as well.
         device: "cuda" for a GPU.
-        ray: A Ray cluster; None for this process.
-        progress: Function that is called with the number of finished poses, and of all.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the number of finished poses and the number of all poses, called
+            repeatedly.
 
     Raises:
-        InputError: Malformed arguments, or a folder that contains another job.
+        InputError: An argument is malformed, or the folder contains another job.
         MissingExtraError: pyarrow, or Ray, is not installed.
-        OSError: A folder that cannot be written; the parts before are kept.
+        OSError: The folder cannot be written; parts that were already written are kept.
     """
     check_robot(robot)
     check_gpus(device, ray)

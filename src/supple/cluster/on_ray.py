@@ -16,21 +16,21 @@ from supple.cluster.parts import Job, Summary, job_id, part_path
 from supple.cluster.run import RayOptions, compute_part
 from supple.errors import InputError, MissingExtraError, SuppleError
 
-_AHEAD = 2  # tasks in flight for each that can run: the next one is there when one ends
-_FEWEST = 4  # tasks in flight, so that an autoscaler sees that more workers are needed
-_LOOK = 1.0  # time between looks at the resources of the cluster [s]
-_MAX_LOST = 8  # workers lost on the same part before the run gives up
-_JOBS: dict[str, Job] = {}  # in a worker: the job, with the compiled solver of its robot
+_AHEAD = 2  # number of submitted tasks per worker, so that a worker never waits for the next one
+_FEWEST = 4  # minimum number of submitted tasks, so that an autoscaler adds workers
+_LOOK = 1.0  # time between two queries of the cluster's resources [s]
+_MAX_LOST = 8  # number of workers lost on the same part before the run fails
+_JOBS: dict[str, Job] = {}  # in a worker: the current job by its fingerprint, kept between parts
 
 
 def parts_on_ray(
     job: Job, folder: Path, missing: Sequence[int], options: RayOptions
 ) -> Iterator[tuple[int, Summary]]:
-    """Compute parts on a Ray cluster, and yield them as they are committed.
+    """Compute parts on a Ray cluster, and yield the index and the summary of each.
 
-    Workers read and write the files themselves, so all nodes must see the same folders. A task
-    whose worker or node is lost is repeated elsewhere. Memory is bounded: only the contents of a
-    part travel between a worker and the disk, and few tasks are in flight at a time.
+    Workers read and write the files themselves, so all nodes must share the folders. A task whose
+    worker or node is lost is repeated by another worker. The memory of this process is bounded,
+    because it receives only summaries, and few tasks are submitted at a time.
     """
     ray = import_ray()
     with _connected(ray, options):
@@ -44,7 +44,7 @@ def parts_on_ray(
         room, looked = 0, -math.inf
         try:
             while todo or running:
-                if time.monotonic() - looked > _LOOK:  # nodes come and go
+                if time.monotonic() - looked > _LOOK:  # the number of nodes may have changed
                     room, looked = _room(ray, options), time.monotonic()
                 for _ in range(min(room - len(running), len(todo))):
                     index = todo.popleft()
@@ -65,7 +65,7 @@ def parts_on_ray(
 
 
 def _task(index: int, name: str, shared: list[Any], folder: str, isa: str, threads: int) -> Summary:
-    """Compute and commit a part in a worker, which keeps the job for the next one."""
+    """Compute and commit a part in a worker, which keeps the job for its next part."""
     if name not in _JOBS:
         import ray
 
@@ -83,8 +83,8 @@ def _task(index: int, name: str, shared: list[Any], folder: str, isa: str, threa
 def _result(ray: Any, reference: Any, lost: int) -> Summary | None:
     """Return the result of a task, or None if its worker or node was lost.
 
-    An error of a worker is raised as if it were local. A part whose worker is lost again and again
-    may itself be the reason, for example because it needs too much memory.
+    An error of a worker is raised as if it had occurred in this process. After `_MAX_LOST` lost
+    workers, the loss is raised too: the part may be the reason, because it needs too much memory.
     """
     try:
         part: Summary = ray.get(reference)
@@ -104,13 +104,13 @@ def _result(ray: Any, reference: Any, lost: int) -> Summary | None:
 def _check_seen(folder: Path, index: int) -> None:
     if not part_path(folder, index).exists():
         raise InputError(
-            f"all nodes must share the folder of the results; given: {folder}, in which a worker's "
-            f"part {index} is not seen"
+            f"all nodes must share the folder of the results; given: {folder}, where part {index}, "
+            "which a worker has written, does not exist"
         )
 
 
 def _room(ray: Any, options: RayOptions) -> int:
-    """Return how many tasks may be in flight on the nodes that are there."""
+    """Return the maximum number of submitted tasks, from the cluster's current resources."""
     there = ray.cluster_resources()
     fits = [
         there.get(name, 0.0) / each
@@ -122,14 +122,14 @@ def _room(ray: Any, options: RayOptions) -> int:
 
 @contextmanager
 def _connected(ray: Any, options: RayOptions) -> Iterator[None]:
-    """Connect to the cluster; one that is connected already stays so."""
+    """Connect to the cluster, and disconnect at the end; an existing connection is kept."""
     if ray.is_initialized():
         yield
         return
     local = {"include_dashboard": False} if options.address is None else {}
-    # Ray's default of 15 would leave the workers the time that other programs do not take.
+    # With Ray's default niceness, 15, workers would run only when other programs are idle.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    address = options.address or "local"  # (None would find a cluster that runs already)
+    address = options.address or "local"  # None would connect to a cluster that already runs
     ray.init(address=address, log_to_driver=False, logging_level="error", **local)
     try:
         yield
@@ -143,7 +143,7 @@ def import_ray() -> Any:
     Raises:
         MissingExtraError: Ray is not installed.
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # prevents a warning of Ray
     try:
         import ray
     except ModuleNotFoundError as error:

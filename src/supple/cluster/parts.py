@@ -1,14 +1,15 @@
-"""Jobs in parts: each is computed on its own, and committed completely or not at all.
+"""Jobs in parts: a part is computed independently, and written completely or not at all.
 
-A folder of parts has these files:
+The folder of a job contains these files:
 
-    _manifest.json          what is computed: kind, settings, number of parts
-    part-000000.parquet     the parts, in order; each is there as a whole or not at all
-    _summary.json           rows and counts, once all parts are there
+    _manifest.json          the job: its kind, its settings and the number of parts
+    part-000000.parquet     the parts, in order
+    _summary.json           the number of rows and the job's counts; written after the last part
 
-A part is written under a temporary name, flushed to the disk and renamed. Its content depends on
-the job and its index alone, so that a run that was killed can be continued, by any number of
-workers, and ends with the same files. Readers of Parquet skip names that begin with "_" or ".".
+A part is committed: written under a temporary name, flushed to the disk and renamed. Its content
+depends only on the job and on its index. A run that was killed can therefore be continued, by any
+number of workers, and ends with the same files. Readers of Parquet skip names that begin with "_"
+or ".".
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ import numpy as np
 from supple.errors import InputError, short_repr
 from supple.tables import pyarrow, replacing
 
-VERSION = 1  # of the layout of folders
+VERSION = 1  # version of the layout of folders
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"
-_JOB, _PART, _COUNTS = b"supple.job", b"supple.part", b"supple.counts"  # in the footer of a part
+_JOB, _PART, _COUNTS = b"supple.job", b"supple.part", b"supple.counts"  # keys in a part's footer
 
 
 class Job(Protocol):
@@ -38,11 +39,11 @@ class Job(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind of job, a word."""
+        """The kind of job: "solve", "reach" or "dataset"."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that the results depend on, as plain values with names."""
+        """Everything that the results depend on, as plain values by name."""
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -53,24 +54,24 @@ class Job(Protocol):
         """Number of parts that are computed at a time in one process."""
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the Arrow table of a part, and what is counted in it.
+        """Return the Arrow table of a part, and its counts by name.
 
         Args:
             index: Index of the part.
-            threads: Maximum number of threads, on which the result does not depend.
+            threads: Maximum number of threads; the result does not depend on it.
         """
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a folder of parts contains.
+    """The contents of a folder of parts.
 
     Attributes:
         folder: The folder.
         rows: Number of rows in all parts.
-        counts: What the job counts, such as statuses, with their numbers.
+        counts: Counts by name, for example the number of targets with each status.
         parts: Number of parts.
-        resumed: Number of parts that were there before the run.
+        resumed: Number of parts that an earlier run had already written.
         seconds: Duration of the run [s].
     """
 
@@ -106,7 +107,7 @@ def _canonical(value: Any) -> Any:
 
 
 def job_id(job: Job) -> str:
-    """Return the fingerprint of a job: two with the same one give the same bits."""
+    """Return the fingerprint of a job; jobs with equal fingerprints have equal results."""
     return fingerprint([VERSION, job.kind, job.settings, list(job.sizes)])
 
 
@@ -119,14 +120,14 @@ def part_path(folder: Path, index: int) -> Path:
 
 
 def commit(folder: Path, job: str, index: int, table: Any, counts: Mapping[str, int]) -> None:
-    """Write a part; it is there as a whole, on the disk, when this returns.
+    """Write a part completely and flush it to the disk.
 
     Args:
         folder: The folder of the parts.
         job: Fingerprint of the job.
         index: Index of the part.
         table: Arrow table.
-        counts: What is counted in the part.
+        counts: Counts of the part, by name.
     """
     _, parquet = pyarrow()
     marks = {_JOB: job, _PART: str(index), _COUNTS: json.dumps(counts, sort_keys=True)}
@@ -137,7 +138,7 @@ def commit(folder: Path, job: str, index: int, table: Any, counts: Mapping[str, 
         parquet.write_table(
             marked,
             stream,
-            # Numbers hardly repeat and hardly shrink: to try takes longer than to write them.
+            # Compression hardly shrinks these numbers, and takes longer than writing them.
             compression="none",
             use_dictionary=[name for name, kind in types.items() if kind.startswith("dictionary")],
             column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
@@ -154,7 +155,7 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can."""
+    """Flush the entries of a folder to the disk, on systems that support it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -169,12 +170,12 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def claimed(folder: Path, job: Job) -> Iterator[dict[int, Summary]]:
-    """Claim a folder for a run of a job, and yield the parts that are committed in it.
+    """Lock a folder for a run of a job, and yield the summaries of its committed parts by index.
 
-    Temporary files that a killed run has left are removed.
+    Temporary files of killed runs are removed.
 
     Raises:
-        InputError: A folder of another job, or of something else, or one that is in use.
+        InputError: The folder contains another job or other files, or another run uses it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
@@ -189,24 +190,24 @@ def claimed(folder: Path, job: Job) -> Iterator[dict[int, Summary]]:
 
 
 def _remove_temporary(folder: Path) -> None:
-    """Remove the temporary files of killed processes; whoever still writes one is too late."""
+    """Remove the temporary files of killed processes."""
     for left in folder.glob(".*.tmp"):
         left.unlink(missing_ok=True)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second run out of a folder; the lock of a killed process ends with it."""
+    """Lock a folder against a second run; the system releases the lock of a killed process."""
     with (folder / LOCK).open("wb") as stream:
         try:
             import fcntl
-        except ModuleNotFoundError:  # without it, two runs at once compute the same files twice
+        except ModuleNotFoundError:  # without a lock, two runs would compute the same files
             yield
             return
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"another run is writing into {folder}; wait for its end") from None
+            raise InputError(f"another run is writing into {folder}; wait until it ends") from None
         yield
 
 
@@ -239,7 +240,7 @@ def _check_manifest(folder: Path, job: Job) -> None:
 
 
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Return the first setting that differs, in words."""
+    """Return a description of the first setting that differs between two manifests."""
     if there["kind"] != here["kind"]:
         return f"its kind is {there['kind']!r}, that of this job {here['kind']!r}"
     old, new = there["settings"], here["settings"]
@@ -254,7 +255,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder of parts.
 
     Raises:
-        InputError: No manifest, or one of another version.
+        InputError: The folder has no manifest, or one of another version.
     """
     path = folder / MANIFEST
     try:
@@ -275,10 +276,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _committed(path: Path, job: str, index: int) -> Summary | None:
-    """Return what a part contains, or None if it is not there or not readable.
+    """Return the summary of a part, or None if the file is missing or damaged.
 
     Raises:
-        InputError: A part of another job.
+        InputError: The part belongs to another job.
     """
     pa, parquet = pyarrow()
     try:
@@ -287,14 +288,14 @@ def _committed(path: Path, job: str, index: int) -> Summary | None:
     except FileNotFoundError:
         return None
     except (pa.ArrowException, OSError):
-        return None  # damaged: it is computed again
+        return None  # the file is damaged, and the part is computed again
     if (marks.get(_JOB), marks.get(_PART)) != (job.encode(), str(index).encode()):
         raise InputError(f"{path} does not belong to the job of its folder; remove it")
     return Summary(path.parent, rows, json.loads(marks[_COUNTS]), 1)
 
 
 def finish(folder: Path, job: Job, parts: Mapping[int, Summary]) -> Summary:
-    """Write the summary of a folder whose parts are all there, and return it."""
+    """Write the summary of a folder that has all parts, and return it."""
     counts: dict[str, int] = {}
     for part in parts.values():
         for name, number in part.counts.items():
@@ -307,10 +308,10 @@ def finish(folder: Path, job: Job, parts: Mapping[int, Summary]) -> Summary:
 
 
 def finished_parts(folder: str | os.PathLike[str]) -> list[Path]:
-    """Return the paths of all parts of a finished folder, in order.
+    """Return the paths of all parts of a finished job, in order.
 
     Raises:
-        InputError: Not a folder of parts, or one whose run has not ended.
+        InputError: The folder does not contain a job, or the job is not finished.
     """
     place = Path(folder)
     manifest = read_manifest(place)
@@ -318,7 +319,7 @@ def finished_parts(folder: str | os.PathLike[str]) -> list[Path]:
     if not (place / SUMMARY).exists():
         there = sum(path.exists() for path in paths)
         raise InputError(
-            f"{place} is not finished: {there} of {len(paths)} parts are there. The same command, "
-            "run again, continues"
+            f"{place} is not finished: {there} of {len(paths)} parts exist. Run the same command "
+            "again to continue"
         )
     return paths

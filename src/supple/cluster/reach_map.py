@@ -1,4 +1,4 @@
-"""A finished map of reach: values at positions, slices, pictures and base placement."""
+"""A finished map of a robot's reach: values at positions, slices, plots and base placement."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Array = NDArray[Any]
 VALUES = ("dexterity", "manipulability", "manipulability_mean", "sigma_min")
 _AXES = "xyz"
 _TABLE = "voxels.parquet"
-_YAWS = 16  # directions of a base, by default
-_AT_ONCE = 65_536  # poses that are looked up at a time
+_YAWS = 16  # number of yaw angles of a base that are tried by default
+_AT_ONCE = 65_536  # number of poses that are looked up at a time
 
 
 def aggregate(folder: Path) -> None:
-    """Write the table of voxels of a map whose poses are all there."""
+    """Write the table of voxels of a map, from its finished table of poses."""
     pa, parquet = pyarrow()
     manifest = read_manifest(folder / "poses")
     settings = manifest["settings"]
@@ -64,12 +64,13 @@ def aggregate(folder: Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """A place for the base of a robot, from which it reaches some poses.
+    """A pose of a robot's base, and the given poses that the robot reaches from it.
 
     Attributes:
-        base: Pose (4, 4) of the root link in the world [m]: `robot.with_base(base)`.
-        reached: Whether each pose is reached (k,), as verified by `supple.solve`.
-        q: Solutions (k, n) [rad or m]; closest poses where a pose is not reached.
+        base: Pose (4, 4) of the root link in the world [m], for `robot.with_base(base)`.
+        reached: Whether each given pose is reached (k,), verified by `supple.solve`.
+        q: Configurations (k, n) [rad or m] that solve the poses or, where a pose is not reached,
+            come closest to it.
     """
 
     base: NDArray[np.float64]
@@ -79,23 +80,24 @@ class Placement:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReachMap:
-    """Where a robot can place a frame, with how many orientations and how well.
+    """A map of the poses that a robot reaches with a frame.
 
-    Positions are in the world, in which the robot had its base when the map was computed. Values
-    are those of the voxel whose center is nearest, and zero where nothing is reached:
+    Positions are in the world, with the robot's base as it was when the map was computed. Each
+    voxel has these values, which are zero where nothing is reached:
 
-        dexterity             share of the orientations that are reached, 0 to 1
-        manipulability        largest of all orientations' solutions
-        manipulability_mean   mean of those that are reached
-        sigma_min             smallest singular value, a distance to singularities; the largest of
-                              all orientations' solutions
+        dexterity             fraction of the orientations that are reached, 0 to 1
+        manipulability        largest manipulability of the solutions for all orientations
+        manipulability_mean   mean manipulability of the solutions for the reached orientations
+        sigma_min             largest value, over all orientations, of the smallest singular value
+                              of the Jacobian at the solution
 
     Attributes:
         folder: The folder of the map.
         origin: Center of the first voxel (3,) [m].
-        spacing: Distance of the voxels [m].
+        spacing: Distance between the centers of neighboring voxels [m].
         orientations: Unit quaternions (k, 4), scalar first.
-        dexterity, manipulability, manipulability_mean, sigma_min: Values of all voxels (x, y, z).
+        dexterity, manipulability, manipulability_mean, sigma_min: Values of all voxels; the axes of
+            the arrays are x, y and z.
     """
 
     folder: Path
@@ -112,7 +114,7 @@ class ReachMap:
         """Return the map in a folder, written by `reachability`.
 
         Raises:
-            InputError: Not a folder of a map, or one that is not finished.
+            InputError: The folder does not contain a map, or the map is not finished.
         """
         _, parquet = pyarrow()
         place = Path(folder)
@@ -148,10 +150,10 @@ class ReachMap:
     # ---- values --------------------------------------------------------------------------------
 
     def at(self, position: ArrayLike, value: str = "dexterity") -> Any:
-        """Return a value at positions (..., 3) in the world [m], (...).
+        """Return the values (...) of the voxels nearest to positions; zero outside the map.
 
         Args:
-            position: Positions; those outside of the map have the value zero.
+            position: Positions (..., 3) in the world [m].
             value: Name of the value.
         """
         where = finite_array(position, (3,), "position", batch=True)
@@ -160,9 +162,13 @@ class ReachMap:
         return found if found.ndim else found[()]
 
     def reaches(self, pose: ArrayLike) -> Any:
-        """Return whether the nearest pose of the map is reached, for poses (..., 4, 4) [m], (...).
+        """Return whether the map's pose nearest to each given pose is reached, (...).
 
-        The answer is that of a table; `supple.solve` has the exact one.
+        This is only a lookup: the given pose itself may have another result, which `supple.solve`
+        computes.
+
+        Args:
+            pose: Poses (..., 4, 4) in the world [m].
         """
         T = poses(pose, "pose")
         flat = T.reshape(-1, 4, 4)
@@ -178,11 +184,11 @@ class ReachMap:
         return shaped if shaped.ndim else shaped[()]
 
     def slice(self, axis: str, position: float, value: str = "dexterity") -> Array:
-        """Return the values of the voxels nearest to a plane, (x, y), (x, z) or (y, z).
+        """Return the values of the voxels nearest to a plane, an array over the other two axes.
 
         Args:
             axis: Normal of the plane, "x", "y" or "z".
-            position: Coordinate along it in the world [m].
+            position: Coordinate of the plane along the axis, in the world [m].
             value: Name of the value.
         """
         check_one_of(axis, "axis", tuple(_AXES))
@@ -197,7 +203,7 @@ class ReachMap:
         return np.asarray(np.take(values, index, axis=k))
 
     def points(self, value: str = "dexterity", least: float = 0.0) -> tuple[Array, Array]:
-        """Return the centers (N, 3) [m] of the voxels above a value, and their values (N,)."""
+        """Return the centers (N, 3) [m] and the values (N,) of the voxels above a value `least`."""
         values = self._value(value)
         chosen = np.argwhere(values > least)
         return self.origin + self.spacing * chosen, values[tuple(chosen.T)]
@@ -221,7 +227,7 @@ class ReachMap:
 
     @cached_property
     def _bits(self) -> NDArray[np.uint8]:
-        """Which voxels are reached with each orientation (k, voxels / 8)."""
+        """Bits that tell which voxels are reached with each orientation (k, voxels / 8)."""
         _, parquet = pyarrow()
         bits = np.zeros((len(self.orientations), (self.dexterity.size + 7) // 8), np.uint8)
         for path in finished_parts(self.folder / "poses"):
@@ -238,8 +244,8 @@ class ReachMap:
 
         Args:
             value: Name of the value.
-            at: The point (3,) in the world [m]; the base of the robot by default, or the nearest
-                one in the map.
+            at: The point (3,) in the world [m]; by default the base of the robot. A point outside
+                the map is replaced by the nearest one inside.
 
         Raises:
             MissingExtraError: Matplotlib is not installed.
@@ -264,21 +270,22 @@ class ReachMap:
         bases: ArrayLike | None = None,
         verify: int = 64,
     ) -> Placement:
-        """Return the base from which a robot reaches most of some poses.
+        """Return the pose of the base from which a robot reaches the most of the given poses.
 
-        The map ranks all bases in microseconds each; `supple.solve` then verifies the first ones,
-        and the best of these is returned: that with most poses in reach, among those the one with
-        the largest mean manipulability in the map.
+        Candidates are ranked with the map, by the number of poses in reach and then by the mean
+        manipulability. `supple.solve` verifies the first ones, and the candidate with the most
+        verified poses is returned.
 
         Args:
             robot: The robot of the map.
             pose: Poses (k, 4, 4) in the world [m].
-            bases: Poses (m, 4, 4) of the root link in the world to choose from [m]; by default
-                places around the poses at the height of the robot's base, in 16 directions.
-            verify: Number of bases to verify.
+            bases: Candidates: poses (m, 4, 4) of the root link in the world [m]. By default a grid
+                of positions around the given poses, at the height of the robot's base, each with
+                16 yaw angles.
+            verify: Number of candidates to verify.
 
         Raises:
-            InputError: Another robot than that of the map, or malformed poses.
+            InputError: The robot is not that of the map, or a pose is malformed.
         """
         own = fingerprint([robot.description, robot.base])
         if own != self._settings["robot fingerprint"]:
@@ -305,7 +312,10 @@ class ReachMap:
         return float(reached.mean()), float(self.at(moved[:, :3, 3], "manipulability").mean())
 
     def _bases_around(self, robot: Robot, T: Array) -> Array:
-        """Return places (m, 4, 4) at the height of the robot's base, near the middle of poses."""
+        """Return candidates (m, 4, 4) around the mean position of poses (k, 4, 4).
+
+        They are at the height of the robot's base.
+        """
         away = self.points()[0] - robot.base[:3, 3]
         far = float(np.linalg.norm(away[:, :2], axis=1).max(initial=0.0))
         step = max(2 * self.spacing, far / 10)
@@ -324,5 +334,8 @@ class ReachMap:
 
 
 def _moved(robot: Robot, base: Array, T: Array) -> Array:
-    """Return poses as the robot sees them from its own base, if it stood at another one."""
+    """Return poses that are placed relative to the robot's own base as T is relative to `base`.
+
+    The robot at its own base reaches a returned pose if and only if, at `base`, it reaches T.
+    """
     return np.asarray(robot.base @ np.linalg.inv(base) @ T)

@@ -19,13 +19,13 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Where and how a job runs on Ray.
+    """The Ray cluster on which a job runs, and the resources of its workers.
 
     Attributes:
-        address: Address of a cluster, such as "auto" or "ray://head:10001"; a local one is started
-            if None.
-        cpus: Number of CPUs of a worker, and of its threads.
-        gpus: Number, or share, of GPUs of a worker.
+        address: Address of a cluster, such as "auto" or "ray://head:10001"; None to start a local
+            cluster.
+        cpus: Number of CPUs of a worker, which is also the number of its threads.
+        gpus: Number of GPUs of a worker; a fraction if several workers share a GPU.
     """
 
     address: str | None = None
@@ -34,7 +34,7 @@ class RayOptions:
 
 
 def check_gpus(device: str | None, ray: RayOptions | None) -> None:
-    """Raise an error for workers on Ray that need a GPU and do not ask for one."""
+    """Raise an error if a job on Ray uses a GPU but its workers are to have none."""
     if ray is not None and device is not None and device != "cpu" and not ray.gpus:
         raise InputError(
             f"device={device!r} on Ray needs workers with a GPU: gpus (--gpus) above 0; given: 0"
@@ -48,17 +48,18 @@ def run(
     ray: RayOptions | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Compute the parts of a job that its folder lacks, and return what it then contains.
+    """Compute the parts of a job that are missing in its folder, and return the summary of all.
 
     Args:
         job: The job.
-        folder: A new folder, or that of the same job.
-        ray: A Ray cluster; None for this process.
-        progress: Function that is called with the finished amount of work, and all of it.
+        folder: A new folder, or the folder of the same job to continue it.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the finished and the total amount of work (see `Job.sizes`), called
+            repeatedly.
 
     Raises:
-        InputError: A folder of another job.
-        OSError: A folder that cannot be written; the parts before are kept.
+        InputError: The folder contains another job.
+        OSError: The folder cannot be written; parts that were already written are kept.
     """
     began, place = time.perf_counter(), Path(folder).resolve()
     with claimed(place, job) as parts:
@@ -85,10 +86,10 @@ def run(
 
 
 def _in_process(job: Job, folder: Path, missing: Sequence[int]) -> Iterator[tuple[int, Summary]]:
-    """Compute parts in this process.
+    """Compute parts in this process, and yield the index and the summary of each.
 
-    Several at a time: what is not parallel in one, such as reading and writing, overlaps with
-    another.
+    Several parts are computed at a time, because reading and writing one part overlaps with
+    solving another.
     """
     name, todo = job_id(job), deque(missing)
     running: dict[Future[Summary], int] = {}
@@ -107,7 +108,7 @@ def _in_process(job: Job, folder: Path, missing: Sequence[int]) -> Iterator[tupl
 
 
 def compute_part(job: Job, name: str, folder: Path, index: int, threads: int | None) -> Summary:
-    """Compute and commit one part; return what it contains."""
+    """Compute and commit one part, and return its summary."""
     table, counts = job.compute(index, threads)
     commit(folder, name, index, table, counts)
     return Summary(folder, table.num_rows, counts, 1)

@@ -3,10 +3,10 @@
 Targets have one of these sets of columns; other columns are ignored:
 
     T                       lists of 16 numbers: a pose (4, 4), row by row [m]
-    x y z  qw qx qy qz      position [m] and unit quaternion; the names tell its order
+    x y z  qw qx qy qz      position [m] and unit quaternion
     x y z                   position [m]; the rotation is free
 
-Results have a row for each target, or with `branches` one for each solution of it:
+Results have a row for each target or, with `branches`, for each solution of a target:
 
     row                     index of the target in the input (int64)
     branch                  index of the solution, the best first (int16); only with `branches`
@@ -14,11 +14,11 @@ Results have a row for each target, or with `branches` one for each solution of 
     status                  a name of `SolveStatus`, or INVALID_TARGET
     position_error          largest position error [m] (float)
     rotation_error          largest rotation error [rad] (float)
-    iterations, restarts    effort of the search (int32)
+    iterations, restarts    number of iterations and of restarts of the search (int32)
 
-INVALID_TARGET is a row that is not a pose: a quaternion whose length is not 1, a matrix whose
-rotation is not orthonormal. Its q is NaN, as that of NONFINITE_INPUT. Columns with a unit have it
-in their metadata, "unit".
+INVALID_TARGET marks a target that is not a pose: the length of its quaternion is not 1, or the
+rotation of its matrix is not orthonormal. With this status and with NONFINITE_INPUT, q is NaN. The
+metadata "unit" of a column contains its unit.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ VERSION = 1
 POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
-_CHUNK = 8192  # rows whose poses are made at a time, in the processor's cache
-FAR = 50.0  # reaches; targets whose median is farther away are in another unit
-# Names of columns in other formats, whose order or unit is not known from the name.
+_CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
+FAR = 50.0  # median distance of targets, relative to the reach, above which the unit is not m
+# Names of columns that other programs use for rotations; they do not state the order of numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The columns of a table that are targets.
+    """The columns of a table that contain the targets.
 
     Attributes:
-        columns: Their names.
-        poses: Whether they are poses; otherwise positions.
+        columns: Names of the columns.
+        poses: Whether the targets are poses; otherwise they are positions.
     """
 
     columns: tuple[str, ...]
@@ -69,14 +69,14 @@ class Targets:
 
 
 def targets_of(names: Mapping[str, str], where: str) -> Targets:
-    """Return which columns are the targets.
+    """Return the columns of a table that contain the targets.
 
     Args:
-        names: Name and kind of each column: "number", "list of 16" or anything else.
+        names: Kind of each column by its name: "number", "list of 16" or any other text.
         where: Name of the table for error messages.
 
     Raises:
-        InputError: No set of columns is complete, or one of them has no numbers.
+        InputError: No set of target columns is complete, or one of them does not contain numbers.
     """
     chosen = _chosen(names, where)
     for name in chosen.columns:
@@ -116,10 +116,10 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
 
 
 def kinds_of(schema: Any, where: str) -> dict[str, str]:
-    """Return the kind of each column of an Arrow schema, after a check of the units.
+    """Return the kind of each column of an Arrow schema, as in `targets_of`.
 
     Raises:
-        InputError: A position whose metadata states another unit than m.
+        InputError: The metadata of a position column states another unit than m.
     """
     pa, _ = pyarrow()
     found: dict[str, str] = {}
@@ -143,11 +143,11 @@ def _kind(given: Any, pa: Any) -> str:
 
 
 def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, where: str) -> None:
-    """Check some rows for mistakes that all rows share.
+    """Check the first rows of a file for mistakes that probably concern all rows.
 
     Raises:
-        InputError: Quaternions that are not of length 1, matrices that are transposed or not
-            poses, or positions that are not in m.
+        InputError: Most quaternions do not have length 1, most matrices are transposed or not
+            poses, or the positions are not in m.
     """
     rows, invalid = goals(columns, targets)
     if len(rows) and invalid.mean() > 0.5:
@@ -176,8 +176,8 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
 def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArray[np.bool_]]:
     """Return targets (N, 12) in the kernel's layout, and which of them are not poses (N,).
 
-    The layout is a rotation, column by column, and a position. Rows that are not poses, or not
-    finite, are NaN.
+    The layout is the rotation, column by column, then the position. Rows that are not poses or not
+    finite are NaN.
     """
     rows = np.empty((len(columns[targets.columns[0]]), 12))
     invalid = np.zeros(len(rows), bool)
@@ -193,7 +193,7 @@ def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArra
 
 
 def _fill_from_matrices(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Write matrices into poses (N, 12); return which are finite and not poses."""
+    """Write matrices into the targets `rows` (N, 12); return which are finite but not poses."""
     T = np.asarray(columns[MATRIX], np.float64).reshape(-1, 4, 4)
     R = T[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -208,11 +208,14 @@ def _fill_from_matrices(rows: Array, columns: Mapping[str, Array]) -> NDArray[np
 
 
 def _fill_from_quaternions(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Write positions and quaternions into poses (N, 12); return which are invalid."""
+    """Write positions and quaternions into the targets `rows` (N, 12).
+
+    Return which quaternions are finite but not of length 1.
+    """
     wxyz = np.stack([np.asarray(columns[name], np.float64) for name in QUATERNION]).T
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.sqrt(np.einsum("ni,ni->n", wxyz, wxyz))
-    bad = ~(np.abs(length - 1) <= POSE_TOLERANCE)  # NaN is bad as well
+    bad = ~(np.abs(length - 1) <= POSE_TOLERANCE)  # also true for NaN
     invalid = np.zeros(len(rows), bool)
     if bad.any():
         invalid = bad & np.isfinite(wxyz).all(axis=1)
@@ -232,13 +235,13 @@ def pose_fields() -> list[Any]:
 
 
 def words() -> Any:
-    """Return the Arrow type of a column of few different words."""
+    """Return the Arrow type of a column that contains few different words."""
     pa, _ = pyarrow()
     return pa.dictionary(pa.int8(), pa.string())
 
 
 def joint_fields(robot: Robot) -> list[Any]:
-    """Return the Arrow fields of a configuration, q:JOINT."""
+    """Return the Arrow fields q:JOINT of a configuration, with their units."""
     pa, _ = pyarrow()
     units = ["m" if slides else "rad" for slides in robot.prismatic]
     return [

@@ -1,4 +1,4 @@
-"""Parquet files as rows with a number, read in parts with bounded memory."""
+"""Read the rows of Parquet files in parts, with bounded memory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from supple.ik.arguments import count_of
 from supple.tables import pyarrow
 
 Array = NDArray[Any]
-_MAX_ROWS = 2**24  # of a part, which is in memory
-_BUFFER = 1 << 20  # bytes read at a time from a column, so that a large row group is not loaded
+_MAX_ROWS = 2**24  # maximum number of rows in a part, which must fit into memory
+_BUFFER = 1 << 20  # bytes read at a time from a column, so that no whole row group is in memory
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file that are a part.
+    """The rows of a part: consecutive rows of one file.
 
     Attributes:
         path: Path of the file.
-        groups: The row groups that contain them.
-        skip: Number of rows of the first group before them.
+        groups: Indices of the row groups that contain the rows.
+        skip: Number of rows of the first group that precede the part.
         rows: Number of rows.
-        first: Number of the first row, counted through all files.
+        first: Index of the first row, counted over all files.
     """
 
     path: str
@@ -44,12 +44,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of Parquet files, in parts that are derived from the files alone.
+    """Parquet files, divided into parts. The division depends only on the files and `part_rows`.
 
     Attributes:
         paths: Paths of the files.
-        pieces: The parts.
-        fingerprint: SHA-256 of the files' sizes and footers.
+        pieces: The rows of each part.
+        fingerprint: SHA-256 of the names, sizes and footers of the files.
     """
 
     paths: tuple[str, ...]
@@ -74,7 +74,7 @@ class Source:
             yield path, parquet.read_schema(path)
 
     def head(self, path: str, columns: Sequence[str], rows: int) -> dict[str, Array]:
-        """Return columns of the first rows of a file."""
+        """Return the given columns of the first rows of a file."""
         _, parquet = pyarrow()
         with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
             batches = file.iter_batches(batch_size=rows, columns=list(columns))
@@ -83,9 +83,9 @@ class Source:
         return {name: np.empty((0, 16) if name == "T" else 0) for name in columns}
 
     def read(self, index: int, columns: Sequence[str]) -> tuple[int, dict[str, Array]]:
-        """Return the number of the first row of a part, and its columns.
+        """Return the index of a part's first row, counted over all files, and its columns.
 
-        The file stays open: a part that follows needs no search.
+        The file stays open at the end of the part, so that the next part is read without a search.
         """
         pa, parquet = pyarrow()
         piece = self.pieces[index]
@@ -99,7 +99,7 @@ class Source:
 
 
 class _Reader:
-    """A place in a file, from which its rows are read in order."""
+    """An open file, from which rows are read in order."""
 
     def __init__(self, piece: Piece, columns: Sequence[str], parquet: Any) -> None:
         file = parquet.ParquetFile(piece.path, buffer_size=_BUFFER, page_checksum_verification=True)
@@ -113,12 +113,12 @@ class _Reader:
         self._path, self._next = piece.path, piece.first - piece.skip
 
     def is_near(self, piece: Piece) -> bool:
-        """Return whether a part is ahead, and no farther than from the beginning of its group."""
+        """Return whether to read on to a part, instead of starting at its row group."""
         ahead = piece.first - self._next
         return piece.path == self._path and 0 <= ahead <= piece.skip + piece.rows
 
     def read(self, piece: Piece, pa: Any) -> Any:
-        """Return the rows of a part that is ahead."""
+        """Return the rows of a part, which must not precede the current row."""
         self._take(piece.first - self._next)
         table = pa.Table.from_batches(self._take(piece.rows)).combine_chunks()
         self._next = piece.first + piece.rows
@@ -137,7 +137,7 @@ class _Reader:
 
 
 def to_numpy(column: Any) -> Array:
-    """Return an Arrow column as an array (N,), or (N, m) for lists of m; null is NaN."""
+    """Return an Arrow column as an array (N,), or (N, m) for lists of m numbers; null is NaN."""
     pa, _ = pyarrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -153,19 +153,21 @@ def to_numpy(column: Any) -> Array:
 
 
 def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
-    """Return the rows of a Parquet file, or of a folder of them in the order of their names.
+    """Return the rows of a Parquet file, or of all Parquet files in a folder, ordered by name.
 
-    A part has at most `part_rows` rows, of one file. Small row groups are joined and large ones
+    A part has at most `part_rows` rows of one file. Small row groups are joined, and large ones are
     divided.
 
     Raises:
-        InputError: No file, or one that is not Parquet.
+        InputError: There is no file, or a file is not in the Parquet format.
     """
     most = count_of(part_rows, "part_rows", _MAX_ROWS)
     place = Path(source)
     paths = [place] if not place.is_dir() else sorted(place.glob("[!_.]*.parquet"))
     if not paths:
-        raise InputError(f"{place} must be a Parquet file, or a folder of them; given: none in it")
+        raise InputError(
+            f"{place} must be a Parquet file, or a folder of them; given: a folder without any"
+        )
     pieces: list[Piece] = []
     marks, first = [], 0
     for path in paths:
@@ -178,9 +180,9 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
 
 
 def _footer(path: Path) -> tuple[list[int], list[Any]]:
-    """Return the number of rows of each row group, and what identifies the file.
+    """Return the number of rows of each row group, and the name, size and footer hash of a file.
 
-    The footer has the places, sizes and ranges of all columns: another content has another footer.
+    These identify its contents: the footer contains the offsets, sizes and ranges of all columns.
     """
     pa, parquet = pyarrow()
     try:

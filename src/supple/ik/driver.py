@@ -112,8 +112,8 @@ class Driver:
     def solve_branches(self, targets: Array) -> RawSolutions:
         """Return up to `solutions` solutions of each target (B, k), the best first.
 
-        Arrays (B, s, ...) as of a search; those beyond the number of a target's solutions, the
-        last array (B,), are undefined.
+        The result is arrays (B, s, ...) and, last, the number of solutions of each target (B,).
+        Entries beyond this number are undefined.
         """
         chunks: list[RawSolutions] = []
         most = self.options.solutions or 1

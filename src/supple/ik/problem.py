@@ -45,7 +45,7 @@ _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
 # Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
-_LONG_SCALE = 32.0  # largest displacement of a long joint in one iteration
+_LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _FAR = 10.0  # error above which the damping does not grow further
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search

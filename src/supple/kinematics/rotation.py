@@ -54,9 +54,9 @@ def from_quaternion(wxyz: Matrix, out: Matrix | None = None) -> Matrix:
         wxyz: The quaternions.
         out: Array for the result.
     """
-    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # one by one: faster than reductions along a short axis
+    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # separately, faster than reductions along a short axis
     largest = np.maximum(np.maximum(abs(w), abs(x)), np.maximum(abs(y), abs(z)))
-    w, x, y, z = w / largest, x / largest, y / largest, z / largest  # squares do not overflow
+    w, x, y, z = w / largest, x / largest, y / largest, z / largest  # avoids overflow of squares
     length = np.sqrt(w * w + x * x + y * y + z * z)
     w, x, y, z = w / length, x / length, y / length, z / length
     R = np.empty((*wxyz.shape[:-1], 3, 3)) if out is None else out

@@ -123,7 +123,7 @@ def statuses_of(
         dt: Length of the steps [s].
         q: Positions at the beginning of each step (K, n).
         before: Speeds before each step (K, n).
-        change: Change of the speeds in the step before each step (K, n).
+        change: Change of the speeds in the previous step, for each step (K, n).
         qd: Speeds in each step (K, n).
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
             else 0.
@@ -169,7 +169,7 @@ def limits_acting(
     Args:
         limits: The limits of the joints.
         q: Positions at the beginning of the step (..., n).
-        before: Speeds in the step before (..., n).
+        before: Speeds in the previous step (..., n).
         change: Change of the speeds in that step (..., n).
         active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
             else 0.

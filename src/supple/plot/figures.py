@@ -260,7 +260,15 @@ def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:
 def slices_figure(
     slices: Sequence[Matrix], origin: Matrix, spacing: float, point: Matrix, title: str
 ) -> Any:
-    """Return a figure of the slices of a volume across x, y and z through a point [m]."""
+    """Return a figure of the three slices of a grid of values through a point.
+
+    Args:
+        slices: Values in the planes normal to x, y and z, each over the other two axes.
+        origin: Center of the first voxel (3,) [m].
+        spacing: Distance between the centers of neighboring voxels [m].
+        point: The point (3,) [m].
+        title: Title of the figure.
+    """
     with _look():
         figure = new_figure(11.0, 3.8)
         largest = max((float(each.max(initial=0.0)) for each in slices), default=0.0) or 1.0

@@ -155,10 +155,10 @@ class Viewer:
                 self._ghosts.append(ghost)
 
     def show_points(self, points: Array, values: Array, size: float) -> None:
-        """Show points (N, 3) [m], from vermilion for zero to blue for the highest value.
+        """Show points, colored from vermilion for zero to blue for the largest value.
 
         Args:
-            points: Positions in the world.
+            points: Positions (N, 3) in the world [m].
             values: Their values (N,), not negative.
             size: Diameter of a point [m].
         """
