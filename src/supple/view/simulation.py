@@ -305,8 +305,14 @@ class Simulation:
             speeds=np.where(np.isfinite(fastest), speeds / fastest, speeds),
             position_error=float(distance.max()),
             rotation_error=0.0 if self._positions else float(np.arccos(cosine).max()),
-            status="replay" if self._replay is not None else str(self._servo.status),
+            status="replay" if self._replay is not None else self._status(),
         )
+
+    def _status(self) -> str:
+        """Return the status of the last step, with the joints at a limit."""
+        names = [self.robot.joint_names[j] for j in np.flatnonzero(self._servo.active)]
+        words = str(self._servo.status)
+        return f"{words} ({', '.join(names)})" if names else words
 
     # ---- controllers and targets -----------------------------------------------------------------
 
