@@ -11,7 +11,7 @@ COMMANDS = {
     "info": "Show a robot: joints, limits, end effectors.",
     "solve": "Find configurations for a pose, or for a file of poses.",
     "track": "Follow poses over time, or a twist, through singularities.",
-    "branches": "Show several solutions of one pose.",
+    "branches": "Show all solutions of one pose.",
     "view": "Open a robot in the browser and drag its end effectors.",
     "paper": "Run the experiments of the papers, claim by claim.",
     "bench": "Measure this machine: microseconds per step and per pose.",
