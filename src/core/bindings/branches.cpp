@@ -211,28 +211,37 @@ class PyBranches {
     return as_arrays(all, n);
   }
 
-  // The same for one pose (4, 4), with `q`, both errors, and whether they are all. None if it is
-  // not a C-contiguous float64 array of a pose, or if the solutions form a continuum.
-  nb::object solve_pose(nb::handle target, const BranchSpec& spec) {
+  // Prepares `solve_pose`: how it solves, the class of its results, and the fields that all of them
+  // share. With `only_certain`, it leaves targets to `solve` whose solutions may not be all.
+  void prepare(const BranchSpec& spec, nb::type_object solutions, nb::dict fields,
+               bool only_certain) {
+    single_ = std::make_unique<Single>(
+        Single{solutions,
+               fields,
+               only_certain,
+               {with_samples(spec), within(spec), {.wraps = spec.wraps, .nearest = false}},
+               {}});
+  }
+
+  // All solutions of one pose (4, 4) as an object. None if the pose is not a C-contiguous float64
+  // array of finite numbers, or if `solve` has to decide: the solutions may not be all, or form a
+  // continuum.
+  nb::object solve_pose(nb::handle target) {
+    if (!single_) throw nb::value_error("solve_pose needs prepare");
     double numbers[12];
     const double* const T = contiguous_data(target, 4, 4);
     if (!T || !read_pose(T, numbers)) return nb::none();
     const auto finite = [](double x) { return std::abs(x) <= 1e9; };
     if (!std::all_of(numbers, numbers + 12, finite)) return nb::none();
-    if (!single_ || !(single_->spec == spec)) {
-      single_ = std::make_unique<Single>(Single{
-          spec, {with_samples(spec), within(spec), {.wraps = spec.wraps, .nearest = false}}, {}});
-    }
     Branches& all = single_->found;
     all.clear();
     single_->solver.solve(numbers, nullptr, all);
+    const bool certain = all.certain.front() != 0;
+    if (!certain && single_->only_certain) return nb::none();
     if (std::any_of(all.sampled.begin(), all.sampled.end(), [](signed char x) { return x != 0; })) {
       return nb::none();
     }
-    const npy_intp size = npy_intp(all.sampled.size());
-    return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
-                          column(all.error, 0, 2), column(all.error, 1, 2),
-                          all.certain.front() != 0);
+    return made(all, certain);
   }
 
  private:
@@ -248,9 +257,32 @@ class PyBranches {
     return problem().fine().within(spec.position_tolerance, spec.rotation_tolerance);
   }
 
-  // Memory for single poses, reused from one to the next.
+  // An instance of the class of results. Its constructor would take longer than the solutions.
+  nb::object made(const Branches& all, bool certain) const {
+    static PyObject* const name[] = {
+        PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
+        PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("complete")};
+    const npy_intp size = npy_intp(all.sampled.size());
+    const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
+                                column(all.error, 0, 2), column(all.error, 1, 2),
+                                nb::borrow(certain ? Py_True : Py_False)};
+    auto* const type = reinterpret_cast<PyTypeObject*>(single_->solutions.ptr());
+    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    const nb::object fields = nb::steal(PyDict_Copy(single_->fields.ptr()));
+    bool complete = made.is_valid() && fields.is_valid();
+    for (int i = 0; i < 4 && complete; ++i) {
+      complete = PyDict_SetItem(fields.ptr(), name[i], value[i].ptr()) == 0;
+    }
+    complete = complete && PyObject_GenericSetDict(made.ptr(), fields.ptr(), nullptr) == 0;
+    if (!complete) throw nb::python_error();
+    return made;
+  }
+
+  // What single poses share, and memory that is reused from one to the next.
   struct Single {
-    BranchSpec spec;
+    nb::object solutions;
+    nb::dict fields;
+    bool only_certain;
     BranchSolver solver;
     Branches found;
   };
@@ -283,9 +315,11 @@ void bind_branches(nb::module_& m) {
       .def("solve", &PyBranches::solve, "targets"_a, "q0"_a.none(), "spec"_a,
            nb::sig("def solve(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
                    "None, spec: BranchSpec) -> " SUPPLE_SOLUTIONS))
-      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(), "spec"_a,
-           nb::sig("def solve_pose(self, target: object, spec: BranchSpec) -> tuple[" SUPPLE_F64
-                   ", " SUPPLE_F64 ", " SUPPLE_F64 ", bool] | None"));
+      .def("prepare", &PyBranches::prepare, "spec"_a, "solutions"_a, "fields"_a, "only_certain"_a,
+           nb::sig("def prepare(self, spec: BranchSpec, solutions: type[typing.Any], fields: "
+                   "dict[str, object], only_certain: bool) -> None"))
+      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(),
+           nb::sig("def solve_pose(self, target: object) -> typing.Any"));
   m.def(
       "polish_seeds", &polish_seeds, "solver"_a, "coordinates"_a, "targets"_a, "q0"_a.none(),
       "seeds"_a, "counts"_a, "spec"_a, "Solutions of poses from seeds of the arm's six joints.",

@@ -9,17 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "supple/ik/closed_form.hpp"
-#include "supple/ik/iterate.hpp"
+#include "supple/ik/branch.hpp"
 
 namespace supple {
-
-// An arm with a closed form among the joints of a robot.
-struct ArmOfRobot {
-  ClosedForm<double> form;
-  int coordinate[6];  // of each joint of the arm, in q
-  Pose<double> home;  // of the frame at q = 0
-};
 
 // How all solutions are searched.
 struct BranchOptions {
@@ -50,16 +42,6 @@ struct Branches {
   }
 };
 
-// Errors [m], [rad] of a solution that needs no more iterations.
-inline constexpr double branch_position = 1e-10, branch_rotation = 1e-10;
-// Most iterations of a candidate. Those of an exact arm need none.
-inline constexpr int branch_iterations = 24;
-// Solutions that differ by less in every joint [rad] are the same: a double root that rounding
-// splits.
-inline constexpr double branch_distinct = 1e-5;
-// A seed that moves farther than this [rad] may have lost its solution to that of another seed.
-inline constexpr double branch_far = 0.1;
-
 // Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
 // verified several at a time, each on a lane; those that need iterations are polished alone.
 class BranchPolisher {
@@ -71,7 +53,7 @@ class BranchPolisher {
     std::copy_n(coordinate, 6, coordinate_);
     const std::size_t n = std::size_t(n_);
     memory_.resize(size_of_state() + n);
-    seed_ = memory_.data() + size_of_state();
+    reference_ = memory_.data() + size_of_state();
     at_ = state(memory_.data());
     wide_memory_.resize(size_of_state());
     wide_ = state(wide_memory_.data());
@@ -87,10 +69,8 @@ class BranchPolisher {
     certain_ = true;
     for (int i = 0; i < 12; ++i) wide_.target[i] = Lanes(at_.target[i] = target[i]);
     for (int j = 0; j < n_; ++j) {
-      const double middle = 0.5 * (ik_.lower[j] + ik_.upper[j]);
-      const double zero = std::clamp(0.0, ik_.lower[j], ik_.upper[j]);
-      at_.q[j] = q0 ? std::clamp(q0[j], ik_.lower[j], ik_.upper[j]) : zero;
-      seed_[j] = q0 || !std::isfinite(middle) ? at_.q[j] : middle;
+      at_.q[j] = kept_coordinate(ik_, j, q0);
+      reference_[j] = turn_reference(ik_, j, q0);
       wide_.q[j] = Lanes(at_.q[j]);
     }
   }
@@ -140,16 +120,14 @@ class BranchPolisher {
     return made;
   }
 
-  // The difference of two angles, in half a turn either way.
-  static double turned(double x) { return x - full_turn * std::nearbyint(x / full_turn); }
-
   // Verifies the candidates that wait.
   void verify() {
     mask_t<Lanes> inside = Lanes(0) == Lanes(0);
     Lanes start[6];
     for (int i = 0; i < 6; ++i) {
       start[i] = atan2(sine_[i], cosine_[i]);
-      wide_.q[coordinate_[i]] = placed(coordinate_[i], start[i], inside);
+      const int j = coordinate_[i];
+      wide_.q[j] = placed(ik_, j, reference_[j], slack_, start[i], inside);
     }
     evaluate_error(ik_, wide_);
     for (int k = 0; k < waiting_; ++k) {
@@ -157,13 +135,13 @@ class BranchPolisher {
       for (int i = 0; i < 6; ++i) at_.q[coordinate_[i]] = get(wide_.q[coordinate_[i]], k);
       at_.position = get(wide_.position, k);
       at_.rotation = get(wide_.rotation, k);
-      if (!is_fine()) {
+      if (!is_fine(at_)) {
         if (!polish()) {
           certain_ = certain_ && exact();
           continue;
         }
         for (int i = 0; i < 6 && !exact(); ++i) {
-          const double moved = turned(at_.q[coordinate_[i]] - get(start[i], k));
+          const double moved = without_turns(at_.q[coordinate_[i]] - get(start[i], k));
           if (std::abs(moved) > branch_far) certain_ = false;
         }
       }
@@ -176,49 +154,13 @@ class BranchPolisher {
     waiting_ = 0;
   }
 
-  // Angles of coordinate j inside its limits, up to full turns: those nearest to its seed. Lanes on
-  // which there is none are not `inside`.
-  Lanes placed(int j, const Lanes& angle, mask_t<Lanes>& inside) const {
-    // A nominal arm may be outside where the real one is just inside.
-    const double over = 1e-9 + 10 * slack_, lower = ik_.lower[j], upper = ik_.upper[j];
-    const Lanes turns = (Lanes(seed_[j]) - angle) * Lanes(1 / full_turn);
-    const Lanes magic(Number<double>::round_magic);
-    Lanes q = angle + ((turns + magic) - magic) * Lanes(full_turn);
-    const mask_t<Lanes> low = q<Lanes(lower - over), high = q> Lanes(upper + over);
-    if (any(low | high)) {  // (the seed is inside: the next turn toward it may be)
-      q = select(low, q + Lanes(full_turn), select(high, q - Lanes(full_turn), q));
-      inside = inside & (q >= Lanes(lower - over)) & (q <= Lanes(upper + over));
-    }
-    return min(max(q, Lanes(lower)), Lanes(upper));
-  }
-
-  bool is_fine() const {
-    return at_.position <= branch_position && at_.rotation <= branch_rotation;
-  }
-
-  // Polishes the configuration; returns whether it is a solution.
   bool polish() {
-    double before = Number<double>::huge;
-    for (int i = 0; i < branch_iterations; ++i) {
-      evaluate_error(ik_, at_);
-      if (is_fine()) return true;
-      if (at_.cost > 0.25 * before && converged(ik_, at_)) return true;
-      before = at_.cost;
-      evaluate_jacobian(ik_, at_);
-      descend(ik_, at_);
-    }
-    evaluate_error(ik_, at_);
-    return converged(ik_, at_);
+    return polish_branch(ik_, at_, [&] { return converged(ik_, at_); }, [&] { descend(ik_, at_); });
   }
 
   bool is_known(const Branches& to, std::size_t first) const {
     for (std::size_t s = first * std::size_t(n_); s < to.q.size(); s += std::size_t(n_)) {
-      bool same = true;
-      for (int i = 0; i < 6 && same; ++i) {
-        const int j = coordinate_[i];
-        same = std::abs(turned(to.q[s + std::size_t(j)] - at_.q[j])) <= branch_distinct;
-      }
-      if (same) return true;
+      if (is_same_branch(coordinate_, to.q.data() + s, at_.q)) return true;
     }
     return false;
   }
@@ -254,26 +196,12 @@ class BranchPolisher {
     }
   }
 
-  // The largest displacement from q0, or proximity to a limit, as in supple/ik/preference.py.
-  double cost_of(const double* q, const double* q0) const {
-    double cost = 0;
-    for (int j = 0; j < n_; ++j) {
-      const double range = ik_.upper[j] - ik_.lower[j];
-      if (q0) {
-        cost = std::max(cost, std::abs(q[j] - q0[j]));
-      } else if (range > 0 && range < 1e300) {
-        cost = std::max(cost, std::abs(2 * q[j] - ik_.lower[j] - ik_.upper[j]) / range);
-      }
-    }
-    return cost;
-  }
-
   // Sorts the solutions since `first` by their costs.
   void sort(Branches& to, std::size_t first, const double* q0) {
     const std::size_t count = to.sampled.size() - first, n = std::size_t(n_);
     order_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-      order_[i] = {cost_of(to.q.data() + (first + i) * n, q0), i};
+      order_[i] = {branch_cost(ik_, to.q.data() + (first + i) * n, q0), i};
     }
     if (std::is_sorted(order_.begin(), order_.end())) return;
     std::sort(order_.begin(), order_.end());
@@ -300,7 +228,7 @@ class BranchPolisher {
   int coordinate_[6];
   std::vector<double> memory_;
   std::vector<Lanes> wide_memory_;
-  double* seed_;             // (n,): full turns are chosen nearest to it
+  double* reference_;        // (n,): full turns are chosen nearest to it
   IterateState<double> at_;  // one candidate
   IterateState<Lanes> wide_;
   // the target and the candidates that wait
@@ -324,14 +252,7 @@ class BranchSolver {
   // Appends all solutions of a target, given by its twelve numbers, to `to`.
   void solve(const double* target, const double* q0, Branches& to) {
     polisher_.begin(target, q0, to);
-    // X = T M⁻¹, the displacement from the pose at q = 0
-    const auto column = [&](int i) {
-      return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
-    };
-    const Rotation<double> R{column(0), column(1), column(2)};
-    Pose<double> X;
-    X.R = times_transpose(R, arm_.home.R);
-    X.p = column(3) - X.R * arm_.home.p;
+    const Pose<double> X = displacement_to(arm_.home, target);
     closed_form_candidates(arm_.form, X, [&](const Candidate<double>& candidate) {
       polisher_.offer(candidate.turn, candidate.mark);
     });

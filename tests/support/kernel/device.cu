@@ -20,6 +20,7 @@
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
+#include "supple/ik/branch.hpp"
 #include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
 #include "supple/ik/policy.hpp"
