@@ -4,6 +4,7 @@
 # make dev        a quick, incremental build for editing the kernel: make dev TESTS="tests/motion -k damping"
 # make mutants    small changes to the sources, each of which a test must notice
 # make test-view  the viewer in Chromium (a few minutes; apt-get install chromium)
+# make test-ray   jobs on a Ray cluster of processes, some of them killed (a few minutes)
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
 # make docs       these pages as a site, in build/site
@@ -30,7 +31,7 @@ PARALLEL := -n auto  # one process for each core; tests/conftest.py says which t
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast test-view dev test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast test-view test-ray dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots bench-view soak
 
@@ -73,6 +74,10 @@ test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 test-view: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group view
 	$(BIN)/python -m pytest tests/browser -rs
+
+test-ray: $(VENV)/installed $(VENV)/test-tools
+	$(PIP) install --group ray
+	$(BIN)/python -m pytest tests/on_ray -rs
 
 # Warnings are errors; the code blocks run in tests/test_documents.py.
 .PHONY: docs

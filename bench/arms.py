@@ -37,7 +37,8 @@ class Arm:
         transforms: Constant transforms before, between and after the joints of a chain whose joints
             all rotate about z, T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n (n + 1, 4, 4) [m]; empty
             (0, 4, 4) for other robots.
-        axis: Whether only the position and the direction of z count (fewer than six joints).
+        axis: Whether targets consist of a position and the direction of z (for arms with fewer than
+            six joints).
     """
 
     title: str
@@ -67,7 +68,7 @@ def humanoid() -> Arm:
 
 
 def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = False) -> Arm:
-    """Return only the chain from the root to a frame."""
+    """Return the chain of a robot from the root to a frame, as an arm of the benchmark."""
     transforms, limits = serial(robot.description, tip or robot.tips[0])
     root = ET.Element("robot", name=title)
     for k, T in enumerate(transforms):

@@ -75,7 +75,7 @@ def targets(robot: sp.Robot) -> dict[str, Array]:
 
 
 def load(file: Path) -> dict[str, dict[str, Array]]:
-    """Return the targets of each arm, from a file or a new one."""
+    """Return the targets of each arm, read from a file, which is created if it is missing."""
     if not file.is_file():
         made = {arm: targets(sp.load(arm)) for arm in ARMS}
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def mean(several: Sequence[dict[str, Measures]]) -> dict[str, Measures]:
 
 
 def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
-    """Solve the usual problems of an arm."""
+    """Solve all targets of an arm, one workload for each kind."""
     robot = sp.load(arm)
     made = {kind: batch(robot, at[kind])[1] for kind in ("random", "singular", "edge", "corner")}
     made["any orientation"] = batch(robot, at["anywhere"])[1]
@@ -302,7 +302,7 @@ def of_control() -> dict[str, Measures]:
 
 
 def of_calls(T: Array) -> dict[str, Measures]:
-    """Time first calls, which build a table of seeds, and batches that time out at once."""
+    """Time first calls, which build a table of seeds, and batches with a timeout of zero."""
     robot = sp.load("panda")
     clock = Clock()
     for _ in range(3):

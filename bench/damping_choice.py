@@ -73,7 +73,7 @@ def table(head: str, rows: list[str], cell: Callable[[str, str], str]) -> str:
 
 
 def main(rounds: int, count: int) -> None:
-    """Measure, print and write."""
+    """Measure all rules; print the tables and write them to bench/results/."""
     measure.one_core()
     robots = {arm: sp.load(arm) for arm in ARMS}
     edges = {arm: boundary(robot, count // 20) for arm, robot in robots.items()}

@@ -145,7 +145,7 @@ def _time(run: Callable[[], tuple[float, Array]]) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure, check against Python, print and write."""
+    """Measure the updates, check them against Python, and print and write the table."""
     measure.one_core()
     built = library()
     robots = {name: sp.load(name) for name in SHAPES}

@@ -27,7 +27,7 @@ from supple.ik.problem import CompiledProblem, compile_problem
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # counts around the change of strategy
+AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # numbers of targets of `crossover`
 ROUNDS = 9
 G1 = measure.FILES / "frax/assets/unitree_g1/g1_29dof_rev_1_0.urdf"
 ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in ("left", "right"))
@@ -35,14 +35,14 @@ ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in
 
 @dataclass(frozen=True)
 class Problem:
-    """A robot, and the frames whose poses are given."""
+    """A robot, and the frames whose poses are the targets."""
 
     name: str
     robot: sp.Robot
     frames: tuple[str, ...]
 
     def search(self) -> CompiledProblem:
-        """The problem to solve."""
+        """The compiled problem."""
         return compile_problem(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
 
     def targets(self, count: int) -> np.ndarray:
@@ -191,7 +191,7 @@ def end_to_end(count: int) -> float:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all problems; print the tables and write them to bench/results/."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
     device = sp.devices()[0]

@@ -21,11 +21,11 @@ import numpy as np
 import measure
 import supple as sp
 
-GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # [m], [rad]
+GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # pairs of position and rotation tolerances [m], [rad]
 SHARES = {"panda": 0.7, "ur5e": 0.15, "iiwa14": 0.15}
 BATCH = 1 << 22
 FAR = 1000  # one target in this many is moved out of reach
-AWAY = 3.0  # distance by which such a target is moved [m]
+AWAY = 3.0  # distance by which these targets are moved [m]
 ROUNDING = 1e-12  # allowed difference between two computations of a pose [m], [rad]
 NAMES = ("targets", "met", "not met", "moved away", "of those called unreachable")
 WRONGS = ("not finite", "outside the limits", "converged but not there")
@@ -43,7 +43,8 @@ class SlowFK:
         link = held[tip].link if tip in held else tip
         above = {joint.child: joint for joint in parts.joints}
         order = [j.name for j in parts.joints if j.kind != "fixed" and j.mimic is None]
-        # T = A_1(q) A_2(q) ... L,  A(q) = C (1 + sin q K + (1 - cos q) K²)
+        # T = A_1(q) A_2(q) ... L,  A(q) = C (I + sin q K + (1 - cos q) K²)  by Rodrigues' formula,
+        # with C and L constant and K the cross-product matrix of the axis
         chain: list[tuple[int, Any, Any, Any]] = []
         while link in above:
             joint = above[link]

@@ -66,12 +66,12 @@ KINDS: dict[str, Callable[[sp.Robot, int], Numbers]] = {
 
 @cache
 def most(kind: str, robot: str, count: int) -> Numbers:
-    """Return data for the largest batch."""
+    """Return `count` configurations and twists of a kind, cached."""
     return KINDS[kind](sp.load(robot), count)
 
 
 def data(kind: str, robot: str, count: int) -> Numbers:
-    """Return data for a batch."""
+    """Return configurations and twists for a batch: the first `count` of the largest one."""
     large = (kind, robot) == ("servoing", "panda")
     q, twist = most(kind, robot, COUNTS[-1] if large else count)
     return q[:count], twist[:count]
@@ -152,7 +152,7 @@ def bound(rate: float) -> str:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all cases; print the tables and write them to bench/results/."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
     device, driver = sp.devices()[0], runtime.packages()[1]

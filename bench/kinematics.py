@@ -35,7 +35,7 @@ def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
 
 
 def main(rounds: int) -> None:
-    """Measure, check that all agree, print and write."""
+    """Measure all contenders, check that they agree, and print and write the table."""
     measure.one_core()
     robot = sp.urdf(measure.PANDA)
     model = pin.buildModelFromUrdf(str(measure.PANDA))

@@ -19,7 +19,10 @@ PANDA = FILES / "frax/assets/franka_panda/panda.urdf"
 def interleaved(
     contenders: Mapping[str, Callable[[], float]], rounds: int
 ) -> dict[str, list[float]]:
-    """Run every contender once per round; each round starts with the next contender."""
+    """Run every contender once per round; each round begins with a different contender.
+
+    Return the times of each contender, one per round.
+    """
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
     for name in names:  # warm up

@@ -59,7 +59,7 @@ class Row:
     median: float
     p99: float
     ratio: float
-    left: float  # median position error of the returned configurations [m]
+    left: float  # median position error that remains at the returned configurations [m]
 
 
 def compare(
@@ -190,7 +190,7 @@ def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str
 
 
 def short(summary: list) -> list[str]:
-    """Return the summary: supple and the fastest other library that solves nearly as many."""
+    """Return the summary: supple, and the fastest other library that solves nearly all targets."""
     lines = [
         "| robot | targets | supple: success %, mean µs, p99 | fastest peer | its success %, mean "
         "| ratio of means |",
@@ -208,7 +208,7 @@ def short(summary: list) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all robots; print the tables and write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("robots", nargs="*", help="short names; all if left out")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")

@@ -117,7 +117,7 @@ def ssik(problem: Problem, gate: Gate) -> Contender:
     from ssik._native import native_available
 
     if not native_available():
-        raise ImportError("its compiled part is not there")
+        raise ImportError("ssik's compiled module is missing")
     before, after = np.eye(4), np.eye(4)
     if len(problem.chain()) == 7:
         arm = built(problem)

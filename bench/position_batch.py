@@ -25,7 +25,7 @@ LOOSE = {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3}
 
 
 def main(count: int) -> None:
-    """Measure and print."""
+    """Measure the batch; print the table and write it to bench/results/."""
     panda = sp.load("panda")
     T = panda.fk(panda.random(count, seed=1))
     part = T[: max(count // 4, 1)]

@@ -26,7 +26,7 @@ class Problem:
         transforms: Constant transforms of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).
         lower, upper: Limits (n,) [rad].
         seed: Default seed (n,), far from singularities and limits.
-        axis: Whether only the position and the direction of z count.
+        axis: Whether targets consist of a position and the direction of z.
         name: Short name of the robot.
     """
 
@@ -58,7 +58,7 @@ class Problem:
     def chain(self) -> Array:
         """Return the transforms; raise if the robot is not a chain."""
         if not len(self.transforms):
-            raise NotImplementedError("one end frame only")
+            raise NotImplementedError("the library needs a chain with one end frame")
         return self.transforms
 
     def fk(self, q: Array) -> Array:

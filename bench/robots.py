@@ -120,7 +120,7 @@ def _share(one: Outcome | None) -> str:
 
 
 def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]) -> str:
-    """Return the results file."""
+    """Return the text of the results file."""
     loaded = [one for one in read if not one.error]
     total = sum(one.count for row in rows for one in row.batch.values())
     met = sum(one.converged for row in rows for one in row.batch.values())
@@ -167,7 +167,7 @@ def pack(folder: Path, given: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all robots; print the tables and write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--files", action="append", default=[], help="folder of robot files")

@@ -33,8 +33,8 @@ def folders(given: Sequence[str | Path] = ()) -> list[Path]:
 def robot_files(given: Sequence[str | Path] = ()) -> list[tuple[str, Path]]:
     """Return (name, path) of every URDF and MJCF file, sorted by name.
 
-    A file ending in .xml counts if its root element is one of those that hold robots; the others
-    are package manifests and settings of other programs.
+    Files ending in .xml are included only if their root element is that of a robot format; other
+    .xml files are package manifests and settings.
     """
     found = {}
     for folder in folders(given):

@@ -66,7 +66,8 @@ class Row:
     longest: float  # the longest range of a slider [m]
     batch: dict[str, Outcome] = field(default_factory=dict)
     single: Outcome | None = None
-    rescued: dict[str, int] = field(default_factory=dict)  # numbers missed in a batch, met alone
+    # number of targets of each set that are missed in a batch but met in a single call
+    rescued: dict[str, int] = field(default_factory=dict)
     fk_error: float = math.nan  # NaN if there is nothing to compare with
     compiled: str = ""  # "yes", the error of the GPU's compiler, or "" without a compiler
 
@@ -149,7 +150,8 @@ def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
     """Solve a set of targets in one call."""
     T = end.robot.fk(one.q, end.frame)
     options = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
-    clock = time.process_time if device == "cpu" else time.perf_counter  # of this process alone
+    # On a CPU, processor time, which other processes do not change.
+    clock = time.process_time if device == "cpu" else time.perf_counter
     began = clock()
     found = supple.solve(end.robot, end.targets(T), tasks=end.tasks, q0=one.q0, **options)
     took = clock() - began

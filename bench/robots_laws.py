@@ -32,12 +32,12 @@ def wrong(rows: Iterable[Row], what: str) -> list[str]:
 
 
 def with_fixed_base(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows without very long sliders."""
+    """Return the rows of robots without very long prismatic joints."""
     return [row for row in rows if row.longest < LONG]
 
 
 def not_compiled(rows: Iterable[Row]) -> list[str]:
-    """Return the rows that did not compile for a GPU, with the error."""
+    """Return the robots whose GPU code did not compile, each with the error."""
     refused = [row for row in rows if row.compiled not in ("", "yes")]
     return [f"{row.file} {row.frame}: {row.compiled}" for row in refused]
 

@@ -145,7 +145,7 @@ def table(
 
 
 def main(rounds: int) -> None:
-    """Measure, compare the results, print and write."""
+    """Measure all libraries, compare their results, and print and write the tables."""
     measure.one_core()
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:

@@ -83,7 +83,7 @@ def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
 
 
 def updates(robot: sp.Robot, step: Any, q: np.ndarray, twists: np.ndarray) -> Callable[[], object]:
-    """Return some updates of a Servo that starts near the same configuration again and again."""
+    """Return a function that calls a Servo once for each configuration and twist."""
     servo = sp.Servo(robot, sp.PoseTask(), dt=0.001, step=step, limits=sp.Limits.none(robot))
     out = q[0].copy()
 

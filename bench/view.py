@@ -1,9 +1,9 @@
-"""Latency of the viewer: from a pointer that drags the gizmo to the moved arm in Chromium.
+"""Latency of the viewer: time from dragging a handle to the moved arm on the screen, in Chromium.
 
     make bench-view
 
-A UR5e rests; the pointer holds an arrow of the gizmo and moves by some pixels. The page notes the
-time of the pointer's event, of the message to the server, of the first poses of links that come
+A UR5e rests; the pointer holds an arrow of the handle and moves by some pixels. The page records
+the times of the pointer's event, of the message to the server, of the first link poses that come
 back, of the end of the frame that draws them, and of its last pixel (`readPixels` waits for it).
 """
 
@@ -29,7 +29,7 @@ from supple.view.viewer import Viewer
 START = np.radians([0, -100, 110, -100, -90, 0])
 MOVES, PIXELS = 20, 25
 SIZE = {"width": 960, "height": 600}
-DPR = 0.5  # pixels drawn for each pixel of the page: software draws slowly
+DPR = 0.5  # pixels drawn per pixel of the page; few, because software rendering is slow
 STAGES = {
     "message": "message sent",
     "poses": "poses of the arm received",
@@ -89,7 +89,7 @@ RATE = """() => new Promise((done) => {
 
 
 def pixel(page: Any, client: Any, point: Any) -> Any:
-    """Return where a point of the world is on the page."""
+    """Return the pixel of the page at which a point of the world is drawn."""
     camera = client.camera
     R = sp.pose(wxyz=np.asarray(camera.wxyz))[:3, :3]
     right, down, forward = R.T @ (np.asarray(point) - np.asarray(camera.position))
@@ -156,7 +156,7 @@ def row(name: str, times: list[float]) -> str:
 
 
 def main() -> None:
-    """Measure, print and write the results."""
+    """Measure the latencies; print the table and write it to bench/results/."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium")
     software = "gl-egl" if ctypes.util.find_library("EGL_mesa") else "swiftshader"
     args = ["--no-sandbox", "--ignore-gpu-blocklist", f"--use-angle={software}"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-OWN = ""  # the environment that this process runs in
+OWN = ""  # name that stands for the environment of this process
 ONE_THREAD = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL", "RAYON")}
 
 

@@ -44,17 +44,17 @@ def drive(robot, step, limits):
 
 
 def text(x, y, words, kind="", anchor="start"):
-    """Return words in the picture."""
+    """Return an SVG element with text at a pixel."""
     return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" class="{kind}">{words}</text>'
 
 
 def line(x1, y1, x2, y2, kind):
-    """Return a straight line in the picture."""
+    """Return an SVG element with a straight line between two pixels."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
 def curve(points, kind, width=None):
-    """Return a curve through pixels (k, 2)."""
+    """Return an SVG element with a curve through pixels (k, 2)."""
     style = "" if width is None else f' style="stroke-width:{width}"'
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline points="{places}" class="{kind}"{style}/>'
@@ -66,7 +66,7 @@ def on_page(points):
 
 
 def arm(robot, q, opacity):
-    """Return the arm at a configuration: its links as one line, its joints as circles."""
+    """Return SVG elements of the arm: its links as one line, its joints as circles."""
     links = [f"panda_link{k}" for k in range(9)]
     places = on_page(robot.fk(q, [*links, robot.tips[0]])[:, :3, 3])
     parts = [f'<g opacity="{opacity:.2f}">', curve(places, "bone", 13)]
@@ -75,7 +75,7 @@ def arm(robot, q, opacity):
 
 
 def speeds(motions):
-    """Return the curves of the fastest joint over time, with axes."""
+    """Return SVG elements with curves of the largest joint speed over time, and axes."""
     left, right, top, bottom = 440, WIDTH - 20, 40, 290
     highest = 12.0  # [rad/s]
     x = lambda t: left + (right - left) * t / SECONDS  # noqa: E731

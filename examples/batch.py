@@ -17,11 +17,11 @@ took = time.perf_counter() - begin
 print(found)
 print(f"{1e6 * took / len(poses):.0f} µs each")
 
-# The failures carry a reason, and their remaining error.
+# Each failure has a status and its remaining error.
 failed = found[~found.success]
 print("missed by", np.median(failed.position_error).round(3), "m in the median")
 
-# Where is the arm far from singular? The singular values of a whole batch, in one call.
+# One call returns the singular values of the whole batch.
 sigma = robot.singular_values(found.q[found.success])[:, -1]
 radius = np.linalg.norm(places[found.success][:, :2], axis=1)
 print("radius [m]   share reached   median sigma_min")

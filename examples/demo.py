@@ -39,7 +39,7 @@ def elbow_of_panda():
 
 
 def methods(robot):
-    """Return the four methods: a step and whether the limits of the joints hold."""
+    """Return the four methods by name: a step, and whether joint limits are applied."""
     return {
         "pseudoinverse": (sp.steps.Pseudoinverse(), False),
         "constant": (sp.DLS(sp.damping.Constant.for_robot(robot, dt=DT)), True),
@@ -54,7 +54,7 @@ def drive(robot, q, twist, step, limited, duration=4.0):
     swing = lambda t: np.sin(2 * np.pi * t / duration) * np.pi / 2 * np.array(twist)  # noqa: E731
     motion = sp.track(robot, q, velocity=swing, dt=DT, duration=duration, step=step, limits=limits)
     commands, times = [swing(t) for t in motion.t[:-1]], []
-    for _ in range(5):  # the fastest round: other programs only ever add to it
+    for _ in range(5):  # the fastest round counts, because other programs only add time
         servo, at = sp.Servo(robot, dt=DT, step=step, limits=limits), q.copy()
         began = time.perf_counter()
         for command in commands:
@@ -102,7 +102,7 @@ def show(title, rows):
 
 
 def curves(title, motions):
-    """Return a figure of speeds and singular values as SVG text in an image."""
+    """Return a figure of speeds and singular values as an HTML image."""
     figure = new_figure(9, 3.2)
     left, right = figure.subplots(1, 2)
     for k, (name, motion) in enumerate(motions.items()):

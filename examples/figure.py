@@ -1,8 +1,8 @@
 """An animated figure: four hands of a branching tree follow targets that move out of reach.
 
-Buss's double Y has 25 joints and four end effectors. Its targets swing far outside its workspace. A
-figure that trembles there is useless: compare how often the hands reverse. Constants that Buss
-tuned by hand track a little closer; `Curvature` has nothing to tune.
+Buss's double Y has 25 joints and four end effectors. Its targets swing far outside its workspace,
+where a good animation must not tremble: the example counts how often the hands reverse. Constants
+that Buss tuned by hand track a little closer; `Curvature` needs no tuning.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 import supple as sp
 
-DT, FRAMES = 1 / 60, 600  # [s]
+DT, FRAMES = 1 / 60, 600  # duration of a frame [s], number of frames
 CENTER = np.array([[2, 0.5, 0.3], [0.5, 0.4, -0.2], [-0.5, 0.6, 0.3], [-1.6, 0.3, -0.2]])
 SIZE = np.array([[3, 0.4, 1.4], [0.8, 0.6, 2], [1.6, 0.4, 1], [1.6, 0.6, 0.6]])
 RATE = np.array([[3, 7, 5], [4, 4, 3], [6, 7, 8], [4, 4, 3]]) / 6  # [rad/s]

@@ -1,7 +1,7 @@
 """Three tasks in strict order: the hand's position, then its direction, then a posture.
 
-A Panda is asked for more than its seven joints can do. With weights every task gives way a little;
-with `Priority` the first stays exact and the last takes what is left.
+Seven joints cannot perform all three tasks at once. With weights, every task is missed by a little;
+with `Priority`, the first stays exact, and the last uses the remaining freedom.
 """
 
 import numpy as np

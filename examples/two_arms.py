@@ -39,7 +39,7 @@ def main():
     right, left = "right_6", "left_6"
     q = np.tile([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0], 2)
     start = robot.fk(q, right)
-    grip = np.linalg.inv(start) @ robot.fk(q, left)  # the left hand in the right one
+    grip = np.linalg.inv(start) @ robot.fk(q, left)  # pose of the left hand in the right hand
 
     def goals(t):
         """Return the target of each task at time t [s]."""

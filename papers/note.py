@@ -50,7 +50,7 @@ def random_jacobians(
     spread: float = SPREAD,
     count: int = MATRICES,
 ) -> Array:
-    """Return random Jacobians with singular values from 1e-4 ρ to 1e4 ρ (k, m, n)."""
+    """Return random Jacobians (count, m, n) with singular values within `spread` decades of ρ."""
     m, n = shape
     U = np.linalg.qr(rng.normal(size=(count, m, m)))[0]
     V = np.linalg.qr(rng.normal(size=(count, n, n)))[0]
@@ -66,8 +66,8 @@ def random_jacobians(
     title="The gain of the damped pseudo-inverse is at most 1/(2ρ)",
     deviations=(
         "The note prints σ in Σ_ρ where σ̃ is meant, and θ for θ̇.",
-        "What it calls the limiting value (1/2)ρ⁻¹ near a singularity is the maximum, at σ = ρ; "
-        "at the singularity itself the gain is zero.",
+        "The note calls (1/2)ρ⁻¹ the limiting value of the gain near a singularity. It is the "
+        "maximum, at σ = ρ; at the singularity itself the gain is zero.",
     ),
     parameters=(
         Parameter(

@@ -18,7 +18,7 @@ SLOWEST = ("mk-paths", "buss-double-y")  # started first, so that all processes 
 
 @dataclass(frozen=True)
 class Finding:
-    """An outcome as plain data that can be sent between processes.
+    """The outcome of an experiment as plain data, which can be sent between processes.
 
     Attributes:
         name: Name of the experiment.

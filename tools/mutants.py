@@ -93,7 +93,7 @@ class Mutant:
 
 
 def load() -> list[Mutant]:
-    """Read the entries of all lists."""
+    """Return the mutants of all files in tools/mutants."""
     mutants: dict[str, Mutant] = {}
     for path in sorted(LISTS.glob("*.toml")):
         for name, entry in tomllib.loads(path.read_text("utf-8")).items():

@@ -131,7 +131,7 @@ def peers(passages: list[Passage]) -> tuple[dict[str, dict[str, Array]], list[st
 
 
 def main(alone: bool) -> None:
-    """Run, print, write."""
+    """Run all methods through all passages; print a summary, and write tables and figures."""
     places = list(product(ROBOTS, KINDS))
     found: dict[Place, Runs] = dict(zip(places, over(through, places), strict=True))
     names = [method.name for method in METHODS]
@@ -191,7 +191,7 @@ def disturbances(places: list[Place]) -> list[str]:
 
 
 def robots_from_files() -> list[str]:
-    """Return the tables of the robots whose files are there."""
+    """Return the tables of the robots whose files are available."""
     places = list(product(more_arms(), STRETCHED))
     missing = [name for name in MORE if name not in more_arms()]
     lines = ["## Robots from files", ""]

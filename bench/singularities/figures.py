@@ -32,7 +32,7 @@ ROWS = (
 
 
 def series(passage: Passage, q: Array) -> Array:
-    """Return the curves of a run (3, BINS)."""
+    """Return curves of a run (3, BINS): position error [mm], relative speed, acceleration."""
     qd = np.diff(q, axis=0) / passage.dt
     qdd = np.diff(qd, axis=0, prepend=np.zeros((1, q.shape[1]))) / passage.dt
     off = 1e3 * errors(passage, q)[1:, 0]
@@ -90,7 +90,7 @@ NAMED = {
     "mink, tuned": {"color": "#D55E00", "marker": "X", "s": 44},
     "halting": {"color": "#000000", "marker": "*", "s": 44},
 }
-ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # axis limits [mm], [rad/s²]; other points at the edge
+ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # axis limits [mm], [rad/s²]; points beyond are on the edge
 Point = tuple[float, float]  # acceleration, error
 
 

@@ -82,7 +82,7 @@ def default(robot: sp.Robot, dt: float) -> Move:
 
 
 def scaled(robot: sp.Robot, dt: float) -> Move:
-    """A Servo that slows down all joints at a limit."""
+    """A Servo that slows down all joints by one factor where a limit acts."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
 
@@ -110,7 +110,7 @@ def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
 
 
 def weighted(robot: sp.Robot, dt: float) -> Move:
-    """The default rule, with joints weighted by the inverse of their speed limits."""
+    """A Servo with `Curvature`, and joints weighted by their inverse squared speed limits."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     weight = (robot.max_speed.min() / robot.max_speed) ** 2
     return stepped(sp.steps.WeightedDLS(rule, joint_weight=weight), robot, dt)
@@ -122,13 +122,13 @@ def wristed(robot: sp.Robot, dt: float) -> Move:
 
 
 def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
-    """Numerical filtering with the largest gain of `SpeedBound`."""
+    """A Servo with numerical filtering and the largest gain of `SpeedBound`."""
     gain = sp.damping.SpeedBound.for_robot(robot).max_gain
     return stepped(sp.steps.NumericalFilter(gain, printed=printed), robot, dt)
 
 
 def avoiding(robot: sp.Robot, dt: float) -> Move:
-    """The default rule with self-motion away from singularities."""
+    """A Servo with `Curvature` and self-motion away from singularities."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     step = sp.redundancy.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
     servo = sp.Servo(robot, dt=dt)

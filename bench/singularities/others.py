@@ -29,7 +29,7 @@ def moving(robot: sp.Robot) -> list[int]:
 
 
 def placements(robot: sp.Robot) -> Array:
-    """Return T of each joint in the previous one, and of the end effector (n + 1, 4, 4).
+    """Return the pose of each joint in the previous one, and of the end effector (n + 1, 4, 4).
 
     Only joints that move the end effector are included; each turns about or slides along z.
     """

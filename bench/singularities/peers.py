@@ -33,7 +33,7 @@ SOLVER = "daqp"
 
 
 class Arm(NamedTuple):
-    """A robot as numbers: T of each joint in the previous one, and of the end effector.
+    """A robot as numbers: the pose of each joint in the previous one, and of the end effector.
 
     `slides` is a mask of the prismatic joints; `rows` is 6 for poses and 3 for positions.
     """
@@ -79,7 +79,7 @@ def next_pose(twist: Array, pose: Array, dt: float) -> Array:
 
 
 def asked(T: Array, twist: Array, pose: Array) -> Array:
-    """Return twist + GAIN (pose - T) (6,), as a Servo does; for rotations below half a turn."""
+    """Return the command twist + GAIN (pose - T) (6,) of a Servo; rotations below half a turn."""
     R = pose[:3, :3] @ T[:3, :3].T
     w = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
     sine = float(np.linalg.norm(w))
@@ -224,7 +224,7 @@ def mjcf(arm: Arm) -> str:
 
 
 def where(T: Array) -> str:
-    """Return a pose as MJCF attributes."""
+    """Return a pose (4, 4) as the MJCF attributes pos and quat."""
     numbers = [" ".join(f"{x:.17g}" for x in each) for each in (T[:3, 3], T[:3, 0], T[:3, 1])]
     return f'pos="{numbers[0]}" xyaxes="{numbers[1]} {numbers[2]}"'
 

@@ -91,7 +91,7 @@ class Singularity:
 
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
-    """Return the bilinear form of u·J̇q̇ for joint motions a and b, from its quadratic form."""
+    """Return H(a, b) of `Singularity` for joint motions a and b (n,), by polarization."""
     drift = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b]))
     both, first, second = drift[:, : len(u)] @ u
     return float(both - first - second) / 2
@@ -103,7 +103,7 @@ def unit(x: Array) -> Array:
 
 
 def moved(T: Array, by: Array) -> Array:
-    """Return a pose displaced by (3,) [m], or also rotated about its origin [rad] by (6,)."""
+    """Return a pose displaced by `by` (3,) [m], or displaced and rotated by `by` (6,) [m, rad]."""
     to = T.copy()
     to[:3, 3] += by[:3]
     if len(by) > 3:

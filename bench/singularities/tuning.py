@@ -1,4 +1,4 @@
-"""Tune other libraries in good faith: the best of a grid of settings, robot by robot.
+"""Tune other libraries: find the best of a grid of settings for each robot.
 
     PYTHONPATH=bench python -m singularities.tuning [ROBOT ...]     # runs the grid, writes the best
 
@@ -60,7 +60,7 @@ def tune(passages: list[Passage]) -> others.Settings:
 
 
 def best(robots: list[str]) -> others.Settings:
-    """Return the best settings of an earlier run."""
+    """Return the best settings, as stored by an earlier run."""
     known = json.loads(BEST.read_text())
     return {name: {robot: known[name][robot] for robot in robots} for name in LIBRARIES}
 

@@ -5,8 +5,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Allocates consecutive arrays from a block. With a null block, nothing may be written to the
-// arrays, but `size` returns the number of elements that the same calls need.
+// Allocates consecutive arrays from a block. With a null block, only `size` is valid: it counts the
+// elements that the same calls would take, and nothing may be written to the arrays.
 template <class Element>
 class Arena {
  public:

@@ -1,11 +1,10 @@
-// The best step inside a box, and under a bound on its norm.
+// The best step inside a box (bounds on each joint velocity), and under a bound on its norm.
 //
 // A step x0 that would leave the box low <= x <= high is replaced by the minimizer of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
 // If x0 is the damped step, the minimizer of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
-// constant: the result is the exact minimizer of the damped problem inside the box, not a clipped
-// one.
-// Tuned constants are explained in docs/constants.md.
+// constant. The result is then the exact minimizer of the damped problem inside the box, which
+// clipping x0 would not give. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -14,17 +13,18 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The smallest pivot of J_F J_Fᵀ + λ² for which its Cholesky factor is used instead of QR.
+// The smallest relative pivot of J_F J_Fᵀ + λ² for which its Cholesky factor is used instead of QR.
+// J_F holds the columns of J for the entries of x that are not at a bound.
 template <class T>
 inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
-// The smallest λ² that is used, relative to ‖J‖²: without damping, the free entries may not be
-// unique.
+// The smallest λ² that is used, relative to ‖J‖²: without damping, the minimizer may not be unique.
 template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
-// Computes d = x - x0 (n), which minimizes ‖J d‖² + λ²‖d‖² over the free entries F while the
-// entries A in `active_set` (n) are at the ends of the box. `multiplier` (n) is the gradient at d,
-// possibly divided by λ²; it is zero for free entries and where it is only rounding error.
+// Computes d = x - x0 (n), the minimizer of ‖J d‖² + λ²‖d‖² over the free entries F. The entries A
+// marked in `active_set` (n) are at the lower (-1) or upper (1) end of the box. `multiplier` (n) is
+// half the gradient at d, possibly divided by λ²; it is zero for free entries, and where it is only
+// rounding error.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
                                            const L* high, const L* x0, const L* active_set, L* d,
@@ -52,7 +52,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
   L scale(1), reach = sqrt(dot(m, z, z));
   if (!all(valid)) {
-    // With too few free entries, or at a singularity, QR solves [J_F; λ] d_F = [-J_A d_A; 0].
+    // With too few free entries, or at a singularity: solve [J_F; λ] d_F = [-J_A d_A; 0] by QR.
     const L lambda = sqrt(lambda2);
     L square(0);
     for (int i = 0; i < m; ++i) {
@@ -65,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // Here z is the residual of the task, λ² times the z above: without damping, dividing by λ²
-    // would not be finite. `scale` makes up for the factor below.
+    // Here z is the residual of the task, λ² times the z above: λ² may be zero, so nothing is
+    // divided by it. `scale` takes the factor into account in the multipliers.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
@@ -91,8 +91,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
 }
 
-// Rounds of block pivoting in `boxed_step`, which exchange all entries that violate their
-// conditions at once.
+// Rounds of block pivoting in `boxed_step`. Each of them exchanges all entries that violate their
+// optimality conditions.
 inline constexpr int block_rounds = 6;
 
 // Lanes of scratch memory that `boxed_step` needs.
@@ -101,14 +101,15 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 }
 
 // Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
-// -1 for entries at their lower bound, 0 for free ones and 1 for those at their upper bound; with
-// `guessed` it is also the initial guess. Returns the damping applied: λ², or a small minimum if λ²
-// is less.
+// -1 for entries at their lower bound, 0 for free ones and 1 for those at their upper bound; if
+// `guessed`, it also is the initial guess. Returns the damping applied: λ², or the smallest λ² that
+// is used (see `ridge`).
 //
-// A few rounds of block pivoting come first: solve for the free entries and exchange all that
-// violate their conditions. This nearly always suffices (Júdice & Pires 1994). Otherwise an
-// active-set method follows, whose cost falls in every round: move toward the minimizer over the
-// free entries as far as the box allows, and release one entry at a time (Stark & Parker 1995).
+// Block pivoting comes first: solve for the free entries, then exchange all entries that violate
+// their optimality conditions. A few rounds nearly always suffice (Júdice & Pires 1994). Otherwise
+// an active-set method follows, whose objective decreases in every round: move toward the minimizer
+// over the free entries as far as the box allows, and release one entry at a time (Stark & Parker
+// 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                     const L* high, L* x, L* active_set, L* scratch,
@@ -127,7 +128,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
   const L damping_applied = select(open, max(lambda2, least), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
-  // -1 or 1 for a free entry below or above the box, else 0.
+  // Returns -1 or 1 for a free entry below or above the box, else 0.
   const auto violated_end = [&](int j) {
     const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
     const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
@@ -187,8 +188,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with more damping.
-// `A` (m m) and `z` (m) are scratch memory.
+// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with the additional
+// damping δ². `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {
@@ -214,9 +215,9 @@ SUPPLE_FN constexpr int limited_scratch(int m, int n) {
 }
 
 // Computes the step inside a box with ‖x‖ <= `bound`: `boxed_step` with as much additional damping
-// δ² as the bound requires. ‖x‖ falls as δ² grows; the root of ‖x‖ = bound is bracketed, and the
-// end of the bracket that keeps the bound is used. If no point of the box is within the bound, the
-// box has precedence.
+// δ² as the bound requires. ‖x‖ decreases as δ² grows. The root of ‖x‖ = bound is bracketed, and
+// the result is at the end of the bracket where ‖x‖ <= bound. If no point of the box is within the
+// bound, the box has precedence. Returns the damping applied.
 template <class L>
 SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                       const L* high, const L& bound, L* x, L* active_set,
@@ -232,13 +233,13 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  // Values of δ². below: too little damping; above: enough, infinite until found; last: the
-  // previous trial.
+  // Values of δ²: `below` is too small, `above` is sufficient (huge until one is found), `last` is
+  // the previous trial.
   L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
   const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
   mask_t<L> found = !open;
-  // The limit of infinite damping: the point of the box nearest to zero.
+  // In the limit of infinite damping, x is the point of the box nearest to zero.
   for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
@@ -257,7 +258,7 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
     open = open & !(enough & (size >= bound * L(T(1) - room)));
     open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
     // bound/‖x‖ is nearly linear in δ²: extrapolate to slightly more damping than the bound needs.
-    // If that leaves the bracket, or converges slowly, bisect instead.
+    // If the result is outside the bracket, and in every eighth round, bisect instead.
     const L ratio = bound / select(size > L(0), size, L(1)), rise = ratio - at_last;
     const L to = fma((L(T(1) + T(0.5) * room) - ratio) / select(rise != L(0), rise, L(1)),
                      delta2 - last, delta2);
@@ -276,9 +277,9 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`, faster than
-// `limited_step`, on the lanes where a few rounds of exchanging entries suffice. In each round the
-// free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
+// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. Faster than
+// `limited_step`, but valid only where a few rounds of exchanging entries suffice. In each round
+// the free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
 // initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
 // the lanes where x is valid.
 template <class L, class M, class N>
@@ -309,14 +310,14 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       }
       left[i] = sum;
     }
-    // An infinite bound is replaced by a finite one that no step reaches, because optimal_step
-    // scales by the bound.
+    // optimal_step divides by the bound; an infinite one is replaced by a finite one that no step
+    // reaches.
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =
         optimal_step_any_size(m, n, freed, left, most, *damping_applied, y, &damping, rest);
     const mask_t<L> less = damping < lambda2;
-    if (any(less & open)) {  // the bound is inactive: λ² applies
+    if (any(less & open)) {  // the bound is not active: λ² applies
       gram(m, n, freed, A);
       for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2, z[i] = left[i];
       for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];

@@ -1,8 +1,8 @@
-// Damping rules of the literature: spectrum -> λ².
+// Damping rules of the literature: functions from the singular values of J and the error e to λ².
 //
-// The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; per singular direction the gain is σ/(σ² + λ²). A rule
-// chooses λ². Its Python counterpart, src/supple/motion/damping/, follows the paper and cites it;
-// tests/motion compares the two.
+// The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; its gain along a singular direction is σ/(σ² + λ²). The
+// Python counterparts in src/supple/motion/damping/ follow the papers and cite them; tests/motion
+// compares the two.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -10,22 +10,23 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
+// The rules. The comments list the parameters, in the order of `Damping::p`.
 enum class Rule : int {
-  constant,             // λ0²
-  manipulability,       // λ0², w_t
-  manipulability_rate,  // λ0², ratio_t, λ1², w_t
-  error,                // λ0²
-  speed_bound,          // θ̇max
-  tracking_bound,       // ΔR
-  condition_bound,      // κ
-  region,               // λmax², ε
-  mayorga_condition,    // λ0², κ, λmax²
-  mayorga_rank,         // λ0², λmax²
-  optimal,              // Δ
-  optimal_newton,       // Δ
-  curvature,            // c
-  error_norm,           // c
-  residual_optimal,     // ε
+  constant,             // λ²
+  manipulability,       // largest λ², threshold of the manipulability w
+  manipulability_rate,  // largest λ², ratio of w to its previous value; then as `manipulability`
+  error,                // λ²/‖e‖²
+  speed_bound,          // bound on the gain σ/(σ² + λ²)
+  tracking_bound,       // bound on the relative tracking error
+  condition_bound,      // bound on the condition number of the damped matrix
+  region,               // largest λ², size of the singular region
+  mayorga_condition,    // factor of the formula, bound on the condition number, largest λ²
+  mayorga_rank,         // factor of the formula, largest λ²
+  optimal,              // bound on ‖q̇‖
+  optimal_newton,       // bound on ‖q̇‖
+  curvature,            // c in λ² = c ‖e‖ - σ²
+  error_norm,           // λ²/‖e‖
+  residual_optimal,     // bound on the relative residual
 };
 
 template <class T>
@@ -38,28 +39,29 @@ struct Damping {
 
 namespace supple::inline SUPPLE_ISA {
 
-// The input of a rule: the singular values of J in descending order, the components of the task
-// vector along the left singular vectors, and quantities of the previous step.
+// The input of a rule: the singular values of J in descending order, the components of e along the
+// left singular vectors uᵢ, and quantities of the previous step.
 template <class L>
 struct Spectrum {
   int count;               // number of singular values: min(m, n)
   const L* sigma;          // (count,)
   const L* gamma;          // (count,): uᵢᵀe
   L error2;                // ‖e‖²
-  L before;                // manipulability at the previous step, negative if there was none
-  L change;                // ‖J - J at the previous step‖, Frobenius; zero if there was none
+  L before;                // manipulability at the previous step; negative if there was none
+  L change;                // Frobenius norm of J - previous J; zero if there was none
   bool redundant = false;  // whether J has more columns than rows, so that JᵀJ is singular
 };
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  // The product begins with the smallest: otherwise zero might be multiplied by infinity.
+  // Multiply from the smallest value on: if one is zero, the product stays zero and cannot
+  // overflow.
   L product = sigma[count - 1];
   for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
   return product;
 }
 
-// Singular values up to this bound are zero to working precision.
+// Returns the rank threshold: singular values up to this bound count as zero.
 template <class L>
 SUPPLE_INLINE L rank_floor(const L& largest) {
   using T = scalar_t<L>;
@@ -71,22 +73,23 @@ SUPPLE_INLINE L square(const L& a) {
   return a * a;
 }
 
-// λ0²(1 - w/w_t)² below the threshold, else 0.
+// Returns peak (1 - w/threshold)² for w < threshold, else 0.
 template <class L>
 SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
   return select(w < threshold, peak * square(L(1) - w / threshold), L(0));
 }
 
-// Returns the smallest λ² with φ(λ²) <= bound, where φ is the length of the step, by Newton's
-// method on 1/φ, or on φ itself if `plain` (Deo & Walker 1995, eqs. 10 to 18). In both cases the
-// iterates approach the root from below. The iteration ends at a length slightly below the bound
-// and aims at one slightly below that, by margins that are larger than the rounding errors. It is
-// scaled so that nothing overflows: with s = σ/σ₁, c = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and
-// x = λ² bound/(σ₁γ₁),
+// Returns the smallest λ² with φ(λ²) <= bound, where φ = ‖q̇‖ is the length of the step, by
+// Newton's method on 1/φ, or on φ itself if `plain` (Deo & Walker 1995, eqs. 10 to 18). In both
+// cases the iterates approach the root from below. To allow for rounding errors, the iteration ends
+// at φ <= (1 - 32 ε) bound and aims at φ = (1 - 64 ε) bound, with the machine precision ε. Scaled
+// numbers avoid overflow: with s = σ/σ₁, c = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and x = λ²
+// bound/(σ₁γ₁),
 //
 //   φ/bound = √Σ (s c/(βs² + x))²
 //
-// Singular values below the rank threshold are skipped.
+// Singular values below the rank threshold are skipped. `iterations` receives the number of Newton
+// steps.
 template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {
@@ -101,8 +104,8 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   mask_t<L> open = (most > L(Number<T>::tiny)) & (bound > L(0));
   const L largest = select(open, sigma[0], L(1)), unit = select(open, most / bound, L(1));
   const L to_s = L(1) / largest, to_c = L(1) / select(open, most, L(1)), beta = largest / unit;
-  // No single term of the sum may exceed 1, which gives a lower bound on λ² to start from. (Plain
-  // Newton starts near zero, as in the paper.)
+  // No term of the sum may exceed 1, which gives a lower bound on λ² to start from. (Newton's
+  // method on φ starts near zero, as in the paper.)
   L x(0), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const L s = sigma[i] * to_s, c = abs(spectrum.gamma[i]) * to_c;
@@ -131,13 +134,13 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
-// Returns the largest λ² whose residual ‖e - J q̇‖, for e restricted to the range of J, is at most
-// `share` of ‖e‖; zero where e is zero (Maciejewski & Klein 1988, eq. 12). With s and c as above
-// and y = σ₁²/λ², the relative residual is
+// Returns the largest λ² whose residual ‖e - J q̇‖, for e projected onto the range of J, is at most
+// `share` times ‖e‖; zero where e is zero (Maciejewski & Klein 1988, eq. 12). With s and c as in
+// `optimal_lambda2` and y = σ₁²/λ², the relative residual is
 //
 //   ψ = √(Σ c²/(1 + s²y)²) / √(Σ c²)
 //
-// 1/ψ is a concave, increasing function of y, so Newton's method on it approaches the root from
+// 1/ψ is a concave, increasing function of y, so Newton's method on 1/ψ approaches the root from
 // below.
 template <class L>
 SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* iterations = nullptr) {
@@ -152,7 +155,7 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   mask_t<L> open = most > L(Number<T>::tiny);
   const mask_t<L> moves = open;
   const L to_s = L(1) / select(open, sigma[0], L(1)), to_c = L(1) / select(open, most, L(1));
-  // s² and c of direction i; both are zero where σᵢ is below the rank threshold
+  // s² and c of direction i; both are zero where σᵢ is below the rank threshold.
   const auto s2 = [&](int i) { return select(sigma[i] > floor, square(sigma[i] * to_s), L(0)); };
   const auto c = [&](int i) {
     return select(sigma[i] > floor, abs(spectrum.gamma[i]) * to_c, L(0));
@@ -164,8 +167,8 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   }
   const L limit = share * sqrt(select(open, total, L(1)));
   const L aim = limit * L(1 - 64 * epsilon), end = limit * L(1 - 32 * epsilon);
-  // Start from the larger of two lower bounds on y: Jensen's inequality, and that no single term
-  // may exceed the limit.
+  // Start from the larger of two lower bounds on y: one from Jensen's inequality, the other because
+  // no single term may exceed the limit.
   L y = max((L(1) / share - L(1)) * (total / select(open, mean, L(1))), L(0)), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const mask_t<L> counts = s2(i) > L(0);
@@ -191,7 +194,8 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   return select(moves, sigma[0] / select(moves, y, L(1)) * sigma[0], L(0));
 }
 
-// Depth inside a singular region of this size: 0 at its boundary and outside, 1 at σ = 0.
+// Returns the depth inside a singular region: 1 - (σ/size)² where the smallest singular value σ is
+// below `size`, else 0.
 template <class L>
 SUPPLE_INLINE L depth(const L& least, const L& size) {
   return select(least < size, L(1) - square(least / size), L(0));
@@ -230,14 +234,14 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return square(smallest) * (p0 / (L(1) - p0));
     }
     case Rule::condition_bound:
-      // Bounds the condition number of JᵀJ + λ² I. If J has more columns than rows, its smallest
-      // eigenvalue is λ².
+      // Bounds the condition number of JᵀJ + λ² I. If J has more columns than rows, the smallest
+      // eigenvalue of that matrix is λ².
       return max(
           L(0), (square(largest) - p0 * (spectrum.redundant ? L(0) : square(least))) / (p0 - L(1)));
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
-      const L l = square(largest) / p1;  // smallest least² at which σ₁²/least² <= κ
+      const L l = square(largest) / p1;  // the smallest σ_min² with σ₁²/σ_min² <= κ
       const L floor = square(least);
       const mask_t<L> regular = floor >= l;
       const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);

@@ -1,10 +1,10 @@
 // Keeping the direction of a command: the whole motion slows down, to a stop if necessary.
 //
 // The law: in each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is
-// taken only if a stop along d that keeps all limits is known to follow it, by simulation. If there
-// is no such step, the stop known from the step before continues, along its own direction. Limits
-// and direction therefore hold in every step, whatever the command does.
-// Tuned constants and what chose them: docs/constants.md.
+// taken only if a simulation shows that a stop along d that keeps all limits can follow it. If
+// there is no such step, the stop that was simulated for the step before continues, along its own
+// direction. Limits and direction therefore hold in every step, whatever the command does. Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -13,18 +13,18 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Steps of a stop that are simulated; a motion that needs more is too fast.
+// Largest number of simulated steps of a stop; a motion that needs more is too fast.
 inline constexpr int longest_stop = 4096;
 
-// Difference between J q̇ and s d, relative to s d, up to which the direction is kept.
+// Largest difference between J q̇ and s d, relative to s d, at which the direction counts as kept.
 template <class T>
 inline constexpr T same_direction = T(1e-10);
 
-// Room that a simulated stop leaves, relative to its speed: the real one differs by rounding.
+// Margin that a simulated stop leaves, relative to its speed: the real stop differs by rounding.
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// The robot, its tasks and its limits, as far as a stop depends on them.
+// The robot, its tasks and its limits, as far as a stop depends on them. `bound` is that on ‖q̇‖.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
@@ -32,10 +32,10 @@ struct Stopper {
   T dt, bound;
 };
 
-// The factors s of a joint motion x (n) that lie in a box: low <= s x <= high, s >= 0.
+// An interval of factors s >= 0 of a joint motion x (n) inside a box: low <= s x <= high.
 template <class T>
 struct Factors {
-  T least, most;  // none if least > most
+  T least, most;  // empty if least > most
 };
 
 template <class T>
@@ -48,7 +48,7 @@ SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T*
   const T size = sqrt(dot(n, x, x));
   Factors<T> found{T(0), size > 0 ? bound * just_below<T> / size : Number<T>::huge};
   for (int j = 0; j < n; ++j) {
-    // A joint whose share of x is no more than a rounding error counts as at rest.
+    // A joint whose entry of x is no more than a rounding error counts as at rest.
     const bool rests = abs(x[j]) <= Number<T>::epsilon * size;
     if (rests) {
       if (low[j] > 0 || high[j] < 0) found.most = T(-1);
@@ -58,13 +58,14 @@ SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T*
     found.least = max(found.least, min(one, other));
     found.most = min(found.most, max(one, other));
   }
-  // Ends that differ by rounding are the same.
+  // Ends that differ only by rounding are made equal.
   const T slack = T(64) * Number<T>::epsilon * found.least;
   if (found.least > found.most && found.least <= found.most + slack) found.most = found.least;
   return found;
 }
 
-// The shortest joint motion x (n) with J x = d: whether there is one, to working precision.
+// Computes the shortest joint motion x (n) with J x = d. Returns whether it exists, to the
+// precision `same_direction`.
 template <class T>
 SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* scratch) {
   T *A = scratch, *left = A + m * m;
@@ -87,8 +88,9 @@ SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* sc
   return rest <= square(T(same_direction<T>)) * dot(m, d, d);
 }
 
-// Narrows the box of a joint so that its speed does not pass `goal`, as `narrow_to` does. Unlike
-// there, the speed may turn away from `goal`: the common direction of all joints may require it.
+// Narrows the box of a joint with a jerk limit so that its speed does not pass `goal`, as
+// `narrow_to` does. But here the speed may turn away from `goal`, as the common direction of all
+// joints may require.
 template <class L>
 SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
   const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
@@ -97,8 +99,9 @@ SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L&
   high = select(rises, max(min(speed + part, highest), lowest), highest);
 }
 
-// The box of a joint, narrowed if its jerk is limited so that it settles at rest. All joints come
-// to rest in the same step, which no box may miss by rounding.
+// Computes the admissible speeds of a joint (`joint_box`). If its jerk is limited, they are
+// narrowed so that it settles at rest. All joints come to rest in the same step, so a bound that
+// differs from zero only by rounding becomes zero.
 template <class T>
 SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
                             T& high) {
@@ -116,8 +119,8 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + 2 * m * n + m * m + 2 * m + 7 * n;
 }
 
-// Whether joints at q with speeds v that the last step changed by c (n each; overwritten) stop
-// along the direction d (m), keeping all limits.
+// Whether joints can stop along the direction d (m) within all limits. q, v and c (n each;
+// overwritten) are their positions, their speeds and the changes of these in the last step.
 template <class T>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
   const Chain<T>& chain = of.rows.chain;
@@ -137,7 +140,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
       stopping_box(of.limit[j], q[j], v[j], c[j], of.dt, low[j], high[j]);
       moving = max(moving, max(low[j], -high[j]));
     }
-    if (moving <= 0) return true;  // all can stop at once
+    if (moving <= 0) return true;  // all joints can be at rest after this step
     forward(chain, q, joint_poses);
     rows_jacobian(of.rows, joint_poses, J);
     if (!along_direction(m, n, J, d, x, rest)) return false;
@@ -153,8 +156,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
-// Writes the product of s and `along` (n) to x (n), clamped to a box that it leaves by no more than
-// rounding. If `limited`, active_set (n) marks the joints at an end of the box.
+// Writes s times `along` (n) to x (n), clamped to a box that it leaves at most by rounding errors.
+// If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
 SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
                           T* x, T* active_set) {
@@ -166,13 +169,13 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
   }
 }
 
-// How many slower steps are tried before the motion brakes.
+// Number of slower steps that are tried before the motion brakes.
 inline constexpr int slower_tries = 3;
 
-// The factor s of a step s x from which the joints can stop along J x = d (m), or a negative number
-// if none is found: 1 if possible, else the largest of a few slower ones. It is above 1 only if the
-// box requires it. q and v (n) are the positions and speeds before the step; the box, low and high
-// (n), is that of the step.
+// Returns a factor s such that the joints can stop along J x = d (m) after the step s x, or a
+// negative number if none is found: 1 if possible, else the largest of a few smaller ones. It is
+// above 1 only if the box requires it. q and v (n) are the positions and speeds before the step,
+// low and high (n) the box of the step.
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
                              const T* high, const T* q, const T* v, T* scratch) {

@@ -3,7 +3,7 @@
 // Accuracy in units in the last place, measured against quadruple precision by tests/kernel:
 //
 //     sincos   1.6 ulp in double, 2.5 in float for |x| up to Elementary::reach (1.5 and 1.6 within
-//              one turn); beyond, the function of the C library, lane by lane. sin(-0) is +0
+//              one turn); for larger |x|, the C library computes each number. sin(-0) is +0
 //     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
 // On CUDA both are the functions of the toolkit (up to 3 ulp according to its manual), except for
@@ -19,7 +19,8 @@ struct Elementary;
 
 template <>
 struct Elementary<double> {
-  static constexpr double reach = 200000.0;  // |k| < 2^17 keeps k times the parts of pi/2 exact
+  // |k| < 2^17 in x = k pi/2 + r, so that k times each part of pi/2 is exact.
+  static constexpr double reach = 200000.0;
   static constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
   static constexpr double half_pi[3] = {0x1.921fb54440000p+0, 0x1.68c234c4c0000p-39,
                                         0x1.98a2e03707345p-77};
@@ -42,7 +43,7 @@ struct Elementary<double> {
 
 template <>
 struct Elementary<float> {
-  static constexpr float reach = 3200.0f;  // |k| < 2^11
+  static constexpr float reach = 3200.0f;  // here |k| < 2^11
   static constexpr float two_over_pi = 0x1.45f306p-1f;
   static constexpr float half_pi[4] = {0x1.922000p+0f, -0x1.2af000p-18f, 0x1.0b4000p-34f,
                                        0x1.84698ap-48f};
@@ -85,7 +86,8 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   c = cosine;
 }
 
-// The same as `sincos_by_polynomials` on a CPU; on CUDA the toolkit's own functions.
+// s = sin x, c = cos x for |x| <= Elementary::reach: by polynomials on a CPU, by the toolkit's own
+// functions on CUDA.
 template <class L>
 SUPPLE_INLINE void sincos_in_range(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {
@@ -135,12 +137,12 @@ SUPPLE_INLINE L atan2(const L& y, const L& x) {
     const mask_t<L> infinite = !finite(far);
     near = select(infinite, select(near == far, L(1), L(0)), near);
     far = select(infinite | (far == L(0)), L(1), far);
-    // Sums of the largest numbers would overflow.
+    // Shrink numbers whose sum would overflow.
     const L shrink = select(far > L(Number<T>::huge / 4), L(T(0.25)), L(1));
     far = far * shrink;
     near = near * shrink;
 
-    // Beyond pi/8, rotate back by pi/4, so that |t| <= tan(pi/8).
+    // Rotate vectors at angles above pi/8 back by pi/4, so that |t| <= tan(pi/8).
     const mask_t<L> wide = near > far * L(E::tan_eighth_pi);
     const L t = select(wide, near - far, near) / select(wide, far + near, far);
     L quarters = select(wide, L(1), L(0)), sign(1);

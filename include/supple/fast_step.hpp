@@ -9,14 +9,15 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The smallest pivot of a Gram matrix, relative to its largest entry, for which the Cholesky factor
-// may replace an SVD. (Relative to the whole matrix, because a row that contains only rounding
-// errors, such as the motion of a planar arm out of its plane, counts as zero.)
+// The smallest pivot of a Gram matrix J Jᵀ, relative to its largest diagonal entry, for which the
+// Cholesky factor may replace an SVD. (It is relative to the whole matrix, because a row that
+// contains only rounding errors, such as the motion of a planar arm out of its plane, counts as
+// zero.)
 template <class T>
 inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
-// The smallest pivot for which the Cholesky solution needs no iterative refinement. Refinement is
-// needed because the Gram matrix squares the condition number of J.
+// The smallest relative pivot for which the Cholesky solution needs no iterative refinement. Below
+// it, refinement is needed because J Jᵀ has the squared condition number of J.
 template <class T>
 inline constexpr T refined_pivot = sizeof(T) == 8 ? T(1e-2) : fast_path_pivot<float>;
 
@@ -32,8 +33,8 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
-// Computes the product of the singular values of J from the lower triangle of J Jᵀ (A, m x m,
-// overwritten). Returns the lanes where it is valid.
+// Computes `product`, the product of the singular values of J, from the lower triangle of J Jᵀ (A,
+// m x m, overwritten). Returns the lanes where it is valid.
 template <class L>
 SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
   const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<scalar_t<L>>);
@@ -42,14 +43,14 @@ SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
   return valid;
 }
 
-// The smallest value of σ² + λ², relative to ‖J‖², at which a λ² from the eigenvalues of J Jᵀ is
-// accurate enough: all eigenvalues have the absolute rounding error of the largest one, and q̇ has
-// the relative error of the smallest σ² + λ².
+// The smallest value of σ² + λ², relative to ‖J‖², at which a λ² computed from the eigenvalues of J
+// Jᵀ is accurate enough. All eigenvalues have an absolute error of the order of the rounding error
+// of the largest one, which becomes a relative error of σ² + λ², and so of q̇.
 template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
-// Whether the only singular values that a rule depends on are the extreme ones, or the product of
-// all of them. It may also depend on e and on the previous step.
+// Whether a rule depends on the singular values only through the extreme ones, or through the
+// product of all of them. It may also depend on e and on the previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -57,8 +58,8 @@ SUPPLE_FN constexpr bool is_spectral(Rule rule) {
          rule == Rule::mayorga_condition || rule == Rule::mayorga_rank;
 }
 
-// Computes λ² of a rule with `is_spectral` from the lower triangle of J Jᵀ (A, m x m, overwritten).
-// Returns the lanes where it is valid. `work` has 4 m lanes.
+// Computes λ² (`found`) by a rule with `is_spectral` from the lower triangle of J Jᵀ (A, m x m,
+// overwritten). Returns the lanes where λ² is valid. `work` has 4 m lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const L* e,
                                      const L& before, const L& change, L* A, L* found, L* work) {
@@ -82,14 +83,14 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   mask_t<L> valid =
       extreme_eigenvalues_any_size(m, A, least ? &low : nullptr, largest ? &high : nullptr, work);
   // Rules that do not need the largest singular value only compare the smallest one with the rank
-  // threshold. Any value serves for the largest: where the smallest one might be below the
-  // threshold, the result is not valid anyway.
+  // threshold. For them any value serves as the largest: where the smallest one might be below the
+  // threshold, the result is rejected anyway.
   sigma[0] = sqrt(largest ? high : low);
   sigma[1] = sqrt(low);
   *found = evaluated(2);
   if (least) {
-    // Mayorga's rules divide by the smallest singular value, and λ² of a narrow region falls off
-    // steeply. The result is valid where the rounding error of that value does not matter.
+    // Accept λ² only if it hardly changes with the rounding error of the smallest singular value:
+    // Mayorga's rules divide by that value, and λ² of a narrow region falls steeply with it.
     constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));
@@ -98,16 +99,16 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
 }
 
 // Computes the damped or undamped step by a Cholesky factor, without singular vectors, for m <= n.
-// This works if λ² needs no singular values, or only the extreme ones, or if the Cholesky factor
-// shows that the smallest one is too large for anything to be damped or truncated. Returns the
-// lanes where one of these holds and J Jᵀ + λ² is well conditioned.
+// This works if λ² needs no singular values, or only the extreme ones, or if the Cholesky factor of
+// a shifted J Jᵀ shows that no singular value is small enough to be damped or truncated. Returns
+// the lanes where one of these holds and J Jᵀ + λ² is well conditioned.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, const L* e,
                                   const L& before, const L& change, L* dq, L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m, *rest = z + m;
   const mask_t<L> nowhere = L(0) != L(0);
   const Damping<T>& damping = how.damping;
-  L least(0);  // square of the singular value above which nothing is damped or truncated
+  L least(0);  // square of the singular value above which λ² = 0 and nothing is truncated
   *lambda2 = L(0);
   if (m > n) return nowhere;
   if (how.method == Method::truncated) {
@@ -175,7 +176,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
   transpose_times(m, n, J, z, dq);
   const mask_t<L> inaccurate = holds & (pivot < L(refined_pivot<T>));
   if (any(inaccurate)) {
-    // One step of iterative refinement, with a residual computed from J, not J Jᵀ.
+    // One step of iterative refinement; its residual is computed from J, not from J Jᵀ.
     for (int i = 0; i < m; ++i) rest[i] = e[i] - fma(*lambda2, z[i], dot(n, J + i * n, dq));
     cholesky_solve(m, A, rest);
     for (int i = 0; i < m; ++i) z[i] = select(inaccurate, z[i] + rest[i], z[i]);
@@ -187,7 +188,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
 // Lanes of scratch memory that `cholesky_step` needs.
 SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 6 * m; }
 
-// The same as `cholesky_step`: compiled once for all sizes that are known only at run time.
+// Calls `cholesky_step`; this function is compiled once for all sizes known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
                                                         const L* J, const L* e, const L& before,
@@ -202,7 +203,7 @@ SUPPLE_INLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, Fixed<M> m, F
   return cholesky_step(how, m, n, J, e, before, change, dq, lambda2, scratch);
 }
 
-// Whether the step has a fast path that needs no singular values.
+// Whether the step has a fast path, without singular values.
 template <class T>
 SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;
@@ -210,8 +211,8 @@ SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
          is_truncated(how) || (how.method == Method::damped_cholesky && optimal);
 }
 
-// The fast path, on the weighted J and e of `apply_weights`. Returns the lanes where dq and lambda2
-// are valid.
+// Computes a step by its fast path, from the weighted J and e of `apply_weights`. Returns the lanes
+// where dq and lambda2 are valid. `start` is the initial guess for λ².
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L* e, const L& before,
                               const L& change, const L& start, L* dq, L* lambda2, L* scratch) {

@@ -1,6 +1,7 @@
-// Steps with a running estimate of the weak directions of the task.
+// Steps with a running estimate of the weak directions of the task: the left singular vectors with
+// the smallest singular values.
 //
-// Numerical filtering damps the weak directions strongly and the others hardly at all; estimated
+// Numerical filtering damps the weak directions strongly and the others hardly at all. Estimated
 // damping damps all directions, by a λ² that depends on the estimate of the smallest singular
 // value. The caller keeps the estimated directions from step to step, and each step improves them
 // by one inverse iteration. The Python counterparts,
@@ -18,11 +19,11 @@ namespace supple {
 
 // Tuned constants are explained in docs/constants.md.
 
-// Largest number of directions in the memory of a step.
+// Largest number of directions that a step keeps.
 inline constexpr int max_directions = 3;
 
-// Singular value below which a filter damps more than the bound on the gain requires, as a fraction
-// of 1/max_gain, the singular value whose undamped gain equals the bound.
+// A filter damps more than the bound on the gain requires where a singular value is below this
+// fraction of 1/max_gain. (At σ = 1/max_gain the undamped gain 1/σ equals the bound.)
 inline constexpr double reserve_size = 0.25;
 
 template <class T>
@@ -32,31 +33,32 @@ struct Filter {
   int directions;  // number of small singular values that are filtered separately
 };
 
-// Estimates of a step with memory, in addition to that of the smallest singular value.
+// Further estimates of a step, besides that of the smallest singular value.
 template <class L>
 struct Estimate {
-  L largest = L(0);    // largest singular value, part of the memory of estimated damping
-  L effective = L(0);  // σ_eff: inverse of the gain that results for this e
-  L across = L(0);     // σ_o: effective singular value orthogonal to the weak directions
-  L alpha2 = L(0);     // filter gain of the first direction
+  L largest = L(0);    // largest singular value, kept from step to step by estimated damping
+  L effective = L(0);  // σ_eff: inverse of the gain ‖q̇‖/‖e‖ for this e
+  // σ_o: effective singular value for the part of e orthogonal to the weak directions
+  L across = L(0);
+  L alpha2 = L(0);  // damping that the filter adds along the first direction
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// J scaled to unit size. If J has more rows than columns, it is replaced by R of J = Q R, so that
-// the rows are never more than the columns.
+// J, scaled to unit size. If J has more rows than columns, R of J = Q R takes its place, which has
+// n rows.
 template <class L>
 struct SingularProblem {
   int m, n, k;  // k = min(m, n)
   L* J;         // (k, n)
   L* gram;      // (k, k): the lower triangle of J Jᵀ
-  L* factor;    // (m, n): Q, where m > n
+  L* factor;    // (m, n): reflectors of Q, if m > n
   L* tau;       // (n)
-  L scale;      // power of two near the largest entry of the given J; 1 if it is zero
+  L scale;      // power of two near the largest entry of the given J; 1 if J is zero
   L shrink;     // 1/scale
-  L blur;       // bound on the rounding errors of J Jᵀ; 1 if it is zero
+  L blur;       // bound on the rounding errors of J Jᵀ; 1 if J is zero
   mask_t<L> null;
 };
 
@@ -95,7 +97,7 @@ SUPPLE_INLINE SingularProblem<L> singular_problem(int m, int n, const L* J, L*& 
   return p;
 }
 
-// Replaces x (m) by Qᵀx, of which the first k entries are used.
+// Replaces x (m) by Qᵀx, of which only the first k entries are used; without Q, x is not changed.
 template <class L>
 SUPPLE_INLINE void to_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
@@ -109,7 +111,7 @@ SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   qr_times(p.m, p.n, p.factor, p.tau, x);
 }
 
-// The inverse C of the Cholesky factor of J Jᵀ + shift I, lower triangular (k x k).
+// Computes C, the inverse of the Cholesky factor of J Jᵀ + shift I, lower triangular (k x k).
 template <class L>
 SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L* C) {
   const int k = p.k;
@@ -117,7 +119,8 @@ SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L
     for (int j = 0; j < i; ++j) C[i * k + j] = p.gram[i * k + j];
     C[i * k + i] = p.gram[i * k + i] + shift;
   }
-  // Row by row: compute row i of the factor L in the upper triangle, then row i of its inverse.
+  // Row by row: compute row i of the factor L, stored in column i of the upper triangle, then row i
+  // of its inverse.
   for (int i = 0; i < k; ++i) {
     for (int j = 0; j < i; ++j) C[j * k + i] = dot(j + 1, C + j * k, C + i * k);  // row i of L
     L pivot = C[i * k + i];
@@ -132,7 +135,8 @@ SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L
   }
 }
 
-// y <- (J Jᵀ + shift I)⁻¹ x = CᵀC x; y and x must be different arrays.
+// y <- (J Jᵀ + shift I)⁻¹ x = CᵀC x, with C from `inverse_factor`; y and x must be different
+// arrays.
 template <class L>
 SUPPLE_INLINE void inverse_times(int k, const L* C, const L* x, L* y) {
   for (int i = 0; i < k; ++i) y[i] = dot(i + 1, C + i * k, x);
@@ -143,8 +147,8 @@ SUPPLE_INLINE void inverse_times(int k, const L* C, const L* x, L* y) {
   }
 }
 
-// The largest diagonal entry of (J Jᵀ + shift I)⁻¹. The norm of this matrix lies between the entry
-// and k times the entry.
+// Returns the largest diagonal entry of (J Jᵀ + shift I)⁻¹ = CᵀC. The norm of this matrix lies
+// between the entry and k times the entry.
 template <class L>
 SUPPLE_INLINE L largest_inverse(int k, const L* C) {
   L most(0);
@@ -166,10 +170,11 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
   }
 }
 
-// Improves `count` directions, `stride` apart in `u`, by one inverse iteration each, orthogonal to
-// the previous ones, and writes their σ̂² (count). Returns the lanes where the directions are not a
-// usable estimate: the inverse stretches the first one less than half as much as the best
-// coordinate axis, or a direction lies in the span of the previous ones.
+// Improves `count` directions, `stride` apart in `u`, by one inverse iteration each, keeping each
+// orthogonal to the previous ones, and writes their estimated squared singular values σ̂² (count).
+// Returns the lanes where the directions are no usable estimate: CᵀC stretches the first one by
+// less than half of its largest diagonal entry, or a direction lies in the span of the previous
+// ones.
 template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {
@@ -195,8 +200,8 @@ SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L*
   return wrong | (first + first < largest_inverse(k, C));
 }
 
-// Computes the exact directions (count x m), the weakest first, and the smallest singular value, by
-// singular value decomposition. `scratch` has `step_scratch` lanes.
+// Computes the exact directions u (count x m), the weakest first, and the smallest singular value,
+// by singular value decomposition. `scratch` has `step_scratch` lanes.
 template <class L>
 SUPPLE_FN void singular_directions(int m, int n, const L* J, int count, L* u, L& sigma,
                                    L* scratch) {
@@ -209,7 +214,7 @@ SUPPLE_FN void singular_directions(int m, int n, const L* J, int count, L* u, L&
   sigma = values[k - 1];
 }
 
-// The smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for the given σ and all smaller ones.
+// Returns the smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for the given σ and all smaller ones.
 template <class L>
 SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   const L reach = share * edge;
@@ -217,8 +222,10 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
 }
 
-// Replaces σ̂² of `count` directions by their filter gains α². `along` holds the components of the
-// unit vector e along them.
+// Replaces σ̂² of `count` directions by their filter gains α², the damping added along each of
+// them. `along` holds the components of the unit vector e along them; `edge` is 1/max_gain. With
+// `printed`, α² bounds the gain of a unit error along the direction, as in the paper. Otherwise it
+// bounds the gain of the component c of e along it, plus a reserve close to the singularity.
 template <class L, class T>
 SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
                                 L* alpha2) {
@@ -231,7 +238,8 @@ SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along,
   if (how.printed) return;
   for (int d = 0; d < count; ++d) {
     const L inverse = L(1) / select(w[d] > L(0), w[d], L(1));
-    L part(0);  // squared component of e along this direction and those that are as weak
+    // Squared component of e along this and weaker directions; stronger ones count by w[j]/w[d].
+    L part(0);
     for (int j = 0; j < count; ++j) {
       part = fma(select(w[d] > w[j], w[j] * inverse, L(1)) * along[j], along[j], part);
     }
@@ -243,7 +251,8 @@ SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along,
   }
 }
 
-// z <- (J Jᵀ + Σ α² û ûᵀ + shift I)⁻¹ e
+// z <- (J Jᵀ + Σ α² û ûᵀ + shift I)⁻¹ e for the directions û in u. `A` and `floor` are scratch
+// memory.
 template <class L>
 SUPPLE_INLINE void filtered_solve(const SingularProblem<L>& p, int count, const L* u, int stride,
                                   const L* alpha2, const L& shift, const L* e, L* z, L* A,
@@ -262,14 +271,15 @@ SUPPLE_INLINE void filtered_solve(const SingularProblem<L>& p, int count, const 
   ldl_solve(k, A, z, floor);
 }
 
-// Computes one filtered step and returns λ². The directions u (max_directions x m) are the memory,
-// which is read and updated; σ̂ and the estimate are written. `scratch` has `filter_scratch` lanes.
+// Computes one filtered step q̇ (dq) and returns λ². The directions u (max_directions x m) are kept
+// from step to step: they are read and updated. The estimate of the smallest singular value (sigma)
+// and `estimate` are written. `scratch` has `filter_scratch` lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, const L* error, L* u,
                                   L& sigma, Estimate<L>& estimate, L* dq, L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
-  const L infinite = L(1) / (abs(p.scale) * L(0));  // (CUDA has no constant for it)
+  const L infinite = L(1) / (abs(p.scale) * L(0));  // (CUDA has no constant for infinity)
   const int k = p.k, count = how.directions < k ? how.directions : k;
   Arena<L> arena(scratch);
   L *e = arena.take(m), *z = arena.take(m), *C = arena.take(k * k), *A = arena.take(k * k),
@@ -293,7 +303,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   sigma = select(p.null, L(0), sqrt(alpha2[0]) * p.scale);
   const L sigma2 = alpha2[0];
 
-  // e as a unit vector, restricted to the range of J. A bound that is zero to working precision
+  // e as a unit vector, projected onto the range of J. A max_gain that is zero to working precision
   // allows no motion.
   const L largest = largest_entry(m, error), up = L(1) / select(largest > L(0), largest, L(1));
   for (int i = 0; i < m; ++i) e[i] = error[i] * up;
@@ -307,7 +317,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // σ_o from the components of e and z orthogonal to the directions
+  // σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
   L *e_o = rest, *z_o = rest + k;
   for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
   remove_components(k, count, x, m, e_o);
@@ -316,7 +326,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   const mask_t<L> beside = (e_across2 > L(square(64 * Number<T>::epsilon))) & (z_across2 > L(0));
   const L across2 = max(sqrt(e_across2 / select(beside, z_across2, L(1))) - p.blur, p.blur);
   L gain2 = dot(n, dq, dq);
-  if (how.printed) {  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², without damping
+  if (how.printed) {  // 1/σ_eff² as in the paper: ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²
     gain2 = square(along[0]) / max(sigma2, p.blur) + select(beside, e_across2 / across2, L(0));
   }
   const mask_t<L> moves = (gain2 > L(0)) & !still;
@@ -343,7 +353,8 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   return lambda2 * p.scale * p.scale;
 }
 
-// The same with compile-time sizes where they are common; the result is bitwise identical.
+// Calls `filtered_step_of_size`, with compile-time sizes for the common ones; the results have the
+// same bits.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
                                        const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
@@ -359,8 +370,8 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   return filtered_step_of_size(how, m, n, J, error, u, sigma, estimate, dq, scratch);
 }
 
-// Computes the smallest and the largest singular value and their exact directions (2 x m), by
-// singular value decomposition. `scratch` has `step_scratch` lanes.
+// Computes the smallest and the largest singular value and their left singular vectors u (2 x m),
+// in this order, by singular value decomposition. `scratch` has `step_scratch` lanes.
 template <class L>
 SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& largest,
                                   L* scratch) {
@@ -372,9 +383,9 @@ SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& l
   largest = values[0];
 }
 
-// Computes one damped step and returns its λ², which depends on the singular values that the
-// previous step estimated, σ̂ and estimate.largest. They and their directions u (2 x m) are read
-// and updated. `scratch` has `filter_scratch` lanes.
+// Computes one damped step q̇ (dq) and returns its λ², which depends on the singular values that
+// the previous step estimated: `sigma`, the smallest, and estimate.largest. Both and their
+// directions u (2 x m) are read and updated. `scratch` has `filter_scratch` lanes.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const L* J,
                                         const L* error, L* u, L& sigma, Estimate<L>& estimate,
@@ -401,7 +412,7 @@ SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const 
   L old = length(k, x), size = length(k, turned);
   const mask_t<L> wrong =
       ((size + size < largest_inverse(k, C) * old) | (old < L(T(0.5)))) & !p.null;
-  if (any(wrong)) {  // J has jumped: compute exact directions
+  if (any(wrong)) {  // J has changed too much since the last step: compute exact directions
     L *exact = rest, *more = exact + 2 * m;
     L least, largest;
     extreme_directions(k, n, p.J, exact, least, largest, more);

@@ -1,15 +1,16 @@
-// Folds: singularities where reach ends, such as a stretched arm.
+// Folds: singularities at the end of the reach, such as a stretched arm.
 //
-// Along a singular direction u of the task, joint motion c v in a step of length dt moves the task
-// by
+// Let σ be a small singular value of J with the singular vectors u (of the task) and v (of the
+// joints). In a step of length dt, the joint velocity c v moves the task along u at the velocity
 //
-//   E = σ c + ½ h c²,    h = dt u·J̇(v)v,
+//   E = σ c + ½ h c²,    h = dt u·J̇(v)v.
 //
-// and the fold, where that is largest, is at the distance (σ/|h|) dt along v. J alone overestimates
-// the motion toward a fold and underestimates the motion away from it; at σ = 0 a step by J alone
-// does not leave the fold at all. The secant of the parabola corrects both: σ is replaced in J by
-// the slope g with g c = E. Below, κ is the largest curvature of the robot and e the command.
-// Tuned constants and what chose them: docs/constants.md.
+// The fold is the configuration where this parabola has its extremum, at the distance (σ/|h|) dt
+// along v. J alone overestimates the motion toward a fold and underestimates the motion away from
+// it; at σ = 0 a step by J alone does not leave the fold at all. Both are corrected by the secant
+// of the parabola: in J, its slope g with g c = E replaces σ. Below, e is the commanded velocity
+// and κ the curvature of the robot, half its reach (supple.damping.Curvature). Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -18,8 +19,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Curvature is ignored where σ² is above this multiple of κ dt ‖e‖: it changes the step along u by
-// less than 1/40 there.
+// Curvature is ignored where σ² is above this multiple of κ dt ‖e‖: there it changes the step along
+// u by less than 1/40.
 template <class T>
 inline constexpr T fold_range = T(20);
 
@@ -28,32 +29,32 @@ inline constexpr T fold_range = T(20);
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
-// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any
-// direction is 2 κ.
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The second derivative of a position
+// in any direction is at most 2 κ.
 template <class T>
 inline constexpr T damped_range = T(2);
 
-// Joints whose entry of v is smaller than this are ignored: they neither limit the speed along v
-// nor affect which side of a fold is chosen.
+// Joints whose entry of v is smaller than this are ignored: they do not limit the speed along v,
+// nor influence the side on which a fold is left.
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
-// At a fold itself both sides lead away from it: the other one is taken if the joints have more
-// room there by this factor.
+// Near a fold, motion along v and along -v leads away from it. The other side is chosen if the
+// joints have this many times more room there than on this side, and than the way across the fold.
 template <class T>
 inline constexpr T fold_room = T(4);
 
 template <class T>
 SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m;
+  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m + m * n;
 }
 
-// What was corrected.
+// The result of `correct_folds`.
 template <class T>
 struct Fold {
-  T beyond;  // length of the part of e beyond folds; negative if nothing was changed
-  T depth;   // of the singularity, see `depth_of`
+  T beyond;  // length of the part removed from e; negative if nothing was corrected
+  T depth;   // depth of the singularity (`depth_of`)
 };
 
 // Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
@@ -74,35 +75,42 @@ SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
   return relative_pivot(count, A) > fast_path_pivot<T>;
 }
 
-// How near to a singularity J is, if σ is its smallest singular value: from 0 where damping begins,
-// at σ² = `least`, to 1 at σ = 0.
+// Returns the depth of a singularity: how close J is to it, if σ is its smallest singular value,
+// from 0 at σ² = `least`, where damping begins, to 1 at σ = 0.
 template <class T>
 SUPPLE_FN T depth_of(T sigma, T least) {
   return max(T(1) - sigma * sigma / least, T(0));
 }
 
+// Copies the columns of J (m x n) whose entry of `held` (n) is zero to `to`. Returns their number.
+template <class T>
+SUPPLE_FN int free_columns(int m, int n, const T* J, const T* held, T* to) {
+  int free = 0;
+  for (int j = 0; j < n; ++j) free += held[j] == 0;
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      if (held[j] == 0) *to++ = J[i * n + j];
+    }
+  }
+  return free;
+}
+
 // Lanes of scratch memory that `free_depth` needs.
 SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
 
-// The depth, as `depth_of` defines it, of the problem of the free joints alone: of the columns of
-// J (m x n) whose entry of active_set (n) is zero. Zero if no joint is held, or all are.
+// Returns the depth (`depth_of`) of the problem of the free joints alone: of the columns of J (m x
+// n) whose entry of active_set (n) is zero. It is zero if no joint is held, or all are.
 template <class T>
 SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
-  int free = 0;
-  for (int j = 0; j < n; ++j) free += active_set[j] == 0;
-  if (free == 0 || free == n || !(least > 0)) return T(0);
   T *freed = scratch, *work = freed + m * n, *sigma = work + m * n;
-  for (int i = 0, to = 0; i < m; ++i) {
-    for (int j = 0; j < n; ++j) {
-      if (active_set[j] == 0) freed[to++] = J[i * n + j];
-    }
-  }
+  const int free = free_columns(m, n, J, active_set, freed);
+  if (free == 0 || free == n || !(least > 0)) return T(0);
   if (is_regular(m, free, freed, least, work)) return T(0);
   singular_values(m, free, freed, sigma, work);
   return depth_of(sigma[(m < free ? m : free) - 1], least);
 }
 
-// How far joints can move along v (n) times `sign` inside their limits.
+// Returns how far the joints can move along sign · v (n) inside their limits.
 template <class T>
 SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
   T room = Number<T>::huge;
@@ -115,7 +123,7 @@ SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v
   return room;
 }
 
-// The largest speed along v (n) from which all joints stop within the distance `room`.
+// Returns the largest speed along v (n) from which all joints can stop within the distance `room`.
 template <class T>
 SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room, T dt) {
   T fastest = room / dt;
@@ -128,15 +136,16 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
   return fastest;
 }
 
-// Reduces e (m) as Newton's method does for targets beyond folds, so that an arm does not swing
-// past the direction of a target far out of its reach. Let the target be at the distance b beyond a
-// fold with the direction u, and take another direction with the singular vectors u', v' and the
-// singular value σ. Per unit of motion along v', the gradient of ½‖error‖² changes by
-// σ² - b u·J̇(v')v' instead of σ²: for an arm of length r that turns about its base, by r² + r b
-// instead of r².
+// Reduces e (m) for targets beyond folds, so that an arm does not swing past the direction of a
+// target far out of its reach. Let the target be at the distance b beyond a fold with the direction
+// u, and let u', v' and σ be the singular vectors and value of another direction. Per unit of
+// motion along v', the gradient of ½‖error‖² changes by σ² - b u·J̇(v')v', not by σ² (for an arm of
+// length r that turns about its base, by r² + r b, not r²). The component of e along u' is
+// therefore multiplied by the ratio of σ² to that sum, as in Newton's method.
 //
 // `beyond` (m) is the sum of b u over all folds. `stiffness` (count) is σ² for each direction; for
-// a direction whose step a fold already bounds, it is minus the contribution of that fold.
+// a direction whose step is already bounded by its own fold, it is minus the contribution of that
+// fold.
 template <class T>
 SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
                                  const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
@@ -153,27 +162,46 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
   }
 }
 
-// Corrects J (m x n) and e (m) for the folds nearby: along weak directions J gets the slope of the
-// secant, and e loses the part for which the joints would be too fast to stop at the fold.
-// `curvature` is κ dt; `offset` (m) is the error to the targets, from which the feedback in e was
-// computed.
+// Expands `count` vectors of the free joints to vectors of all n joints, in place in v (count, n).
+// The entries of stopped joints become zero.
+template <class T>
+SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v) {
+  for (int i = count - 1, from = count * free - 1; i >= 0; --i) {
+    for (int j = n - 1; j >= 0; --j) v[i * n + j] = stopped[j] == 0 ? v[from--] : T(0);
+  }
+}
+
+// Corrects J (m x n) and e (m) for nearby folds: along directions with a small singular value, J
+// gets the slope of the secant, and e loses the part for which the joints would be too fast to stop
+// at the fold. Joints whose entry of `stopped` (n) is not zero do not move: the folds are those of
+// the other joints, and the columns of the stopped joints become zero. `curvature` is κ dt;
+// `offset` (m) is the offset from the targets, from which the feedback in e was computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
-                                             T dt, T curvature, const T* q, const T* offset, T* J,
-                                             T* e, T* scratch) {
-  const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;
+                                             T dt, T curvature, const T* q, const T* offset,
+                                             const T* stopped, T* J, T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *A = scratch + 12 * of.chain.joints, *u = A + count * count, *v = u + count * m,
-    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
+  T* const freed = scratch + 12 * of.chain.joints;
+  const int free = free_columns(m, n, J, stopped, freed), count = m < free ? m : free;
+  T *A = freed + m * n, *u = A + count * count, *v = u + count * m, *sigma = v + count * n,
+    *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
   const T size = length(m, e), least = fold_range<T> * curvature * size;
-  if (!(least > 0)) return {T(-1), T(0)};
-  if (is_regular(m, n, J, least, A)) return {T(-1), T(0)};
-  thin_svd(m, n, J, u, sigma, v);
+  if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  thin_svd(m, free, freed, u, sigma, v);
+  spread_columns(count, free, n, stopped, v);
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
+  bool any_beyond = count < m;
+  if (any_beyond) {  // the part of the offset that no free joint reduces to first order
+    for (int r = 0; r < m; ++r) beyond[r] = offset[r];
+    for (int i = 0; i < count; ++i) {
+      const T part = dot(m, u + i * m, beyond);
+      for (int r = 0; r < m; ++r) beyond[r] = fma(-part, u[i * m + r], beyond[r]);
+    }
+  }
   for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
   T lost(0);
-  bool any_beyond = false;
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
     const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
     const T side = copysign(T(1), E);
@@ -184,8 +212,9 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     stiffness[i] = g * s;
     if (h * E < 0) {
       const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
-      // As σ vanishes, v turns into the self-motion of redundant joints, with another h: only the
-      // largest curvature keeps a step from passing the fold across v.
+      // As σ tends to zero, v becomes a self-motion of the redundant joints, whose h is different.
+      // Only the largest curvature of the robot keeps a step from passing the fold in a direction
+      // across v.
       T bent = abs(h);
       if (past > 0 && n > m) bent = max(bent, T(curvature * size / abs(E)));
       const T fastest = stopping_speed(n, limit, vi, s / bent * dt, dt);
@@ -194,7 +223,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
         g = s - T(0.5) * abs(h) * fastest;
         stiffness[i] = past > 0 ? -abs(h) / dt * past : -Number<T>::huge;
         lost += excess * excess;
-        for (int round = 0; round < 2; ++round) {  // the first leaves rounding errors of E
+        for (int round = 0; round < 2; ++round) {  // the first round leaves rounding errors of E
           const T more = dot(m, ui, e) - side * most;
           for (int r = 0; r < m; ++r) e[r] = fma(-more, ui[r], e[r]);
         }
@@ -203,7 +232,8 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       }
     } else if (g > 2 * s) {
       const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
-      if (there > fold_room<T> * here) g = -abs(h * E) / (2 * g);
+      const T across = 2 * s / abs(h) * dt;  // distance to the same reach across the fold
+      if (there > fold_room<T> * max(here, across)) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {
       for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
@@ -212,7 +242,11 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   if (any_beyond) {
     turn_beyond_folds(of, joint_poses, count, u, v, beyond, stiffness, e, bias);
   }
-  return {sqrt(lost), depth_of(sigma[count - 1], T(damped_range<T> * curvature * size))};
+  for (int j = 0; j < n; ++j) {
+    for (int r = 0; stopped[j] != 0 && r < m; ++r) J[r * n + j] = T(0);
+  }
+  return {sqrt(lost),
+          depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size))};
 }
 
 }  // namespace supple::inline SUPPLE_ISA

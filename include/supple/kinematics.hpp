@@ -1,7 +1,8 @@
 // Forward kinematics, the partial-velocity matrix (Jacobian), bias acceleration and bias jerk.
 //
-// All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; Jacobian
-// column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1 and 2).
+// All vectors are in world axes. A twist is [v; w]: v is the velocity of the frame's origin, w the
+// angular velocity. Jacobian column j is the twist per unit of speed of coordinate j (Wampler 1986,
+// eq. 6, Theorems 1 and 2).
 #pragma once
 
 #include "supple/elementary.hpp"
@@ -10,8 +11,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Returns p + R c for a constant vector c. Zeros in c are common in robots and are skipped: the
-// test is the same for all lanes, and is made at compile time where c is known.
+// Returns p + R c for the pose (R, p) and a constant vector c. Zeros in c are common in robots and
+// are skipped. The test is the same for all lanes, and is made at compile time if c is known.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -45,7 +46,8 @@ SUPPLE_INLINE L displacement(const Joint<T>& joint, const L* q) {
   return fma(x, L(joint.scale), L(joint.offset));
 }
 
-// (a, b) -> (a c + b s, b c - a s): rotates two axes of a frame about the third.
+// Rotates two axes of a frame about the third: (a, b) -> (a c + b s, b c - a s), with the cosine c
+// and the sine s of the angle.
 template <class L>
 SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   const Vec3<L> old = a;
@@ -53,7 +55,8 @@ SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   b = fma(b, c, old * -s);
 }
 
-// Converts the pose of the parent's frame into that of the joint's frame at zero displacement.
+// Turns the pose of the parent's frame into that of the joint's frame at zero displacement, both in
+// the world.
 template <class L, class T>
 SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
@@ -83,7 +86,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Computes sines and cosines of displacements up to Elementary::reach, for `joint_sines`.
+// Computes sines and cosines for `joint_sines` if all displacements are within Elementary::reach.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
@@ -91,7 +94,7 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// For a single configuration, several joints share a pack, which is faster and gives the same bits.
+// For a single configuration, several joints share a pack, which is faster; the bits are the same.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;
@@ -107,8 +110,8 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   }
 }
 
-// The first pass of `forward`: displacements with their sines and cosines, in a loop without
-// dependencies between joints. They are stored in place of the pose: p = (cosine, sine,
+// The first pass of `forward`: displacements of the joints with their sines and cosines, in loops
+// without dependencies between joints. joint_poses[j].p temporarily stores (cosine, sine,
 // displacement).
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
@@ -131,9 +134,9 @@ SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>
       add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// The same as `joint_sines` with less code: only by polynomials, which are valid up to
-// Elementary::reach. Returns the lanes where all displacements are within that range; elsewhere the
-// sines are not valid.
+// Does the same as `joint_sines` with less code: by polynomials only, which are valid up to
+// Elementary::reach. Returns the lanes where all displacements are within that range; on other
+// lanes the sines are not valid.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
                                              Pose<L>* joint_poses) {
@@ -148,9 +151,9 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
   return near;
 }
 
-// The second pass of `forward`: joint_poses[j] becomes the pose in the world of joint j's frame at
-// its current displacement. R.z is the axis of the joint and, for a revolute joint, p is a point on
-// it; R.x and R.y are written only where they are needed (`branches`).
+// The second pass of `forward`: joint_poses[j] becomes the pose of joint j's frame in the world, at
+// the joint's displacement. R.z is the axis of the joint; for a revolute joint, p is a point on the
+// axis. R.x and R.y are written only if the joint `branches`.
 template <class L, class T>
 SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   Pose<L> at = {};
@@ -195,7 +198,7 @@ struct Twist {
   Vec3<L> v, w;
 };
 
-// The twist of a point p that the joint moves, per unit of joint speed.
+// Returns the twist, at a point p that the joint moves, per unit of joint speed.
 template <class L, class T>
 SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at,
                                         const Vec3<L>& p) {
@@ -203,10 +206,10 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
   return {cross(at.R.z, p - at.p), at.R.z};
 }
 
-// Calls column(coordinate, twist, first) for each joint that moves a frame whose origin is at p;
-// the twists are the columns of its Jacobian. `first` is false if another joint with the same
-// coordinate came before (a mimic joint): the caller then adds the twists. Coordinates that do not
-// move the frame are not visited.
+// Calls column(coordinate, twist, first) for each joint that moves a frame whose origin is at p.
+// The twists are the columns of the frame's Jacobian. `first` is false if an earlier joint has the
+// same coordinate (a mimic joint): the caller then adds the twists. Coordinates that do not move
+// the frame are not visited.
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
@@ -219,27 +222,28 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
   }
 }
 
-// Velocities and accelerations of a frame: linear, of its origin (v, a), and angular (w, b).
+// Velocities and accelerations of a frame: (v, a) of its origin, and the angular ones (w, b).
 template <class L>
 struct Rates {
   Vec3<L> v, w;  // J q̇
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// Rates up to the jerk: here (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c) is its
-// derivative at q⃛ = 0.
+// Rates up to the jerk. Here (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c) is the jerk
+// at q⃛ = 0: linear and angular.
 template <class L>
 struct JerkRates : Rates<L> {
   Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇
 };
 
-// d²/dt² of a vector x that turns with the velocity w and the acceleration b.
+// Returns d²/dt² of a vector x fixed to a body with angular velocity w and angular acceleration b.
 template <class L>
 SUPPLE_INLINE Vec3<L> turning(const Vec3<L>& w, const Vec3<L>& b, const Vec3<L>& x) {
   return cross(b, x) + cross(w, cross(w, x));
 }
 
-// Converts the rates at one point of a body into those at another point, at the distance r.
+// Converts the rates at one point of a body into those at a second point; r is the vector from the
+// first to the second.
 template <class L>
 SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);
@@ -252,7 +256,8 @@ SUPPLE_INLINE JerkRates<L> shift_rates(const JerkRates<L>& at, const Vec3<L>& r)
       {at.v + u, at.w, at.a + du, at.b}, at.j + cross(at.c, r) + bu + bu + cross(at.w, du), at.c};
 }
 
-// Adds the velocity and acceleration due to a joint whose axis z turns with the parent, at body.w.
+// Adds the velocity and acceleration due to a joint. Its axis z turns with the angular velocity
+// body.w of the parent.
 template <class L>
 SUPPLE_INLINE void add_joint(Rates<L>& body, const Vec3<L>& z, bool slides, const L& qd, const L&) {
   const Vec3<L> u = z * qd, swept = cross(body.w, u);
@@ -264,9 +269,9 @@ SUPPLE_INLINE void add_joint(Rates<L>& body, const Vec3<L>& z, bool slides, cons
     body.b = body.b + swept;
   }
 }
-// The same including the jerk. With ż = w × z:  b += q̈ z + q̇ ż,  c += 2 q̈ ż + q̇ z̈  for a
-// revolute joint, and by Leibniz' rule  a += q̈ z + 2 q̇ ż,  j += 3 q̈ ż + 3 q̇ z̈  for a prismatic
-// one.
+// Adds velocity, acceleration and jerk due to a joint. With ż = w × z:  b += q̈ z + q̇ ż, c += 2 q̈
+// ż + q̇ z̈  for a revolute joint, and  a += q̈ z + 2 q̇ ż,  j += 3 q̈ ż + 3 q̇ z̈  for a prismatic
+// one, by Leibniz' rule.
 template <class L>
 SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, const L& qd,
                              const L& qdd) {
@@ -283,9 +288,9 @@ SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, 
   }
 }
 
-// The rates of a frame with origin p: the forward pass of the recursive Newton-Euler method without
-// the terms of the highest derivative of q (Wampler 1986, eq. 51). `qdd` is read for JerkRates
-// only.
+// Returns the rates of a frame with origin p, by the forward pass of the recursive Newton-Euler
+// method without the terms in the highest derivative of q (Wampler 1986, eq. 51). `qdd` is read for
+// JerkRates only.
 template <template <class> class R, class L, class T>
 SUPPLE_INLINE R<L> frame_rates(const Chain<T>& chain, const Frame<T>& frame,
                                const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd,

@@ -1,4 +1,4 @@
-// Lanes: the number type on which every formula of the kernel runs.
+// Lanes: the number types on which every formula of the kernel runs.
 //
 // A lane is a plain `double` or `float` (one problem, or one CUDA thread), or a `Pack<T, W>` of W
 // of them (W problems side by side in SIMD registers). All of them share one interface:
@@ -8,42 +8,41 @@
 //     scalar_t<L>   mask_t<L>   width<L>
 //
 // All machine-specific code is in this file: no other header has an #if. Compile with
-// -ffp-contract=off: products are fused only where the kernel calls fma, so that a lane of a pack
-// gives the same bits as a scalar on the same instruction set.
+// -ffp-contract=off: products are fused only where the kernel calls fma, so that each number of a
+// pack has the same bits as a scalar computation on the same instruction set.
 //
-// Accuracy: + - * / sqrt are correctly rounded. fma is fused where the target has the instruction
-// (AVX2+FMA, AVX-512, NEON, CUDA), and a product and a sum, each rounded, on baseline x86-64.
+// Accuracy: + - * / sqrt are correctly rounded. fma(a, b, c) = a b + c rounds once where the target
+// has the instruction (AVX2+FMA, AVX-512, NEON, CUDA), and twice on baseline x86-64.
 #pragma once
 
 // A kernel header may be compiled for several instruction sets into one binary. The inline
-// namespace keeps their symbols distinct; otherwise the linker would keep one copy for all of them,
-// compiled for any of the instruction sets.
+// namespace gives each set its own symbols. Otherwise the linker would merge them and keep one
+// copy, possibly one that the processor cannot run.
 #ifndef SUPPLE_ISA
 #define SUPPLE_ISA portable
 #endif
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-// Static: otherwise each of several files that are linked would also compile a copy that the others
-// can call.
+// Static: without it, each source file would also emit a copy that other source files can call.
 #define SUPPLE_FN static __host__ __device__ inline
 #define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
 #define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
-// Unrolls a loop of constant length on a GPU however long it is: an array stays in registers only
+// Unrolls a loop of constant length on a GPU, whatever its length: an array stays in registers only
 // if all its indices are known at compile time.
 #define SUPPLE_UNROLL _Pragma("unroll")
 #else
 #define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
-// Not inlined on a CPU, for loops that need all registers for their constants.
+// On a CPU, keeps a function from being inlined: its loop needs all registers for its constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))
-// Not inlined on a GPU, for large functions: everything else is inlined there, and they would be
-// compiled again for every use.
+// On a GPU, keeps a large function from being inlined. All other functions are inlined there; a
+// large one would be compiled again at every call.
 #define SUPPLE_NOINLINE_DEVICE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
-// Unrolls a short loop of constant length on a CPU. (The compiler of a GPU does so by itself.)
+// Unrolls a short loop of constant length on a CPU. A GPU's compiler does so by itself.
 #if defined(__CUDACC__)
 #define SUPPLE_UNROLL_HOST
 #elif defined(__clang__)
@@ -73,7 +72,7 @@ struct Number<double> {
   static constexpr double huge = 0x1p1023;
   static constexpr double round_magic =
       0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
-  static constexpr double scale_target = 0x1p500;  // 2^16 squares of twice this do not overflow
+  static constexpr double scale_target = 0x1p500;  // a sum of 2^16 squares of 2^501 is finite
   static constexpr Bits sign = 0x8000000000000000ull;
   static constexpr Bits exponent = 0x7ff0000000000000ull;
 };
@@ -139,8 +138,8 @@ SUPPLE_INLINE double from_bits(Number<double>::Bits a) { return __builtin_bit_ca
 SUPPLE_INLINE float from_bits(Number<float>::Bits a) { return __builtin_bit_cast(float, a); }
 #endif
 
-// The sine and cosine of the C library: used on CUDA, and on a CPU only for arguments that are too
-// large for the range reduction of the kernel.
+// Sine, cosine and arc tangent of the C library or of CUDA. On a CPU, sine and cosine are used only
+// for arguments too large for the range reduction in elementary.hpp.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool native_elementary = true;
 SUPPLE_INLINE void native_sincos(double x, double& s, double& c) { ::sincos(x, &s, &c); }
@@ -181,14 +180,15 @@ SUPPLE_INLINE float get(float a, int) { return a; }
 SUPPLE_INLINE void set(double& a, int, double x) { a = x; }
 SUPPLE_INLINE void set(float& a, int, float x) { a = x; }
 
-// 2^e of a normal |a| = m 2^e, 1 <= m < 2; 0 for zero and subnormal numbers.
+// Returns 2^e for a normal number |a| = m 2^e with 1 <= m < 2, and 0 for zero and subnormal
+// numbers.
 SUPPLE_INLINE double power_of_two(double a) {
   return from_bits(bits(a) & Number<double>::exponent);
 }
 SUPPLE_INLINE float power_of_two(float a) { return from_bits(bits(a) & Number<float>::exponent); }
 
-// Turns (s, c) = (sin r, cos r) into the sine and cosine of r + k pi/2, where k is the integer in
-// the low bits of `magic_k` = round_magic + k.
+// Turns (s, c) = (sin r, cos r) into the sine and cosine of r + k pi/2. `magic_k` is round_magic +
+// k, whose low bits hold the integer k.
 template <class T>
 SUPPLE_INLINE void rotate_by_quadrants(T magic_k, T& s, T& c) {
   using Bits = typename Number<T>::Bits;
@@ -212,7 +212,8 @@ inline constexpr int register_bytes = 32;
 inline constexpr int register_bytes = 16;
 #endif
 
-// Square root and fused multiply-add have no operator: each register type names its instruction.
+// C++ has no operator for square root and fused multiply-add: SUPPLE_REGISTER defines both for each
+// register type by its instruction; these templates are the fallback, number by number.
 template <class V>
 SUPPLE_INLINE V vector_sqrt(V a) {
   V c;
@@ -286,9 +287,9 @@ struct Register {
   Vector v;
 
   Register() = default;
-  // Broadcast. x - 0 is x, also for -0 and infinities.
+  // Broadcasts x; x - 0 equals x even for -0 and infinities.
   SUPPLE_INLINE Register(T x) : v(x - Vector{}) {}
-  // Not a constructor: GCC confuses a vector of T with a T while T is a template parameter.
+  // A function, not a constructor, because GCC takes a vector of T for a T in a template.
   static SUPPLE_INLINE Register of(Vector x) {
     Register made;
     made.v = x;
@@ -342,8 +343,8 @@ struct Lane<Register<T, W>> {
   static constexpr int width = W;
 };
 
-// Two lanes side by side: a pack wider than a register. The halves are independent, which hides the
-// latency of one register.
+// Two lanes side by side: a pack wider than a register. The processor overlaps the operations on
+// the two halves, which are independent.
 template <class H>
 struct Pair {
   using T = typename Lane<H>::Scalar;
@@ -425,7 +426,7 @@ struct PackOf<T, W, false> {
 template <class T, int W>
 using Pack = typename PackOf<T, W>::Type;
 
-// A pack for independent work on a single configuration, such as the sines of its joints.
+// A pack that holds one number for each of several joints of a single configuration.
 template <class T>
 using Unrolled = Pack<T, 8>;
 
@@ -436,7 +437,7 @@ using Unrolled = T;
 
 #endif  // !__CUDACC__
 
-// ---- written once for every lane ---------------------------------------------------------------
+// ---- functions for all lanes -------------------------------------------------------------------
 
 template <class L>
 SUPPLE_INLINE L min(const L& a, const L& b) {

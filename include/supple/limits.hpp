@@ -1,4 +1,4 @@
-// Joint limits: the admissible speeds of the next step, and simple ways to stay within them.
+// Joint limits: the admissible speeds of a joint in the next step, and vectors scaled into them.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -7,7 +7,7 @@
 
 namespace supple {
 
-// Limits of one joint; infinite where there is none.
+// Limits of one joint; infinite where there is no limit.
 template <class T>
 struct JointLimit {
   T lower, upper;  // [rad or m]
@@ -20,22 +20,24 @@ struct JointLimit {
 
 namespace supple::inline SUPPLE_ISA {
 
-// By how much a braking joint may appear to pass its position limit because of rounding, relative
-// to its position. In double this is the accumulated error of some thousand steps of a control
-// loop, in which `advance` puts the joint back at the limit; in float it is that of one step.
+// The distance by which a braking joint may appear to pass its position limit because of rounding,
+// relative to its position. In double this is the accumulated error of some thousand steps of a
+// control loop, where `advance` puts the joint back at the limit; in float that of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
-// Where a joint has a jerk limit: its admissible speeds in the next step of length dt [s], given
-// its position, its speed and the change of its speed in the last step. From all of them it can
-// stop under the law of stopping.hpp inside its range without exceeding any limit, so that there
-// always is a next step. Outside its range it returns as fast as its limits allow. Returns the
-// lanes where this is possible; the others have to exceed the jerk.
+// Computes the admissible speeds [low, high] of a joint with a jerk limit in the next step of
+// length dt [s], given its position, its speed and the change of its speed in the last step. From
+// each of these speeds the joint can stop inside its range by the law of stopping.hpp without
+// exceeding any limit, so the next step has admissible speeds as well. A joint outside its range
+// returns as fast as its limits allow. Returns the lanes where such speeds exist; on other lanes
+// the jerk limit must be exceeded.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, const L& q,
                                                   const L& speed, const L& change, const L& dt,
                                                   L& low, L& high) {
-  const T much = T(1 << 20);  // steps of growing acceleration: an acceleration that nothing reaches
+  // In place of an infinite acceleration limit: one that takes 2^20 steps to reach.
+  const T much = T(1 << 20);
   const L ramp = L(limit.jerk) * dt * dt, zero(0), none = L(Number<T>::huge);
   const L most = min(L(limit.acceleration) * dt, ramp * L(much)), max_speed(limit.speed);
   const L above = (L(limit.upper) - q) / dt, below = (q - L(limit.lower)) / dt;
@@ -53,15 +55,15 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
   return valid;
 }
 
-// The admissible speeds of one joint in the next step of length dt [s], given its position and its
-// current speed, if its jerk is not limited; `later` (count) are the lengths of the steps after it,
-// of which the last repeats; all are dt if there are none.
+// Computes the admissible speeds [low, high] of one joint in the next step of length dt [s], given
+// its position and its current speed, if its jerk is not limited. `later` (count) are the lengths
+// of the steps after the next one, of which the last repeats; if count = 0, they are all dt.
 //
-// A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
-// limits, and can still stop after the step. A joint outside its range turns round at full
-// acceleration and returns as fast as possible without having to brake harder before the other
-// limit. A joint that cannot stop in time, or exceeds its speed limit, is slowed down nevertheless:
-// the limits on position and speed have precedence over that on acceleration.
+// A joint that can stop inside its range by braking at its acceleration limit a (by a dt per step)
+// keeps all limits, and can still stop after the step. A joint outside its range reverses at full
+// acceleration and returns as fast as it can without having to brake harder before the other limit.
+// A joint that cannot stop in time, or exceeds its speed limit, is slowed down even if this exceeds
+// the acceleration limit: position and speed limits have precedence.
 template <class L, class T>
 SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
                                  const L& dt, L& low, L& high, const T* later, int count) {
@@ -74,8 +76,9 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // If the slowest speed that the acceleration limit allows is above v only by rounding errors,
-    // the slowest speed is used instead of v.
+    // Returns the largest admissible speed v toward a limit at the distance `room`. If the slowest
+    // speed within the acceleration limit is above v only by rounding errors, it is returned
+    // instead.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
@@ -88,8 +91,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   }
   high = min(max_speed, up);
   low = -min(max_speed, down);
-  // Outside its range, a joint returns in one step or at full speed, but must be able to stop
-  // before the other limit.
+  // A joint outside its range returns in one step or at full speed, but must be able to stop before
+  // the other limit.
   const mask_t<L> over = above < zero, under = below < zero;
   if (any(over | under)) {
     const L back_down = max(max(to_upper, -max_speed), low),
@@ -102,15 +105,15 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     }
   }
   if (!brakes) return;
-  // The interval of speeds that the acceleration allows, moved into the interval that position and
-  // speed limits allow.
+  // Intersect with the speeds that the acceleration limit allows. If there is no common speed, use
+  // the end of the interval of position and speed limits that is nearest to them.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
 }
 
-// The speeds from which a joint can stop inside its range, whatever its current speed is: they
-// follow from its limits of position and speed, and from braking at its acceleration limit.
+// Computes the speeds [low, high] from which a joint can stop inside its range, whatever its
+// current speed is: within its speed limit, and braking at its acceleration limit.
 template <class L, class T>
 SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L& low, L& high) {
   const bool brakes = limit.acceleration < Number<T>::huge;
@@ -125,8 +128,9 @@ SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L&
   high = bounded[1] ? fastest(L(limit.upper) - q) : max_speed;
 }
 
-// The admissible speeds of one joint in the next step: `smooth_joint_box` where it has a jerk limit
-// and can keep it, else `braking_joint_box`. Jerk limits require steps of equal lengths.
+// Computes the admissible speeds [low, high] of one joint in the next step: by `smooth_joint_box`
+// where it has a jerk limit and can keep it, else by `braking_joint_box`. With steps of different
+// lengths (count > 0) jerk limits are ignored.
 template <class L, class T>
 SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& change,
                          const L& dt, L& low, L& high, const T* later = nullptr, int count = 0) {
@@ -142,8 +146,9 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
   high = select(valid, high, firm_high);
 }
 
-// Narrows the box of a joint with a limited jerk so that its speed approaches `goal`, and neither
-// passes it nor turns away from it; `ramp` is the largest change of its change per step.
+// Narrows the box of a joint with a jerk limit so that its speed approaches `goal` and can settle
+// there without passing it. `ramp` = jerk dt² is the largest difference between the changes of the
+// speed in two consecutive steps.
 template <class L>
 SUPPLE_FN void narrow_to(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
   const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
@@ -157,9 +162,10 @@ SUPPLE_FN void narrow_to(const L& goal, const L& speed, const L& ramp, L& low, L
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
-// Scales x by one factor so that it lies in the box and ‖x‖ <= `bound`, which keeps the direction
-// of motion. Entries whose interval does not contain zero (a joint that must return into its range)
-// are clamped instead. `active_set` marks the entries that required the scaling.
+// Scales x by one factor, which keeps the direction of motion, so that it lies in the box and ‖x‖
+// <= `bound`. Entries whose interval does not contain zero (joints that must return into their
+// range) are clamped to it. `active_set` marks the entries that determine the factor or are
+// clamped.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
                               L* active_set) {
@@ -193,7 +199,7 @@ SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound
   }
   const mask_t<L> far = pp + pd + pd + dd > bound * bound;
   if (!any(far)) return;
-  // dd t² + 2 pd t = room, where pd >= 0 because p is the nearest point
+  // dd t² + 2 pd t = room, where pd >= 0 because p is the nearest point.
   const L room = max(bound * bound - pp, L(0)), half = max(pd, L(0));
   const L t = room / (half + sqrt(fma(half, half, dd * room)));
   const L part = select(far & (room > L(0)), t * L(just_below<scalar_t<L>>), L(0));

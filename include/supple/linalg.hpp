@@ -3,12 +3,13 @@
 // A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds its own matrix.
 // Sizes are `int`, or `Fixed<6>` where they are known at compile time, which unrolls the loops.
 //
-// Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16
-// entries. Entries below 1e-304 of the largest one (1e-34 in float) count as zero. Results beyond
-// the number range are infinite, for example sigma of a matrix all of whose entries are the largest
-// finite number. Cholesky never squares an entry.
+// Range: QR and SVD first scale the matrix by a power of two, so that the squares of up to 2^16
+// entries can be added without overflow. Entries smaller than 1e-304 times the largest one (1e-34
+// in float) count as zero. Results above the number range are infinite, for example the singular
+// values of a matrix whose entries are all the largest finite number. Cholesky never squares an
+// entry.
 //
-// Lanes are independent: a lane that has converged is not changed while others continue, so its
+// Lanes are independent: a lane that has converged does not change while others continue, so its
 // bits do not depend on them.
 #pragma once
 
@@ -29,8 +30,8 @@ SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
   return sum;
 }
 
-// Computes the lower triangle of A A^T for A (m x n). Four dot products run at a time, which hides
-// the latency of the sums.
+// Computes the lower triangle of A A^T for A (m x n). Four dot products are computed at a time, so
+// that the processor can overlap their sums.
 template <class L>
 SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   for (int i = 0; i < m; ++i) {
@@ -49,7 +50,7 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
   }
 }
 
-// The same for a size known at compile time.
+// `gram` for sizes known at compile time.
 template <class L, int M, int N>
 SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   SUPPLE_UNROLL_HOST for (int i = 0; i < M; ++i) {
@@ -63,15 +64,15 @@ SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RE
   }
 }
 
-// Scales a[0..count) by a power of two so that its largest entry is near Number::scale_target;
-// returns the inverse of the factor. A zero matrix is left alone.
+// Scales a[0..count) by a power of two so that its largest entry is near Number::scale_target.
+// Returns the inverse of the factor. A zero matrix is not changed.
 template <class L>
 SUPPLE_FN L scale_to_range(int count, L* a) {
   using N = Number<scalar_t<L>>;
   L largest(0);
   for (int i = 0; i < count; ++i) largest = max(largest, abs(a[i]));
   const L power = max(power_of_two(largest), L(N::tiny));
-  // The factor is at most the largest power of two; a tiny matrix then stays below the target.
+  // The factor is limited to the largest power of two; a tiny matrix then remains below the target.
   const L factor = select(largest > L(0), min(L(N::scale_target) / power, L(N::huge)), L(1));
   for (int i = 0; i < count; ++i) a[i] = a[i] * factor;
   return L(1) / factor;
@@ -79,11 +80,11 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
 
 // ---- Cholesky ----------------------------------------------------------------------------------
 
-// A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and
-// replaced). A pivot that is zero to working precision, relative to its own diagonal entry, gives a
-// zero column instead of a division by zero; C C^T is then A to the square root of working
-// precision (to working precision if A is exactly rank deficient). Returns the lanes where all
-// pivots are positive: there A has full rank to working precision.
+// Factors a symmetric positive semidefinite A = C C^T (n x n; the lower triangle is read and
+// replaced by C). A pivot that is zero to working precision, relative to its diagonal entry of A,
+// gives a zero column instead of a division by zero; C C^T then equals A to the square root of
+// working precision (to working precision if A is exactly rank deficient). Returns the lanes where
+// all pivots are positive: there A has full rank to working precision.
 template <class L, class N>
 SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   using T = scalar_t<L>;
@@ -106,8 +107,8 @@ SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   return full;
 }
 
-// x <- A^-1 x with the factor from `cholesky`. Components with a zero pivot are set to zero, so
-// that x solves A x = b even if A is rank deficient, provided that b is consistent.
+// x <- A^-1 x with the factor C from `cholesky`. Components with a zero pivot are set to zero: even
+// if A is rank deficient, the result solves A x = b for every b in the range of A.
 template <class L, class N>
 SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRICT x) {
   for (int i = 0; i < n; ++i) {
@@ -124,18 +125,18 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
   }
 }
 
-// x <- A^-1 x of a symmetric A (n x n; the lower triangle is read, all of it is overwritten), by A
-// = L D L^T: faster than `cholesky` and `cholesky_solve`, without square roots and with one
-// division per column. Each column updates all columns behind it at once, so that the next pivot
-// waits as little as possible. inverse_of(k, pivot) is used as the inverse of pivot k.
+// x <- A^-1 x for a symmetric A (n x n; the lower triangle is read, all of A is overwritten), by A
+// = L D L^T: faster than `cholesky` and `cholesky_solve`, because it needs no square roots and only
+// one division per column. Each column updates all later columns at once, so that the next pivot is
+// ready early. inverse_of(k, pivot) is used as the inverse of pivot k.
 template <class L, class N, class Invert>
 SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert&& inverse_of) {
   const int n = size;
   SUPPLE_UNROLL_HOST for (int k = 0; k < n; ++k) {
     const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
-    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n;
-                            ++i) {  // a column of L, above the diagonal of L D
+    // Column k of L replaces that of L D below the diagonal; that of L D is kept above it.
+    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) {
       a[k * n + i] = a[i * n + k];
       a[i * n + k] = a[i * n + k] * inverse;
     }
@@ -152,8 +153,9 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   }
 }
 
-// Solves A x = b for a positive semidefinite A by L D L^T, with pivots that are zero to working
-// precision treated as in `cholesky`; `floor` (n,) is scratch memory for their thresholds.
+// Solves A x = b for a positive semidefinite A by L D L^T. A pivot that is zero to working
+// precision gives a zero component, as in `cholesky_solve`. `floor` (n,) is scratch memory for the
+// thresholds.
 template <class L, class N>
 SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
                          L* SUPPLE_RESTRICT floor) {
@@ -168,8 +170,8 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
   });
 }
 
-// Solves A x = b with A replaced by a positive definite matrix: each pivot of L D L^T is replaced
-// by its absolute value, or by `floor` > 0 if that is larger.
+// Solves A' x = b, where A' is A with each pivot of its L D L^T replaced by the pivot's absolute
+// value, or by `floor` > 0 if that is larger. A' is positive definite.
 template <class L, class N>
 SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, const L& floor) {
   ldl_by(size, a, x, [&](int, const L& pivot) { return L(1) / max(abs(pivot), floor); });
@@ -177,10 +179,10 @@ SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, 
 
 // ---- extreme eigenvalues -----------------------------------------------------------------------
 
-// Reduces a symmetric A (n x n; the lower triangle is read, all of it is overwritten) to a
-// tridiagonal matrix with the same eigenvalues, by Householder reflections: its diagonal d (n), and
-// the squares of the entries beside it, off2 (n; the last is zero). `v` (n) and `w` (n) are scratch
-// memory.
+// Reduces a symmetric A (n x n; the lower triangle is read, all of A is overwritten) to a
+// tridiagonal matrix with the same eigenvalues, by Householder reflections. d (n) is its diagonal,
+// off2 (n; the last is zero) the squares of the entries next to the diagonal. `v` (n) and `w` (n)
+// are scratch memory.
 template <class L, class N>
 SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
                            L* SUPPLE_RESTRICT off2, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT w) {
@@ -197,7 +199,7 @@ SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
       sum = fma(v[i], v[i], sum);
     }
     off2[k] = sum;
-    // The column becomes (-+norm, 0 ...): v is the reflector, H = I - tau v vT.
+    // H = I - tau v vT reflects the column below the diagonal to (∓norm, 0, ...).
     const L norm = sqrt(sum);
     const mask_t<L> reflect = sum >= L(Number<scalar_t<L>>::tiny);
     const L head = norm + abs(v[k + 1]);
@@ -225,10 +227,10 @@ SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
   }
 }
 
-// Returns the smallest eigenvalue of a positive semidefinite tridiagonal matrix (from
-// `tridiagonal`) whose norm is near 1, to a few ulps of 1, by Laguerre's method on the
-// characteristic polynomial, which approaches the smallest root from below. Lanes that do not
-// converge are removed from `valid`.
+// Returns the smallest eigenvalue of a positive semidefinite tridiagonal matrix (d and off2 as in
+// `tridiagonal`) whose norm is near 1, to a few ulps of 1. Laguerre's method on the characteristic
+// polynomial approaches the smallest root from below. Lanes that do not converge are removed from
+// `valid`.
 template <class L, class N>
 SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUPPLE_RESTRICT off2,
                                 mask_t<L>& valid) {
@@ -240,7 +242,8 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
   L s(0), before(0);
   mask_t<L> open = valid;
   for (int k = 0; k < max_iterations; ++k) {
-    // The leading minors of A - s with their first and second derivatives
+    // p, dp, ddp: leading principal minor of A - s I of size i, with its first and second
+    // derivatives in s; p0, dp0, ddp0: those of size i - 1.
     L p(1), dp(0), ddp(0), p0(0), dp0(0), ddp0(0);
     SUPPLE_UNROLL_HOST for (int i = 0; i < n; ++i) {
       const L x = d[i] - s, b = i ? -off2[i > 0 ? i - 1 : 0] : L(0);
@@ -251,11 +254,11 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
     }
     open = open & (p > L(0)) & (dp < L(0));  // otherwise s is the root up to rounding
     if (!any(open)) return s;
-    // m p/(-p' + √((m - 1)((m - 1) p'² - m p p''))), which is positive
+    // Laguerre's step n p/(-p' + √((n - 1)((n - 1) p'² - n p p''))), which is positive.
     const L root = (count - L(1)) * fma((count - L(1)) * dp, dp, -(count * p * ddp));
     const L step = count * p / select(open, sqrt(max(root, L(0))) - dp, L(1));
     s = select(open, s + step, s);
-    // Laguerre's method converges cubically: the next step is about step (step/before)³. Stop where
+    // Laguerre's method converges cubically: the next step is about step (step/before)³. Stop when
     // that is negligible.
     const L less = step * step;
     open = open & (step > L(epsilon)) & (less * less > L(epsilon) * before * before * before);
@@ -267,9 +270,9 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
 }
 
 // Computes the smallest and the largest eigenvalue (each only if its pointer is not null) of a
-// symmetric positive semidefinite A (n x n; the lower triangle is read, all of it is overwritten),
-// to a few ulps of the largest one. Returns the lanes where they are valid: the iteration converged
-// and no number left its range. `work` has 4 n lanes.
+// symmetric positive semidefinite A (n x n; the lower triangle is read, all of A is overwritten),
+// to a few ulps of the largest one. Returns the lanes with valid results: those where the iteration
+// converged and the trace is neither too small nor too large. `work` has 4 n lanes.
 template <class L, class N>
 SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smallest, L* largest,
                                         L* SUPPLE_RESTRICT work) {
@@ -294,8 +297,8 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   return valid;
 }
 
-// The same as `extreme_eigenvalues`, with compile-time sizes where they are common; the result is
-// bitwise identical.
+// Calls `extreme_eigenvalues`, with compile-time sizes for the common ones; the results have the
+// same bits.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> extreme_eigenvalues_any_size(int n, L* a, L* smallest, L* largest,
                                                               L* work) {
@@ -311,10 +314,10 @@ SUPPLE_INLINE mask_t<L> extreme_eigenvalues_any_size(Fixed<N> n, L* a, L* smalle
 
 // ---- Householder QR ----------------------------------------------------------------------------
 
-// A = Q R, m x n of any shape, k = min(m, n). On return R is on and above the diagonal of a, and
-// below it lie the reflectors v_j (v_j[j] = 1 not stored): Q = H_0 ... H_{k-1}, H_j = I - tau_j v_j
-// v_j^T. A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at
-// any rank.
+// Factors A = Q R for a matrix (m x n) of any shape, with k = min(m, n). On return R is on and
+// above the diagonal of a; below it are the reflectors v_j (v_j[j] = 1 is not stored): Q = H_0 ...
+// H_{k-1}, H_j = I - tau_j v_j v_j^T. A column that is already zero below the diagonal needs no
+// reflector (tau = 0). Q is orthogonal and Q R = A at any rank.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
   const L unscale = scale_to_range(m * n, a);
@@ -322,9 +325,10 @@ SUPPLE_NOINLINE_DEVICE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRIC
     L below(0);
     for (int i = j + 1; i < m; ++i) below = fma(a[i * n + j], a[i * n + j], below);
     const L head = a[j * n + j];
-    // A sum of squares below the normal range has lost digits, and H would not be orthogonal.
+    // A subnormal sum of squares has lost digits, and H would not be orthogonal.
     const mask_t<L> reflect = below >= L(Number<scalar_t<L>>::tiny);
-    // The new diagonal entry has the opposite sign of the head: head - diagonal does not cancel.
+    // The new diagonal entry has the opposite sign of the old one, `head`: head - diagonal does not
+    // cancel.
     const L norm = sqrt(fma(head, head, below));
     const L diagonal = select(reflect, -copysign(norm, head), head);
     const L safe = select(reflect, head - diagonal, L(1));
@@ -355,21 +359,21 @@ SUPPLE_INLINE void apply_reflector(M m, N n, const L* a, const L* tau, int j, L*
   for (int i = j + 1; i < m; ++i) b[i] = fma(-sum, a[i * n + j], b[i]);
 }
 
-// b <- Q^T b.
+// b <- Q^T b with the factors of `qr`.
 template <class L, class M, class N>
 SUPPLE_FN void qr_transpose_times(M m, N n, const L* a, const L* tau, L* b) {
   for (int j = 0; j < m && j < n; ++j) apply_reflector(m, n, a, tau, j, b);
 }
 
-// b <- Q b.
+// b <- Q b with the factors of `qr`.
 template <class L, class M, class N>
 SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
   for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) apply_reflector(m, n, a, tau, j, b);
 }
 
-// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, and
-// its first n entries are x. Where R has a zero on its diagonal, that component of x is zero.
-// Returns the lanes where the whole diagonal is nonzero.
+// Computes the least-squares solution of A x = b for m >= n and full column rank, with the factors
+// of `qr`. b (m) is overwritten; its first n entries are x. Where R has a zero on its diagonal,
+// that component of x is zero. Returns the lanes where no diagonal entry is zero.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
   qr_transpose_times(m, n, a, tau, b);
@@ -388,8 +392,9 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 // ---- one-sided Jacobi SVD ----------------------------------------------------------------------
 
 // Completes an orthonormal basis in the rows of `list` (length n): on the lanes `missing`, row i
-// becomes a unit vector orthogonal to the rows before it. Starts from the coordinate axis farthest
-// from their span, and projects it twice because one projection is not accurate near the span.
+// becomes a unit vector orthogonal to the rows before it. It starts as the coordinate axis farthest
+// from the span of those rows. The span is projected out twice, because one projection is
+// inaccurate for a vector close to it.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
@@ -415,9 +420,9 @@ SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L
   }
 }
 
-// A Jacobi rotation that makes rows x and y (length n) orthogonal and puts the longer one first.
-// The same rotation is applied to rows p and q (length r); where the rows are exchanged, so are *a
-// and *b. Returns the lanes where x and y were rotated.
+// Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
+// first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
+// exchanged where the rows are. Returns the lanes where x and y were rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
@@ -427,13 +432,14 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
     yy = fma(y[k], y[k], yy);
     xy = fma(x[k], y[k], xy);
   }
-  // A smaller cosine between the rows is only the rounding error of a sum of n products.
+  // Rows are orthogonal to working precision if their cosine is below the rounding error of a sum
+  // of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
   const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
   const mask_t<L> turn = skew | (yy > xx);
   if (!any(turn)) return turn;
-  // tan(2 angle) = 2 xy / (xx - yy), the smaller root; a quarter turn more if y is longer. Divided
-  // by the larger of the two numbers, so that no square leaves the number range.
+  // The smaller root of tan(2 angle) = 2 xy / (xx - yy). Numerator and denominator are divided by
+  // the larger of them, so that no square leaves the number range.
   const L half = (xx - yy) * L(T(0.5));
   const L big = max(abs(half), abs(xy));
   const L safe = select(big > L(0), big, L(1));
@@ -442,7 +448,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
   const L cosine = L(1) / sqrt(fma(t, t, L(1)));
   const L sine = cosine * t;
-  // The longer vector comes first: where y was longer, the rotated pair is exchanged to (y', -x').
+  // Where y is longer, a further quarter turn exchanges the rotated pair (x', y') to (y', -x').
   const mask_t<L> exchange = yy > xx;
   const L c = select(turn, select(exchange, -sine, cosine), L(1));
   const L s = select(turn, select(exchange, cosine, sine), L(0));
@@ -462,16 +468,17 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// The lanes where a row counts as zero: below this squared length, its squares have lost digits.
+// Returns the lanes where a row with this squared length counts as zero: smaller squares have lost
+// digits.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);
 }
 
-// Sets null rows to zero, and every row that a sweep has left shorter than the rounding errors of
-// its previous value. Such a row lies in the span of the others (a column is zero, or two are
-// equal): it would shrink in every sweep and never become orthogonal. `squares` (k) keeps the
-// squared lengths between sweeps.
+// Sets to zero all null rows, and all rows that the last sweep made shorter than the rounding
+// errors of their previous value. Without rounding, such a row is zero, because it is a combination
+// of the others; if it stayed, it would shrink in every sweep and never become orthogonal.
+// `squares` (k) keeps the squared lengths between sweeps.
 template <class L>
 SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   using T = scalar_t<L>;
@@ -485,10 +492,10 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   }
 }
 
-// The SVD of k rows of length n >= k. On return `rows` is V^T (k x n, orthonormal rows), sigma (k)
-// is nonnegative and descending, and `turned` is U^T (k x k, orthogonal): rows_in = U diag(sigma)
-// V^T. With turned = nullptr only sigma is computed and `rows` is scratch memory. Rows of V^T whose
-// sigma is zero are zero unless `whole`, which completes the basis.
+// Computes the SVD of k rows of length n >= k: rows = U diag(sigma) V^T. On return `rows` is V^T (k
+// x n, orthonormal rows), sigma (k) is nonnegative and descending, and `turned` is U^T (k x k,
+// orthogonal). With turned = nullptr only sigma is computed and `rows` is scratch memory. Rows of
+// V^T whose singular value is zero are zero, unless `whole` is true: then they complete the basis.
 template <class L, class K, class N>
 SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
                                L* SUPPLE_RESTRICT turned, bool whole) {
@@ -517,7 +524,7 @@ SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_REST
     const L norm = select(missing, L(0), sqrt(square));
     sigma[i] = norm * unscale;
     if (!turned) continue;
-    // A null row has no direction: any orthogonal one is valid.
+    // A null row has no direction: any unit vector orthogonal to the other rows can replace it.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
     if (whole && any(missing)) complete_basis(i, n, rows, missing);
@@ -562,8 +569,8 @@ SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
   }
 }
 
-// Singular values alone, descending: sigma has min(m, n) entries; a is overwritten, work has m * n
-// lanes.
+// Computes only the singular values: sigma has min(m, n) entries in descending order; a is
+// overwritten, work has m * n lanes.
 template <class L, class M, class N>
 SUPPLE_FN void singular_values(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT sigma,
                                L* SUPPLE_RESTRICT work) {

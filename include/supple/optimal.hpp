@@ -1,17 +1,18 @@
-// The optimally damped step without singular values: the smallest λ² with ‖q̇‖ <= bound, and q̇.
+// The optimally damped step without singular values: q̇ with the smallest λ² such that ‖q̇‖ <=
+// bound.
 //
-// Householder reflectors bring J to lower bidiagonal form, J = U B Vᵀ; the first of them maps e to
-// the first axis (Golub & Kahan; the start is that of LSQR, Paige & Saunders 1982). With f = ±‖e‖
-// this leaves  q̇ = V y,  (BᵀB + λ²) y = f α₀ e₁,  and y has a closed form in the minors of BᵀB +
-// λ². They obey recurrences of products and sums of positive numbers: nothing cancels, y has small
-// relative errors entry by entry, and the condition number of J is never squared. One evaluation of
-// φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a square root.
+// Householder reflections bring J to lower bidiagonal form, J = U B Vᵀ. The first of them maps e to
+// a multiple f = ±‖e‖ of the first axis (Golub & Kahan; LSQR starts in the same way, Paige &
+// Saunders 1982). The step is then  q̇ = V y  with  (BᵀB + λ²) y = f α₀ e₁,  where α₀ is the first
+// entry of B and e₁ the first axis. y has a closed form in the minors of BᵀB + λ². These obey
+// recurrences of products and sums of positive numbers, so nothing cancels: every entry of y has a
+// small relative error, and the condition number of J is never squared. One evaluation of φ(λ²) =
+// ‖y‖ and of its slope takes O(m) operations, two divisions and a square root.
 //
-// The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
-// concave and increasing: from either side, an iteration lands at or below the root, and then the
-// iterates approach it from below. The dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found
-// in the same way.
-// Tuned constants are explained in docs/constants.md.
+// The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), a concave,
+// increasing function: from any start, the first iteration arrives at or below the root, and the
+// next ones approach it from below. The largest λ² with ‖e - Jq̇‖ <= share ‖e‖ is found in the same
+// way (`residual_step`). Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -21,7 +22,7 @@ namespace supple::inline SUPPLE_ISA {
 
 inline constexpr int max_newton_iterations = 60;  // three are usual
 
-// Calls f(0), f(1), ... f(n - 1), with constant indices where n is a compile-time constant.
+// Calls f(0), f(1), ... f(n - 1). If n is a compile-time constant, so are the arguments.
 template <class F>
 SUPPLE_INLINE void each(int n, const F& f) {
   for (int i = 0; i < n; ++i) f(i);
@@ -34,7 +35,7 @@ SUPPLE_INLINE void each(Fixed<N> n, const F& f) {
   }
 }
 
-// Computes a reflector H = I - tau v vᵀ with H x = (result, 0, ..) and returns the result; v
+// Computes a Householder reflector H = I - tau v vᵀ with H x = (r, 0, ..., 0), and returns r. v
 // replaces x. Where x = 0, tau = 0.
 template <class L>
 SUPPLE_INLINE L make_householder(int count, int stride, L* x, L& tau) {
@@ -57,17 +58,17 @@ SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int 
   for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
 }
 
-// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored as
-// reflectors: row i of `a` (m x n), from the diagonal on, holds the vector of reflector i, and tau
-// (m) the factors.
+// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it; beta[i] is in
+// row i. V is stored as reflectors: row i of `a` (m x n), from the diagonal on, is the vector of
+// reflector i, and tau (m) has the factors.
 template <class L, class M, class N>
 struct Reduction {
   M m;
   N n;
   L *a, *alpha, *beta, *tau;
 
-  // Eliminates row i right of the diagonal, then column i below the subdiagonal. (Not a lambda:
-  // NVRTC rejects one with a template parameter.)
+  // Eliminates row i to the right of the diagonal, then column i below the subdiagonal. (A struct,
+  // because NVRTC rejects a lambda with a template parameter.)
   template <class I>
   SUPPLE_INLINE void operator()(I i) const {
     L* const v = a + i * n + i;
@@ -91,7 +92,7 @@ struct Reduction {
   }
 };
 
-// y <- V y (n), with the reflectors from the last to the first.
+// y <- V y (n): applies the reflectors of `Reduction` from the last to the first.
 template <class L, class M, class N>
 struct Expansion {
   M m;
@@ -106,13 +107,15 @@ struct Expansion {
   }
 };
 
-// The solution of (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading minors N of BᵀB + x:
+// Results of `secular`. It solves (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading
+// minors N of BᵀB + x:
 //
 //     yᵢ = cᵢ Pᵢ₊₁/P₀        cᵢ = -cᵢ₋₁ αᵢ βᵢ
 //     Pᵢ = αᵢ² Pᵢ₊₁ + Qᵢ     Qᵢ = x Pᵢ₊₁ + βᵢ₊₁² Qᵢ₊₁       P_m = 1, Q_m = 0
 //     Mᵢ = αᵢ₋₁² Mᵢ₋₁ + x Nᵢ₋₁     Nᵢ = Mᵢ + βᵢ² Nᵢ₋₁         M₀ = N₀ = 1
 //
-// The diagonal of the inverse is Nᵢ Pᵢ₊₁/P₀, and  -φφ' = Σ Nᵢ Pᵢ₊₁/P₀ (yᵢ² + 2 Σ_{j>i} yⱼ²).
+// The diagonal of the inverse is Nᵢ Pᵢ₊₁/P₀. With φ = ‖y‖ and its derivative φ' in x, -φφ' = Σ Nᵢ
+// Pᵢ₊₁/P₀ (yᵢ² + 2 Σ_{j>i} yⱼ²).
 template <class L>
 struct Secular {
   L determinant;  // P₀
@@ -121,11 +124,12 @@ struct Secular {
   L trace;        // trace of the inverse of BᵀB + x
 };
 
-// Solves the system above for a given x. If given, `tail` (m) receives Q.
+// Solves the system of `Secular` for a given x: y (m) is the solution. `leading` (m) is scratch
+// memory; `tail` (m), if given, receives Q.
 template <class L, class M>
 SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* c, const L& x, L* y,
                                  L* leading, L* tail = nullptr) {
-  // y[i] holds Pᵢ₊₁ until P₀ is known
+  // y[i] holds Pᵢ₊₁ until P₀ is known.
   L P(1), Q(0), inner(1), outer(1);
   for (int i = m - 1; i >= 0; --i) {
     y[i] = P;
@@ -153,15 +157,15 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
   return result;
 }
 
-// The problem in bidiagonal form, scaled by `unit`, a power of two near B's largest singular value,
-// and by the bound on q̇: q̇ = bound V y.
+// The problem in bidiagonal form. J is divided by `unit`, a power of two near the largest singular
+// value of B, and q̇ by the bound on it: q̇ = bound V y.
 template <class L>
 struct Bidiagonal {
   L *a, *tau;             // V, as in `Reduction`
-  L *alpha2, *beta2, *c;  // squares of B's entries, and the right-hand side of `Secular`
+  L *alpha2, *beta2, *c;  // squares of B's entries; right-hand sides cᵢ of `Secular`
   L *y, *leading, *rest;  // scratch memory: y and leading for `secular`, rest for the caller
-  L unit, shrink;         // 1/unit
-  L frobenius;            // ‖B‖², Frobenius
+  L unit, shrink;         // shrink is 1/unit
+  L frobenius;            // squared Frobenius norm of B
   L error;                // ±‖e‖/(unit bound)
   mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
@@ -173,7 +177,7 @@ template <class L, class M, class N>
 SUPPLE_INLINE Bidiagonal<L> bidiagonal_form(M m, N n, const L* J, const L* e, const L& bound,
                                             L* scratch) {
   using T = scalar_t<L>;
-  // Squares of norms in this range keep all their digits.
+  // Norms in this range can be squared without losing digits.
   constexpr T shortest = T(sizeof(T) == 8 ? 0x1p-400 : 0x1p-32);
   constexpr T longest = T(sizeof(T) == 8 ? 0x1p400 : 0x1p56);
   L *a = scratch, *alpha = a + m * n, *beta = alpha + m, *tau = beta + m, *alpha2 = tau + m,
@@ -207,28 +211,28 @@ SUPPLE_INLINE Bidiagonal<L> bidiagonal_form(M m, N n, const L* J, const L* e, co
           x, unit, shrink, frobenius, error, valid, !(largest > L(0))};
 }
 
-// Whether J has full rank by a clear margin, from `secular` at x = 0.
+// Whether J has full rank by a clear margin; `at` is the result of `secular` at x = 0.
 template <class L>
 SUPPLE_INLINE mask_t<L> has_full_rank(const Secular<L>& at, const L& frobenius) {
   using T = scalar_t<L>;
-  // The smallest determinant that can be divided by without losing digits, and the largest accepted
-  // condition number.
+  // The smallest determinant by which one can divide without losing digits, and the largest
+  // accepted condition number.
   constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
   constexpr T condition = 1 / (256 * Number<T>::epsilon);
   return (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
 }
 
-// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The iteration
-// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from any
-// of them. Returns the lanes where dq and lambda2 are valid. They are not valid if m > n, if J is
-// rank deficient or nearly so (the result then depends on which singular values count as zero), or
-// if numbers leave their range.
+// Computes q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 such that ‖q̇‖ <= bound, for m <= n.
+// Newton's method starts at `start`, such as 0 or the λ² of the previous step; the root does not
+// depend on it. Returns the lanes where dq and lambda2 are valid. They are not valid if m > n, if J
+// is rank deficient or nearly so (the result then depends on which singular values count as zero),
+// or if numbers leave their range.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
   constexpr T epsilon = Number<T>::epsilon;
-  // As in optimal_lambda2: the iteration ends slightly below the bound and aims a little lower.
+  // As in `optimal_lambda2`, the iteration ends slightly below the bound and aims a little lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
   if (int(m) > int(n)) return L(0) != L(0);
   const Bidiagonal<L> b = bidiagonal_form(m, n, J, e, bound, scratch);
@@ -236,7 +240,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
 
   Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, b.leading);
   mask_t<L> valid = b.valid & has_full_rank(at, b.frobenius);
-  // Newton's step and Jensen's inequality bound the root from below, Cauchy's from above.
+  // The root lies above Newton's first iterate from 0, and between |c₀| - (α₀² + β₁²) (Jensen's
+  // inequality) and |c₀| (because ‖y‖ <= |c₀|/x).
   L length = sqrt(at.square), found(0), count(0), unit2 = b.unit * b.unit;
   mask_t<L> open = valid & (length > L(end));
   if (any(open)) {
@@ -246,7 +251,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     const L above = abs(c[0]);
     L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
     found = select(open, max(lower, min(start * (b.shrink * b.shrink), above)), L(0));
-    // Where λ² is much larger than all entries of B, minors might overflow: rescale by λ².
+    // If λ² may be much larger than all entries of B, minors might overflow: divide by its upper
+    // bound.
     const mask_t<L> far = open & (above > L(64));
     if (any(far)) {
       const L less = select(far, L(1) / power_of_two(above), L(1));
@@ -265,7 +271,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       at = secular(m, alpha2, beta2, c, found, y, b.leading);
       length = sqrt(at.square);
       const mask_t<L> under = length > L(end);
-      // A start above the root is corrected once, downwards.
+      // If the start was above the root, one iteration leads below it.
       open = open & (k == 1 ? under | ((length < L(low)) & (found > lower)) : under);
       if (!any(open)) break;
       found = select(open, max(found + newton(), lower), found);
@@ -285,13 +291,14 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   return valid;
 }
 
-// The dual of `optimal_step`: q̇ with the largest λ² that keeps ‖e - Jq̇‖ <= share ‖e‖. The
-// residual r = e - Jq̇, as a function of x = λ², is
+// Computes the damped step q̇ with the largest λ² such that ‖e - Jq̇‖ <= share ‖e‖. Arguments and
+// the returned lanes are as for `optimal_step`. As a function of x = λ², the residual r = e - Jq̇
+// is, in the basis U,
 //
 //     r₀ = ‖e‖ Q₀/P₀      rᵢ = -βᵢ cᵢ₋₁ Qᵢ/P₀      and  r·r' = -x φφ'
 //
-// In 1/λ² the function 1/‖r‖ is concave and increasing, as 1/φ is in λ²: Newton's method starts
-// from a λ² above the root (Jensen's inequality), or from `start`, and approaches it from there.
+// 1/‖r‖ is a concave, increasing function of 1/λ². Newton's method starts at a λ² above the root
+// (by Jensen's inequality), or at `start`, and approaches the root from above.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& share, const L& start,
                                   L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
@@ -319,12 +326,13 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
     }
     const L square = sum * inverse * inverse / error2, length = sqrt(square);
     const mask_t<L> over = length > end;
-    // A start below the root is corrected once, upwards.
+    // If the start was below the root, one iteration leads above it.
     open = open & (k == 0 ? over | ((length < low) & (found < upper)) : over);
     if (!any(open)) break;
     const L slope = select(open, at.slope * found * found * aim, L(1));
     const L divisor = L(1) + (length - aim) * (error2 * square / slope);
-    // Far below the root, the divisor has lost its digits and the step is not usable.
+    // Far below the root, the divisor has lost its digits; the iteration then continues from
+    // `upper`.
     const mask_t<L> usable = (divisor * upper > found) & (length + length > aim);
     const L next = select(usable, found / select(usable, divisor, L(1)), upper);
     found = select(open, next, found);
@@ -339,8 +347,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   return valid;
 }
 
-// The same as `residual_step`, with compile-time sizes where they are common; the result is bitwise
-// identical.
+// Calls `residual_step`, with compile-time sizes for the common ones; the results have the same
+// bits.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
                                                         const L& share, const L& start, L* dq,
@@ -358,8 +366,8 @@ SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* 
   return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
 }
 
-// The same as `optimal_step`, with compile-time sizes where they are common; the result is bitwise
-// identical.
+// Calls `optimal_step`, with compile-time sizes for the common ones; the results have the same
+// bits.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
                                                        const L& bound, const L& start, L* dq,

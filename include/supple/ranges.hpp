@@ -1,30 +1,30 @@
-// A step of a control loop whose rows have allowed ranges.
+// A step of a control loop for tasks whose rows have allowed ranges.
 //
-// A row with a range demands an interval of J q̇ instead of one value: with the offset o from the
-// target, the range [lower, upper] of o and the gain k,
+// A row with a range requires J q̇ to lie in an interval instead of having one value: with the
+// offset o from the target, the range [lower, upper] of o and the gain k,
 //
 //   k (o - upper)  <=  J q̇  <=  k (o - lower)
 //
 // in addition to any commanded velocity of the row. Inside the range the interval contains zero, so
-// the row does not pull; it only slows down motion toward an end of the range, in proportion to
-// the remaining distance. Outside, it demands motion toward the range, in proportion to the
+// the row requires no motion; it only slows down motion toward an end of the range, in proportion
+// to the remaining distance. Outside, it requires motion toward the range, in proportion to the
 // distance. Both are zero at the end itself, so q̇ is continuous there.
 //
-// Rows outside their range take part in the step as equations; then those whose interval is not
-// met are added one at a time, the worst first, and one that pulls the wrong way is removed. Rows
-// that are met do not take part: no damping rule sees them.
+// Rows outside their range take part in the step as equations. Then the rows whose interval is
+// violated are added one at a time, the worst first, and rows whose multiplier has the wrong sign
+// are removed. All other rows are left out of the step, including its damping rule.
 #pragma once
 
 #include "supple/servo.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of memory of `ServoState::ranges`: the slack of each row below and above, the value that it
-// is held at, and the rows that take part with their offsets and their direction.
+// Lanes of memory of `ServoState::ranges`: for each row its slack below and above and the value at
+// which it is held; and e, J, offset and direction of the rows that take part.
 SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
-// Whether rows may be left out of a step. They may not if weights, clamps or a memory of the step
-// refer to rows by their index.
+// Whether rows may be left out of a step. They may not if weights, clamps, or values kept from the
+// previous step refer to rows by their index.
 template <class T>
 SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -35,8 +35,8 @@ SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
          rule != Rule::mayorga_rank && rule != Rule::manipulability_rate;
 }
 
-// Computes the multipliers z (rows,) of q̇ = Jᵀz from J Jᵀz = J q̇. `A` has rows² entries, `rest`
-// has rows entries.
+// Computes the multipliers z (rows,) of q̇ = Jᵀz from J Jᵀz = J q̇. `A` (rows²) and `rest` (rows)
+// are scratch memory.
 template <class T, class M, class N>
 SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* rest) {
   gram(rows, n, J, A);
@@ -44,10 +44,11 @@ SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* 
   ldl_solve(rows, A, z, rest);
 }
 
-// Returns the row of J (rows, n) to release, or -1: of the multipliers z in q̇ = Jᵀz that have the
-// wrong sign, its multiplier is the largest. Such a row holds q̇ at the end of its interval
-// although q̇ would move into the interval. `slack(r)` is -1 for a row at its lower end, 1 at its
-// upper end and 0 without an interval. `scratch` has rows² + 2 rows entries.
+// Returns the row of J (rows, n) to release, or -1 if there is none: the row with the largest
+// multiplier z in q̇ = Jᵀz among those of the wrong sign. Such a row holds q̇ at the end of its
+// interval although q̇ would move into the interval without it. `slack(r)` is -1 for a row at the
+// lower end of its interval, 1 at the upper end and 0 without an interval. `scratch` has rows² + 2
+// rows entries.
 template <class T, class Slack>
 SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& slack, T* scratch) {
   T *A = scratch, *z = A + rows * rows, *rest = z + rows, most(0);
@@ -67,8 +68,8 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
   return worst;
 }
 
-// Computes a step of the kernel and applies the limits, after `evaluate_tasks`, for one robot. The
-// results are state.q and state.qd.
+// Computes a step and applies the limits, for one robot, after `evaluate_tasks`. The results are
+// state.q and state.qd.
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -138,7 +139,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
     held[row_of(wrong)] = open;
   }
   const bool free = reduced.rows == 0;
-  if (free) {  // the limits see a row that asks for nothing
+  if (free) {  // no row takes part: the limits get one row of zeros
     reduced.rows = 1;
     for (int j = 0; j < n; ++j) J[j] = T(0);
     e[0] = T(0);
@@ -155,18 +156,18 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
            *const kept = state.direction;
   state = part;
   state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
-  if (state.beyond >= 0) {  // the correction of all rows
+  if (state.beyond >= 0) {  // J was corrected at a fold (folds.hpp): extend this to all rows
     int r = reduced.rows - 1;
     for (int i = m - 1; i >= 0; --i) {
       const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
       for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
     }
   }
-  if (kept) {  // of all rows, since others may take part in the next step
+  if (kept) {  // for all rows, because others may take part in the next step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
-  // The command that is reported: the resulting velocity of a row inside its range, or the end of
-  // the range at which a row is held.
+  // Report as the command of a row: its resulting velocity if it does not take part, else the value
+  // at which it is held.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

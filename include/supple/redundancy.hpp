@@ -1,7 +1,8 @@
 // Redundancy: (J, e, v) -> q̇ with a secondary velocity v in the null space, and task priorities.
 //
-// v = -gain ∇h (n) is the descent direction of a criterion, computed elsewhere. The Python
-// counterparts, src/supple/motion/redundancy/ and priority.py, follow the papers and cite them;
+// v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. J* is the
+// damped pseudoinverse Jᵀ(JJᵀ + λ²I)⁻¹. The Python counterparts,
+// src/supple/motion/redundancy/{secondary,priority}.py, follow the papers and cite them;
 // tests/kernel/test_redundancy_lanes.py compares the two.
 #pragma once
 
@@ -17,7 +18,7 @@ enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // J*e + (I - J*J) v, damped by the step's rule
   weighted_projection,   // J*e + α1²/λ² (I - J*J) v, damped by the step's rule and at least by α1²
-  total_speed,           // the same with the smallest λ² >= α1² such that ‖q̇‖ <= max_speed
+  total_speed,           // weighted_projection; the smallest λ² >= α1² with ‖q̇‖ <= max_speed
   total_speed_switched,  // null_space if ‖q̇‖ <= max_speed, else the λ² > 0 where ‖q̇‖ = max_speed
 };
 
@@ -26,7 +27,7 @@ struct Redundancy {
   Secondary form;
   T alpha1;
   T max_speed;
-  Step<T> step;  // the step of null_space; the other methods use only its damping rule
+  Step<T> step;  // the step of null_space; the other forms use only its damping rule
 };
 
 }  // namespace supple
@@ -39,9 +40,9 @@ SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
 
-// Projects x onto the complement of `count` orthonormal rows, some of which may be zero; twice, to
-// remove the rounding errors of the first projection. `along` (count), if not null, receives the
-// components that were removed.
+// Projects x onto the orthogonal complement of `count` rows, which are orthonormal or zero. A
+// second projection removes the rounding errors of the first. `along` (count), if not null,
+// receives the components that were removed.
 template <class L>
 SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nullptr) {
   for (int i = 0; along && i < count; ++i) along[i] = L(0);
@@ -54,21 +55,21 @@ SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nul
   }
 }
 
-// J, e and v in the singular directions of J: q̇ = Σ cᵢ vᵢ + share free.
+// J, e and v in the basis of the singular vectors uᵢ, vᵢ of J: q̇ = Σ cᵢ vᵢ + share · free.
 template <class L>
 struct Decomposition {
   int count;           // number of singular values: min(m, n)
   const L* sigma;      // (count,), zero below the rank threshold
   const L* gamma;      // (count,): uᵢᵀe
-  const L* beta;       // (count,): vᵢᵀv, zero where sigma is zero
+  const L* beta;       // (count,): component of v along vᵢ; zero where sigma is zero
   const L* free;       // (n,): the component of v in the null space
   L size;              // ‖free‖
-  L* c;                // (count,), the result
+  L* c;                // (count,): the coefficients cᵢ, the result
   L *sigmas, *gammas;  // (count + 1,), scratch memory
 };
 
-// Computes c for a given λ² and returns the share of `free` in q̇. `weight` is α1² <= λ², and the
-// share is α1²/λ²; a negative `weight` means that there is no α1, and the share is 1.
+// Computes c for a given λ² and returns the share of `free` in q̇: 1 if `weight` is negative, else
+// weight/λ², where `weight` is α1² <= λ².
 template <class L>
 SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, const L& weight) {
   const mask_t<L> nonzero = lambda2 > L(0);
@@ -85,9 +86,9 @@ SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, c
 }
 
 // Computes c and λ² such that ‖q̇‖ <= bound, and returns the share of `free` in q̇ (Deo & Walker
-// 1995, section 4.1). With gᵢ = σᵢγᵢ + α1²βᵢ and `least` the smallest admissible λ², the components
-// of q̇ are g/(σ² + least + x). This is an optimally damped step with the damping x, the singular
-// values s = √(σ² + least) and the error components g/s.
+// 1995, section 4.1). With gᵢ = σᵢγᵢ + α1²βᵢ and the smallest admissible λ², `least`, the
+// components of q̇ are gᵢ/(σᵢ² + least + x). This is an optimally damped step with the damping x,
+// the singular values sᵢ = √(σᵢ² + least) and the error components gᵢ/sᵢ.
 template <class L>
 SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, const L& bound,
                                bool switched, L& lambda2) {
@@ -129,8 +130,8 @@ SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, c
   return select(plain, L(1), share);
 }
 
-// Computes one step with a secondary velocity and returns λ². `before` and `change` are described
-// in `Spectrum`.
+// Computes one step q̇ (dq) with a secondary velocity v and returns λ². `before` and `change` are
+// described in `Spectrum`.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, const L* J,
                                         const L* e, const L* v, const L& before, const L& change,
@@ -148,7 +149,8 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
     const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change, m < n};
     lambda2 = supple::lambda2(how.step.damping, spectrum);
   }
-  // From here on, singular values below the rank threshold are zero and their directions free.
+  // Singular values below the rank threshold become zero, and their directions part of the null
+  // space.
   const L floor = rank_floor(sigma[0]);
   for (int i = 0; i < k; ++i) {
     const mask_t<L> counts = sigma[i] > floor;
@@ -180,11 +182,12 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   return lambda2;
 }
 
-// Computes one step for tasks in order of priority, and returns the largest λ² of all levels.
-// `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how` (levels) its
-// step. A level moves only in directions that change none of the levels above it, which are
-// orthogonal to a basis of all their rows. `before` and `change` apply to the first level; the
-// others have no memory. `scratch` has the `redundancy_scratch` of all rows.
+// Computes one step q̇ (dq) for tasks in order of priority, and returns the largest λ² of all
+// levels. `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how`
+// (levels) its step. A level moves only along directions that are orthogonal to all rows of the
+// levels above it, so it does not disturb them; `taken` is a basis of those rows. `before` and
+// `change` are described in `Spectrum` and apply to the first level; for the others there is no
+// previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,
@@ -209,8 +212,8 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // A row in the span of the levels above leaves only rounding errors, which are proportional to
-    // the norm of the whole J.
+    // A row in the span of the levels above leaves only rounding errors here, which are
+    // proportional to the norm of the whole J of the level.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {
@@ -237,7 +240,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise zero or only rounding errors
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

@@ -1,9 +1,10 @@
-// The robot as the kernel sees it: a flat kinematic tree in plain data.
+// The robot in the form that the kernel reads: a kinematic tree in flat arrays of plain data.
 //
 // A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first,
-// and the frames. Fixed joints are folded into the constants. Every joint rotates about, or slides
-// along, the z axis of its own frame; the frames are rotated about that axis so that the constant
-// rotation between most joints is a single twist about x (see docs/kernel.md).
+// and the frames. Fixed joints are merged into the constant poses between the others. Every joint
+// rotates about, or slides along, the z axis of its own frame. The rotation of that frame about z
+// is chosen so that the constant rotation between most joints is a rotation about x alone (see
+// docs/kernel.md).
 #pragma once
 
 // No inline namespace: plain data has the same layout on every instruction set.
@@ -11,26 +12,28 @@ namespace supple {
 
 enum class Motion : int { revolute, prismatic };
 
-// The storage of the constant rotation from the parent's frame to the joint's frame.
+// How the constant rotation from the parent's frame to the joint's frame is stored.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
-  twist,    // about x by an angle with cosine rotation[0] and sine rotation[1]
+  twist,    // about x, by an angle with cosine rotation[0] and sine rotation[1]
   general,  // a full matrix
 };
 
-// A joint: T_parent_joint(q) = (rotation, position) · motion about or along z by the displacement
-// scale * q[coordinate] + offset. A revolute joint is also rotated about z by the phase.
+// A joint: T_parent_joint(q) = (rotation, position) · (motion about or along z). The displacement
+// is scale * q[coordinate] + offset; a revolute joint is rotated further by the constant angle
+// `phase`.
 template <class T>
 struct Joint {
   int parent;  // index of the parent joint in the chain, -1 for the world
   Motion motion;
   Placement placement;
   int coordinate;  // index into q
-  // Whether a frame, or a joint that is not the next one, is attached: the full pose is then kept.
+  // Whether a frame, or a joint other than the next one, is attached to this joint: its full pose
+  // is then stored.
   bool branches;
-  T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // its cosine and sine: adding the angle to the offset would round large angles
-  T rotation[9];    // columns x, y, z; or the cosine and sine of a twist
+  T scale, offset;  // offset in [rad] or [m]; scale is 1 unless the joint mimics another
+  T phase[2];       // cosine and sine; adding the angle to the offset would round large angles
+  T rotation[9];    // columns x, y, z; for Placement::twist only a cosine and a sine
   T position[3];    // [m] in the parent's frame
 };
 
@@ -43,8 +46,8 @@ struct Frame {
   T position[3];                   // [m] in the joint's frame
 };
 
-// A joint that moves a frame. `first` is false if an earlier joint of the frame has the same
-// coordinate.
+// A joint that moves a frame. `first` is false if an earlier joint in the frame's range has the
+// same coordinate.
 struct Support {
   int joint;
   bool first;
@@ -54,9 +57,10 @@ template <class T>
 struct Chain {
   int coordinates;  // length of q
   int joints, frames;
-  bool mimics;   // whether some coordinate moves several joints of the chain
-  bool phases;   // whether some joint has a phase other than zero
-  bool lengths;  // whether a displacement may be out of bounds: some joint is prismatic or a mimic
+  bool mimics;  // whether some coordinate moves several joints of the chain
+  bool phases;  // whether some joint has a phase other than zero
+  // Whether displacements need a check: some joint slides, or has a scale or an offset.
+  bool lengths;
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;

@@ -37,7 +37,7 @@ SUPPLE_INLINE Vec3<L> cross(const Vec3<L>& a, const Vec3<L>& b) {
   return {fma(a.y, b.z, -(a.z * b.y)), fma(a.z, b.x, -(a.x * b.z)), fma(a.x, b.y, -(a.y * b.x))};
 }
 
-// A rotation by its columns: the axes x, y, z of a frame, in the coordinates of another.
+// A rotation by its columns: the axes x, y, z of one frame in the coordinates of another.
 template <class L>
 struct Rotation {
   Vec3<L> x, y, z;
@@ -48,7 +48,7 @@ template <class L>
 SUPPLE_INLINE Vec3<L> operator*(const Rotation<L>& R, const Vec3<L>& v) {
   return fma(R.z, v.z, fma(R.y, v.y, R.x * v.x));
 }
-// R^T v
+// R^T v: the vector v in the coordinates of the frame with axes R.
 template <class L>
 SUPPLE_INLINE Vec3<L> into(const Rotation<L>& R, const Vec3<L>& v) {
   return {dot(R.x, v), dot(R.y, v), dot(R.z, v)};
@@ -62,10 +62,11 @@ SUPPLE_INLINE Rotation<L> times_transpose(const Rotation<L>& A, const Rotation<L
 }
 
 // Returns the rotation vector of R: axis times angle, with the angle in [0, π]. The matrix 4 q qᵀ
-// of the quaternion q is linear in R; its row with the largest diagonal entry is q up to a factor,
-// without a square root. The diagonal entries add up to 4, so this row is never small, however far
-// R is from a rotation. At a half turn, of the two possible axes the one whose largest entry (the
-// first of several) is positive is returned.
+// of the unit quaternion q = (w, x, y, z) is linear in R. Each of its rows is a multiple of q; the
+// row with the largest diagonal entry is the most accurate, and needs no square root. The diagonal
+// entries add up to 4, so this row is never small, even if R is not quite a rotation. At a half
+// turn both axes ±a are valid; the result is the one whose largest entry (the first of several) is
+// positive.
 template <class L>
 SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   using T = scalar_t<L>;
@@ -90,14 +91,14 @@ SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   w = abs(w);
   const L square = dot(v, v), size = sqrt(square);
   const mask_t<L> nonzero = square > L(Number<T>::tiny);
-  // the factor angle/|v|, which tends to 2/w as v vanishes (w is the largest entry there)
+  // The factor angle/|v| tends to 2/w as v tends to zero, where w is the largest entry of q.
   const L angle = atan2(size, w) * L(2);
   const L scale = select(nonzero, angle, L(2)) / select(nonzero, size, max(w, one));
   return v * select(behind, -scale, scale);
 }
 
 // Returns the rotation by a rotation vector r: I + sin θ/θ [r] + (1 - cos θ)/θ² [r]² with θ = |r|,
-// for θ up to 1e150 (float: 1e18).
+// where [r] x = r × x. Valid for θ up to 1e150 (float: 1e18).
 template <class L>
 SUPPLE_FN Rotation<L> exp(const Vec3<L>& r) {
   using T = scalar_t<L>;

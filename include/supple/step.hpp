@@ -1,4 +1,4 @@
-// Steps without memory: (J, e) -> q̇.
+// Steps that keep nothing from previous steps: (J, e) -> q̇.
 //
 // The Python counterparts, src/supple/motion/steps/{step,selective,weighted,clamp}.py, follow the
 // papers and cite them; tests/motion compares the two.
@@ -14,8 +14,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Computes a step of any method and returns λ², with singular values where the rule or method needs
-// them. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
+// Computes a step q̇ (dq) of any method and returns λ². Singular values are computed only where the
+// rule or the method needs them. `before` and `change` are described in `Spectrum`. e (m) may be
+// overwritten; `scratch` has 4 (m + n)² lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
                          const L& change, L* dq, L* scratch) {
@@ -28,8 +29,8 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   L *u = arena.take(k * m), *v = arena.take(k * n), *sigma = arena.take(k), *gamma = arena.take(k),
     damping(0);
   const bool damped = is_damped(how);
-  // Cholesky and QR are used only if the rule needs no singular values: with singular values, no
-  // other factorization is needed.
+  // Cholesky and QR are used only if the rule needs no singular values. Otherwise the SVD that the
+  // rule needs also gives the step.
   const Rule rule = how.damping.rule;
   const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
                       (rule == Rule::error || rule == Rule::error_norm ||
@@ -81,7 +82,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   return damping;
 }
 
-// The same as `general_step`: compiled once for all sizes that are known only at run time.
+// Calls `general_step`; this function is compiled once for all sizes known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
                                                const L& before, const L& change, L* dq,
@@ -94,7 +95,7 @@ SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n
   return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
-// Writes J with the row and column weights of a step.
+// Writes J, multiplied by the row and column weights of a step, to `scaled`.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
   for (int i = 0; i < m; ++i) {
@@ -106,8 +107,8 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
   }
 }
 
-// Clamps and weights the error e (m). Returns J, or `scaled` (m x n), the weighted J, if the step
-// has weights.
+// Writes the clamped and weighted error to e (m). Returns J itself, or the weighted J in `scaled`
+// (m x n) if the step has weights.
 template <class L, class T>
 SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
                                  L* scaled) {
@@ -123,7 +124,8 @@ SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, c
   return scaled;
 }
 
-// Converts the solution of the weighted problem back to q̇, and clamps it.
+// Converts the solution dq (n) of the weighted problem to q̇, in place, and clamps it to
+// `max_angle`.
 template <class L, class T>
 SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
   if (how.joint_scale) {
@@ -135,8 +137,9 @@ SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
 // Lanes of scratch memory that `step` needs.
 SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
-// Computes one step and returns λ², which is zero for undamped methods. `before` and `change`, for
-// the weighted J, are described in `Spectrum`; `start` is the initial guess for the optimal λ².
+// Computes one step q̇ (dq) and returns λ², which is zero for undamped methods. `before` and
+// `change` are described in `Spectrum` and refer to the weighted J. `start` is the initial guess
+// for the optimal λ².
 template <class L, class T, class M, class N>
 SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {

@@ -8,7 +8,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Computes J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
-// Where σᵢ is zero, uᵢ or vᵢ is zero as well, unless `whole` requests orthonormal bases.
+// Where σᵢ is zero, the singular vectors on one side (v if m <= n, else u) are zero as well, unless
+// `whole` requests orthonormal bases.
 template <class L, class M, class N>
 SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
@@ -73,7 +74,7 @@ SUPPLE_INLINE L largest_entry(int n, const L* x) {
   return largest;
 }
 
-// Scales the whole vector so that no entry exceeds `max_length`.
+// Scales x (n) as a whole so that no entry exceeds `max_length`.
 template <class L>
 SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
   const L size = largest_entry(n, x);
@@ -82,8 +83,8 @@ SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
   for (int i = 0; i < n; ++i) x[i] = x[i] * factor;
 }
 
-// q̇ = α Jᵀe with the α that brings J q̇ nearest to e (Buss 2009, section 3); zero where Jᵀe is
-// only rounding error.
+// Computes q̇ = α Jᵀe with the α that minimizes ‖J q̇ - e‖ (Buss 2009, section 3). q̇ is zero where
+// Jᵀe is only rounding error.
 template <class L>
 SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   transpose_times(m, n, J, e, dq);
@@ -98,16 +99,17 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
 }
 
-// Selectively damped least squares: the step along each singular direction is limited to the joint
-// motion beyond which the end effectors would move farther than desired (Buss & Kim 2005).
-// `reaches` (n) and `lengths` (m) are scratch memory.
+// Selectively damped least squares (Buss & Kim 2005). Along each singular direction, the step is
+// limited more strongly the farther the joint motion would move the end effectors beyond what e
+// requires. `soft` limits each direction by limit·size/(limit + size), which has no corner, instead
+// of min(limit, size). `reaches` (n) and `lengths` (m) are scratch memory.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, const L* J,
                                            const L* u, const L* sigma, const L* v, const L* gamma,
                                            const L& max_length, bool soft, L* reaches, L* lengths,
                                            L* dq) {
   const int k = m < n ? m : n;
-  // The sum of the lengths of all end effectors' parts of x.
+  // Returns the sum of the lengths of all end effectors' parts of x.
   const auto total_length = [&](const L* x, int stride) {
     const int count = effector_lengths(m, effector, x, stride, lengths);
     L sum = lengths[0];
@@ -115,7 +117,7 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, co
     return sum;
   };
   for (int j = 0; j < n; ++j) {
-    reaches[j] = total_length(J + j, n);  // motion of all end effectors per unit of the joint
+    reaches[j] = total_length(J + j, n);  // motion of the end effectors per unit of joint j
     dq[j] = L(0);
   }
   for (int i = 0; i < k; ++i) {
@@ -138,6 +140,7 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, co
 }
 
 // Damped least squares by Cholesky: adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller.
+// `A` and `x` are scratch memory.
 template <class L>
 SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* x,
                                L* dq) {
@@ -165,8 +168,8 @@ SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& la
   cholesky_solve(n, A, dq);
 }
 
-// The least-squares solution of [J; λI] q̇ = [e; 0], which keeps the condition number of J instead
-// of squaring it (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
+// Computes the least-squares solution q̇ of [J; λI] q̇ = [e; 0]. Unlike Cholesky, this does not
+// square the condition number of J (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
 template <class L>
 SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* tau, L* b,
                          L* dq) {
@@ -181,7 +184,8 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
   for (int j = 0; j < n; ++j) dq[j] = b[j];
 }
 
-// Multiplies J and e by I + (w - 1) d dᵀ from the left: J into `weighted` (m x n), e in place.
+// Multiplies J and e from the left by I + (w - 1) d dᵀ, which scales the task direction d by w: J
+// into `weighted` (m x n), e in place.
 template <class L, class T>
 SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L* J, L* weighted,
                                   L* e) {

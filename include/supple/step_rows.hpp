@@ -1,6 +1,6 @@
 // The rows of the tasks of a control loop that take part in a step.
 //
-// Rows with an allowed range take part only while the range restricts them (ranges.hpp).
+// Rows with an allowed range take part only while the range restricts the motion (ranges.hpp).
 #pragma once
 
 #include "supple/task.hpp"
@@ -12,7 +12,7 @@ struct StepRows {
   const Chain<T>& chain;
   int tasks;
   const Task<T>* task;
-  int all, count;  // rows of all tasks, and those that take part
+  int all, count;  // number of rows of all tasks, and of those that take part
   const T* held;   // (all,): below `huge` for a row that takes part; null if all do
 };
 
@@ -20,7 +20,7 @@ struct StepRows {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Moves the rows that take part to the front of values (all, width).
+// Moves the rows that take part to the front of `values` (all, width).
 template <class T>
 SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
   if (of.count == of.all) return;
@@ -31,7 +31,7 @@ SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
   }
 }
 
-// J (count, n) of the rows that take part; it has room for (all, n).
+// Computes J (count, n) of the rows that take part. The array J has room for (all, n).
 template <class T>
 SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J) {
   const int n = of.chain.coordinates;
@@ -41,7 +41,8 @@ SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, 
   keep_rows(of, n, J);
 }
 
-// J̇(v) v (count) of the rows that take part, for joint speeds v (n); it has room for (all,).
+// Computes J̇(v) v (count,) of the rows that take part, for joint speeds v (n). The array `bias`
+// has room for (all,).
 template <class T>
 SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* joint_poses, const T* v,
                                       T* bias) {

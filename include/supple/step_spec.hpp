@@ -6,23 +6,23 @@
 
 namespace supple {
 
-// The method of a step. The comments name its parameter `p`; - means that it has none.
+// Methods of a step. The comments name the parameter `Step::p`; - means that there is none.
 enum class Method : int {
   transpose,        // -
   pseudoinverse,    // -
   truncated,        // threshold relative to the largest singular value
   truncated_below,  // threshold of the singular values
-  truncated_rank,   // number of singular values
+  truncated_rank,   // number of singular values that are kept
   damped_svd,       // -
   damped_cholesky,  // -
   damped_qr,        // -
-  selective,        // largest angle
-  selective_soft,   // largest angle
-  damped_quick,     // -
+  selective,        // largest angle, γ_max of Buss & Kim 2005
+  selective_soft,   // largest angle, reached smoothly
+  damped_quick,     // -, the fast path of fast_step.hpp where it is valid, else SVD
 };
 
-// A bound on the error of each end effector. `effector` (m) numbers the end effectors from 0: rows
-// with the same number belong to the same one.
+// A bound on the norm of the error of each end effector. `effector` (m) is the number of the end
+// effector, from 0, to which each row belongs.
 template <class T>
 struct ErrorClamp {
   T max_error;
@@ -33,17 +33,17 @@ template <class T>
 struct Step {
   Method method;
   T p;                 // parameter of the method
-  T max_angle;         // bound on the entries of q̇, kept by one factor for all; infinite for none
+  T max_angle;         // bound on |q̇ᵢ|; a larger q̇ is scaled as a whole; infinite for none
   Damping<T> damping;  // rule of the damped methods
-  const int* effector = nullptr;  // (m), as above, for the selective methods
-  // (error_clamps,): applied in this order, the outermost first.
+  const int* effector = nullptr;  // (m), as in ErrorClamp, for the selective methods
+  // (error_clamps,): applied in this order.
   const ErrorClamp<T>* error_clamp = nullptr;
   int error_clamps = 0;
   // Weights, null for none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
   const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of the resulting q̇
-  const T* direction = nullptr;    // (m), unit: the task direction that a region weights less
-  T min_weight = 1;                // weight of that direction at the singularity
+  const T* direction = nullptr;    // (m), unit: the task direction that Rule::region weights less
+  T min_weight = 1;                // weight of `direction` at the singularity
 };
 
 }  // namespace supple

@@ -1,30 +1,30 @@
-// Stopping a joint: how fast it may be so that it still stops in time, and how far it goes.
+// Stopping a joint: the largest speed from which it stops in time, and the distance that it needs.
 //
-// Motion is in steps of length dt. Acceleration limits the change of the speed per step, jerk the
-// change of that change.
+// Motion is in steps of length dt. The acceleration limit bounds the change of the speed per step,
+// by a dt; the jerk limit bounds the difference between two consecutive changes, by j dt² (`ramp`).
 #pragma once
 
 #include "supple/lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// floor(a), where that is exact (|a| below 2^51; in float 2^22).
+// Returns floor(a) for |a| below 2^51 (float: 2^22).
 template <class L>
 SUPPLE_INLINE L floor_small(const L& a) {
   const L magic(Number<scalar_t<L>>::round_magic), nearest = (a + magic) - magic;
   return select(nearest > a, nearest - L(1), nearest);
 }
 
-// The largest speed from which a joint that slows down by `brake` = a dt in every step stops within
-// `room` >= 0, this step included: with k more steps of braking it travels
-// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time this takes, (k + 1) dt, which is also the
-// distance traveled per unit of additional speed.
+// Returns the largest speed v from which a joint stops within the distance `room` >= 0, if it moves
+// at v in this step and then slows down by `brake` = a dt in every step. With k steps of braking it
+// travels dt ((k + 1) v - brake k (k + 1)/2). `span` receives the time (k + 1) dt, which is also
+// the distance traveled per unit of additional speed.
 template <class L>
 SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
   using T = scalar_t<L>;
   const L steps = room / (brake * dt);
-  // the largest k with k (k + 1)/2 <= steps; an error of one by rounding is harmless because the
-  // two formulas agree there
+  // The largest k with k (k + 1)/2 <= steps. An error of one by rounding is harmless, because the
+  // formulas for k and k + 1 agree there.
   const L k = floor_small((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
   span = (k + L(T(1))) * dt;
   return room / span + brake * k * L(T(0.5));
@@ -32,8 +32,8 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
 
 // The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
 // after this one, and the last of them repeats. Each further step of braking, of length h, allows a
-// speed that is higher by a h, and takes up as much of the room as this additional speed covers
-// until that step begins. A result above `max_speed` is not exact.
+// speed that is higher by a h, and uses up the distance that this additional speed covers until
+// that step begins. A result above `max_speed` is not exact.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
                           int count, const L& max_speed, L& span) {
@@ -48,7 +48,7 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
     speed = select(open, speed + more, speed);
     span = select(open, span + h, span);
   }
-  // k more steps of length h cost a h² (k r + k (k - 1)/2), r = span/h
+  // k more steps of length h use up the distance a h² (k r + k (k - 1)/2), with r = span/h.
   const L h(later[count - 1]), r = span / h, one(1), half(T(0.5));
   const L steps = left / (acceleration * h * h), b = r - half;
   const L most_steps = floor_small(sqrt(fma(b, b, steps + steps)) - b);
@@ -60,44 +60,46 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
 
 // ---- with a limited jerk ------------------------------------------------------------------------
 //
-// The law: a joint with the speed v, which the last step changed by c, stops with changes
+// The law of stopping with a limited jerk: a joint with the speed v, which the last step changed by
+// c, stops by changing its speed in the next step by
 //   c' = -sign(v) a(|v|),   clamped to c ± ramp and to ± most,
-// where a(s) is the change from which changes that shrink by `ramp` per step end at rest exactly:
-// a + (a - ramp) + (a - 2 ramp) + ... = s. That stops as fast as the limits allow without passing
-// zero, if c permits it, and is consistent: the rest of a stop is the stop from there.
+// where a(s) is the first of a sequence of changes, each smaller than the one before by `ramp`,
+// whose sum is s: a + (a - ramp) + (a - 2 ramp) + ... = s. If c permits it, this stops the joint as
+// fast as the limits allow without passing zero. The law is consistent: after each step, the rest
+// of the stop is the stop from there.
 
-// The change per step a(rest) of the law, for rest >= 0.
+// Returns a(rest), the largest change per step of the law, for rest >= 0.
 template <class L>
 SUPPLE_INLINE L largest_change(const L& rest, const L& ramp) {
   L span;
   return braking_speed(rest, ramp, L(1), span);
 }
 
-// The next change of the law.
+// Returns the next change of the speed under the law.
 template <class L>
 SUPPLE_INLINE L stopping_change(const L& speed, const L& change, const L& ramp, const L& most) {
   const L to_rest = -copysign(largest_change(abs(speed), ramp), speed);
   return min(max(to_rest, max(change - ramp, -most)), min(change + ramp, most));
 }
 
-// The sum of all later speeds under the law up to where the joint is farthest ahead, not below
-// zero; times dt, the distance that it needs. It grows with the speed and with the change. `steps`
-// is the number of steps that this takes.
+// Returns the sum of all later speeds under the law, up to the step in which the joint is farthest
+// ahead; not below zero. Times dt, it is the distance that the joint needs to stop. It grows with
+// the speed and with the change. `steps` receives the number of these steps.
 //
-// The phases are changes that fall by `ramp`, changes of -most, and changes that shrink to zero. A
-// joint whose change is already too negative for this passes zero speed: its changes rise by `ramp`
-// from the beginning.
+// The stop has three phases: changes that fall by `ramp` from step to step, changes of -most, and
+// changes that shrink to zero. If the change is already too negative for this, the speed passes
+// zero, and the changes rise by `ramp` from the beginning.
 template <class L>
 SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L& most, L& steps) {
   using T = scalar_t<L>;
   const L zero(0), one(1), half(T(0.5)), sixth(T(1) / T(6));
-  // the speed at which the joint ends if its change goes to zero at once
+  // The speed at which the joint ends if its changes shrink to zero from now on.
   const L size = abs(change) / ramp, whole = floor_small(size);
   const L tail = ramp * whole * fma(-half, whole + one, size);
   const mask_t<L> ahead = speed + copysign(tail, change) >= zero;
 
-  // p changes of change - ramp i: as long as they are not below -most, and the speed after them is
-  // not less than what ends at rest, i² + 2 b i + ... <= 0
+  // First phase: p changes of change - ramp i, as long as they are not below -most and the speed
+  // after them is not below the one from which shrinking changes end at rest.
   const L b = -change / ramp, floor_b = floor_small(b), part = b - floor_b;
   const L below_root = fma(b, b, speed / ramp) - floor_b * fma(half, floor_b - one, part);
   const L until_rest = floor_small(sqrt(max(below_root, zero)) - b);
@@ -105,20 +107,20 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const L p = max(min(until_most, until_rest), zero), pp = p * (p + one);
   const L falling = p * speed + pp * (half * change - sixth * ramp * (p + L(T(2))));
   const L after = fma(p, change, speed) - half * ramp * pp;
-  // r changes of -most
+  // Second phase: r changes of -most.
   const L ramps = floor_small(most / ramp);
   const L rest_of_most = (ramps + one) * fma(-half * ramp, ramps, most);  // a(rest_of_most) = most
   const mask_t<L> constant = (until_most <= until_rest) & (after >= rest_of_most);
   const L r = select(constant, floor_small((after - rest_of_most) / most) + one, zero);
   const L level = r * fma(-half * most, r + one, after);
-  // k + 1 changes that shrink to zero
+  // Third phase: k + 1 changes that shrink to zero.
   const L end = max(fma(-most, r, after), zero);
   L span;
   const L a = braking_speed(end, ramp, one, span);
   const L shrinking =
       span * (fma(-half * a, span + one, end) + sixth * ramp * (span - one) * (span + one));
 
-  // changes of change + ramp i, as long as the speed is above zero
+  // If the speed passes zero: k changes of change + ramp i while the speed is above zero.
   const L slope = fma(half, ramp, change);
   const L root = sqrt(max(slope * slope - L(T(2)) * ramp * speed, zero));
   const L k = max(-floor_small((slope + root) / ramp) - one, zero), kk = k * (k + one);
@@ -127,20 +129,41 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   return select(ahead, max(falling + level + shrinking, zero), select(speed > zero, passing, zero));
 }
 
-// The largest next change after which a joint can still stop under the law, within `room` and never
-// faster than `max_speed`. `valid` is cleared where even the law itself does not achieve this.
-// `noise` is the rounding error of a position in one step; `room` and `noise` are distances divided
-// by dt. A margin for the rounding
-// errors of all steps until rest is kept free, and used up on the way.
+// Returns whether a joint is so far from its limits that the change `next` is admissible in any
+// case: by bounds above the speed that it reaches and above the number of steps until it rests,
+// which need no square root. The arguments are those of `largest_next_change`; `unit` is the
+// rounding error of a change.
+template <class L>
+SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, const L& ramp,
+                               const L& most, const L& max_speed, const L& room, const L& noise,
+                               const L& unit) {
+  using T = scalar_t<L>;
+  const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
+  const L more = rising * fma(rising, per_ramp, one);  // by which shrinking changes raise the speed
+  const L ramps = fma(abs(change) + ramp, per_ramp, one);
+  const L top = max(speed + next, zero) + more;
+  const L steps = fma(rising + most + most, per_ramp, top / most) + L(T(4));
+  const L margin = steps * fma(steps * fma(steps, L(T(0.125)), one), unit, noise);
+  const mask_t<L> slow = max_speed - speed - ramps * ramps * unit >= more;
+  return slow & (fma(top, steps, margin) <= room);
+}
+
+// Returns the largest next change after which a joint can still stop under the law within `room`,
+// never faster than `max_speed`. `valid` is cleared where even the next change of the law itself is
+// too large. `room` and `noise`, the rounding error of a position in one step, are distances
+// divided by dt. A margin for the rounding errors of all steps until rest is kept free, and used up
+// on the way.
 template <class L>
 SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, const L& most,
                                 const L& max_speed, const L& room, const L& noise,
                                 mask_t<L>& valid) {
   using T = scalar_t<L>;
-  const L zero(0), one(1), stop = stopping_change(speed, change, ramp, most);
+  const L zero(0), one(1);
   const L unit = L(T(16) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
-  L high = min(change + ramp, most);
   const mask_t<L> limited = max_speed < L(Number<T>::huge);
+  L high = min(change + ramp, most);
+  if (all(is_far(speed, change, high, ramp, most, max_speed, room, noise, unit))) return high;
+  const L stop = stopping_change(speed, change, ramp, most);
   if (any(limited)) {
     const L ramps = one + (abs(change) + ramp) / ramp, margin = ramps * ramps * unit;
     const L to_limit = largest_change(max(max_speed - speed - margin, zero), ramp);
@@ -152,7 +175,7 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   const auto excess = [&](const L& next) {
     L steps;
     const L sum = stopping_sum(speed + next, next, ramp, most, steps);
-    // a rounding error of a change acts on all later speeds
+    // A rounding error of one change acts on all later speeds.
     const L count = steps + one;
     margin = count * fma(count * fma(count, L(T(0.125)), one), unit, noise);
     return speed + next + sum - room + margin;
@@ -165,9 +188,10 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   L best = select(open, stop, high);
   open = open & (at_low < zero);
   const L close = L(T(64) * Number<T>::epsilon) * (abs(stop) + most);
-  mask_t<L> again = L(0) != L(0), fitted = again;  // the same end moved twice; the last one fitted
+  mask_t<L> again = L(0) != L(0), fitted = again;  // the same end moved twice; the last trial fits
   for (int round = 0; round < 48 && any(open); ++round) {
-    // The secant, with the value at an end that stays halved (Illinois); bisection if that is slow.
+    // Regula falsi, with the value at an end that stays halved (Illinois method); after some
+    // rounds, bisection in every second one.
     at_high = select(again & fitted, at_high * L(T(0.5)), at_high);
     at_low = select(again & !fitted, at_low * L(T(0.5)), at_low);
     const L secant = fma(high - low, at_low / (at_low - at_high), low);

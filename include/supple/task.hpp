@@ -1,9 +1,9 @@
 // Tasks for a frame, an axis or the joints, as rows of J and e.
 //
-// J q̇ is the rate of the quantity that the task controls and e its distance to the target, so that
-// J q̇ dt = e reaches it. Rows are multiplied by weights: W1 = diag(weight²) in Deo & Walker's
-// eq. (2). The Python counterparts, src/supple/motion/task/, follow the formulas; tests/motion
-// compares the two.
+// J q̇ is the rate of the quantity that the task controls, and e is target minus current value: a
+// motion with J q̇ dt = e reaches the target. Rows of J and e are multiplied by weights, W1 =
+// diag(weight²) in Deo & Walker's eq. (2). The Python counterparts, src/supple/motion/task/, follow
+// the formulas; tests/motion compares the two.
 #pragma once
 
 #include "supple/kinematics.hpp"
@@ -17,17 +17,19 @@ enum class Goal : int {
   posture,  // some coordinates; target: one number for each
 };
 
-inline constexpr int task_world = -1;       // base of targets that are given in world coordinates
-inline constexpr int task_axes_base = -1;   // rows in the axes of the base
-inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
-// Rows in the axes of the base; v is the velocity of the point of the frame at the base's origin.
+inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
+inline constexpr int task_axes_base = -1;   // value of `axes`: rows in the axes of the base
+inline constexpr int task_axes_frame = -2;  // value of `axes`: rows in the axes of the frame itself
+// Value of `axes`: rows in the axes of the base; v is the velocity of the body's point that
+// coincides with the base's origin.
 inline constexpr int task_axes_spatial = -3;
-// The value of `Task::row` for a row that measures the tilt, the angle between an axis and its
-// target [rad]. Values 0 to 5 are the components of the twist.
+// Value of `Task::row` for a row that measures the tilt, the angle between an axis and its target
+// [rad]. Values 0 to 5 are the components of the twist.
 inline constexpr int task_tilt = 6;
 
-// An axis goal has two rows, the rotations about the x and y axes of the frame itself: `row` is
-// {3, 4} and `axes` is task_axes_frame. A cone has one row instead, the tilt.
+// A task. One with an axis goal has two rows, the rotations about the x and y axes of the frame
+// itself: `row` is {3, 4} and `axes` is task_axes_frame. If its allowed range is a cone, it has one
+// row instead, the tilt.
 template <class T>
 struct Task {
   Goal goal;
@@ -40,11 +42,13 @@ struct Task {
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
-  bool alternate = false;  // whether J is that of the target, as if attached to the frame's link
-  // The frame may turn freely about one of its own axes x, y, z: 0, 1, 2, or -1 for none. Its
-  // rotation rows are then those about its other two axes, or the tilt.
+  // Whether J is that of a point at the target's position, attached to the frame's link.
+  bool alternate = false;
+  // The axis of the frame about which it may turn freely (0, 1, 2 for x, y, z), or -1 for none.
+  // With such an axis, the rotation rows are those about the other two axes of the frame, or the
+  // tilt.
   int about = -1;
-  // The allowed range of each row of e, before weighting, zero where there is none. For a posture:
+  // The allowed range of each row of e, before weighting; zero if a row has none. For a posture:
   // (rows,).
   bool ranged = false;
   T lower[6] = {}, upper[6] = {};
@@ -73,19 +77,20 @@ SUPPLE_INLINE void each_row(const Task<T>& task, Put&& put) {
   SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
 }
 
-// The poses in the world that a task depends on: its frame, its base, and the axes of its rows.
+// World poses that a task depends on: its frame, its base, and the axes of its rows.
 template <class L>
 struct TaskPoses {
   Pose<L> frame, base;
   Rotation<L> axes;
-  bool moved;    // whether the base is not the world
-  bool turned;   // whether the rows are not in the axes of the base
+  bool moved;    // whether the base is a frame, not the world
+  bool turned;   // whether the rows are in other axes than those of the base
   bool pointed;  // whether rotation rows are in the axes of the frame, unlike position rows
   bool spatial;  // whether v is the velocity of the body's point at the base's origin
 };
 
-// The velocity of the point of a body that the rows refer to. The frame's origin is at r from the
-// base's origin and moves at v; the body turns at w.
+// Returns the velocity of the body's point that the rows refer to: the frame's origin, or in
+// spatial coordinates the point at the base's origin. The frame's origin is at r from the base's
+// origin and moves at v; the body turns at w.
 template <class L>
 SUPPLE_INLINE Vec3<L> at_reference(const TaskPoses<L>& at, const Vec3<L>& r, const Vec3<L>& v,
                                    const Vec3<L>& w) {
@@ -117,7 +122,7 @@ SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.moved || at.turned ? into(at.axes, v) : v;
 }
 
-// The same for rotation rows.
+// Converts an angular velocity or rotation vector from world axes to the axes of rotation rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> in_turn_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
   return at.pointed ? into(at.frame.R, w) : in_task_axes(at, w);
@@ -133,7 +138,7 @@ SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>&
   return at.pointed ? into(at.frame.R, at.moved ? at.base.R * w : w) : from_base_axes(at, w);
 }
 
-// The direction in which an axis of the frame should point, in the axes of the frame. These are
+// Returns the direction in which an axis of the frame should point, in the axes of the frame,
 // permuted cyclically so that this axis is z.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
@@ -144,15 +149,15 @@ SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, 
   return about == 0 ? Vec3<L>{d.y, d.z, d.x} : about == 1 ? Vec3<L>{d.z, d.x, d.y} : d;
 }
 
-// Undoes the permutation of axes of `desired_axis`.
+// Undoes the permutation of `desired_axis`.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> in_frame_order(const Task<T>& task, const Vec3<L>& w) {
   return task.about == 0 ? Vec3<L>{w.z, w.x, w.y} : task.about == 1 ? Vec3<L>{w.y, w.z, w.x} : w;
 }
 
-// The unit vector about which a rotation reduces the tilt, in the axes of the frame. It is
-// perpendicular to the frame's axis and to the desired one; where these are parallel, any
-// perpendicular vector will do.
+// Returns the unit vector n about which a rotation reduces the tilt, in the axes of the frame. It
+// is perpendicular to the frame's axis and to its desired direction d; where these are parallel, it
+// is any perpendicular vector.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
   const L square = fma(d.x, d.x, d.y * d.y);
@@ -167,8 +172,8 @@ SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
   return task.goal != Goal::posture && task.row[task.rows - 1] == task_tilt;
 }
 
-// The same in the axes of the rotation rows; zero where there is no target (its first value is
-// NaN).
+// Returns `tilt_direction` at the current pose; zero if the task has no tilt, and where it has no
+// target (its first value is NaN).
 template <class L, class T>
 SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
   const Vec3<L> zero{L(0), L(0), L(0)};
@@ -179,11 +184,11 @@ SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L*
   return {select(given, n.x, L(0)), select(given, n.y, L(0)), select(given, n.z, L(0))};
 }
 
-// Computes J (rows, coordinates), weighted. Relative to a moving base, it maps q̇ to the twist of
-// the frame minus that of the base at the frame's origin; joints that move both are skipped, so
-// their columns are exactly zero. An alternate J refers to the position of the target, if there is
-// one, instead of the frame's origin (Buss 2009, section 2). The row of a tilt is zero if there is
-// no target.
+// Computes the weighted J (rows, coordinates). Relative to a moving base, it maps q̇ to the twist
+// of the frame minus that of the base, at the frame's origin. Joints that move both are skipped, so
+// their columns are exactly zero. If the task is `alternate` and has a target, J refers to the
+// position of the target instead of the frame's origin (Buss 2009, section 2). The row of a tilt is
+// zero if there is no target.
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target = nullptr) {
@@ -205,7 +210,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     point = {select(given, there.x, point.x), select(given, there.y, point.y),
              select(given, there.z, point.z)};
   }
-  if (!at.moved && !at.turned && !at.pointed && !has_tilt(task)) {  // the axes of the world
+  if (!at.moved && !at.turned && !at.pointed && !has_tilt(task)) {  // rows in world axes
     const Frame<T>& frame = chain.frame[task.frame];
     return jacobian(chain, frame, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
       const auto& [v, w] = twist;
@@ -238,8 +243,8 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   add(base, T(-1));
 }
 
-// The shortest rotation about x and y that takes z to a unit vector d: angle (z × d)/|z × d|. Where
-// d = -z: a half turn about x.
+// Returns the rotation vector of the shortest rotation from z to a unit vector d: angle (z × d)/|z
+// × d|. Where d = -z, it is a half turn about x.
 template <class L>
 SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   using T = scalar_t<L>;
@@ -249,13 +254,13 @@ SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
 }
 
-// Computes the offset (rows,), weighted: target minus current value, regardless of the allowed
-// range.
+// Computes the weighted offset (rows,): target minus current value, before the allowed range is
+// subtracted.
 //
 //   frame     [p* - p; log(R* Rᵀ)] in the coordinates of the base, rotated into the axes of the
 //             rows; if the frame may turn about an axis, the rotation part is that of an axis goal
-//   axis      angle · (z × d)/|z × d| in the frame's own axes, d the target direction there; or the
-//             angle alone, the tilt
+//   axis      angle · (z × d)/|z × d| in the axes of the frame, where d is the target direction; or
+//             the angle alone, the tilt
 //   posture   q* - q
 template <class L, class T>
 SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
@@ -294,7 +299,7 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
 }
 
-// The ends of the allowed range of row i of e, weighted.
+// The ends of the allowed range of a row of e, weighted.
 template <class T>
 struct Range {
   T lower, upper;
@@ -317,9 +322,10 @@ SUPPLE_FN bool is_ranged(const Task<T>& task, int i) {
   return range.lower < range.upper;
 }
 
-// Converts offsets (rows,) to errors. `less` <= 0 and `more` >= 0 (rows,; null if not needed)
-// receive the slack of each row: the distance that its velocity may be below or above gain times e
-// without leaving the allowed range. They change only on the lanes where a target is given.
+// Converts offsets (rows,) to errors, in place. `less` <= 0 and `more` >= 0 (rows,; null if not
+// needed) receive the slack of each row: its velocity J q̇ may be between gain e + less and gain e
+// + more, which is gain (offset - upper) and gain (offset - lower). They change only on the lanes
+// where a target is `given`.
 template <class L, class T>
 SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,
                             L* less, L* more) {
@@ -333,11 +339,12 @@ SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>&
   }
 }
 
-// e (rows,), weighted: the signed distance of the offset to its allowed range, zero inside,
+// Computes the weighted error e (rows,): the signed distance of the offset to its allowed range,
+// which is zero inside,
 //
 //   offset - min(max(offset, lower), upper)
 //
-// which is the offset itself where no range is given.
+// and the offset itself if there is no range.
 template <class L, class T>
 SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                           const L* q, const L* target, L* e) {
@@ -346,8 +353,8 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
   split_offset<L, T>(task, L(1), L(0) == L(0), e, nullptr, nullptr);
 }
 
-// Sets the rows of J (rows, n) that are inside their allowed range, where e (rows,) is zero, to
-// zero: they neither cost nor pull.
+// Sets to zero the rows of J (rows, n) that are inside their allowed range, where e (rows,) is
+// zero: they have no influence on the step.
 template <class L, class T>
 SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
   if (!task.ranged) return;
@@ -358,7 +365,7 @@ SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
   }
 }
 
-// The target (target_size,) that the current configuration meets exactly.
+// Computes the target (target_size,) that the current configuration meets exactly.
 template <class L, class T>
 SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             L* target) {
@@ -375,8 +382,8 @@ SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Po
   put(9, at.frame.p - at.base.p);
 }
 
-// Converts a small displacement (v, w) of the frame, in the coordinates of the base, to weighted
-// task rows (rows,).
+// Converts a small displacement (v, w) of the frame, in the axes of the base, to weighted task rows
+// (rows,).
 template <class L, class T>
 SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
                               const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
@@ -389,15 +396,18 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
 
-// J̇q̇ (rows,), weighted: the derivative of the rows of J q̇ at q̈ = 0. With the velocity u of the
-// frame relative to the base, in axes that rotate at w_C:
+// Computes the weighted J̇q̇ (rows,): the derivative of the rows of J q̇ at q̈ = 0. C is the
+// rotation of the axes of the rows, w_C their angular velocity, u and w the velocity and angular
+// velocity of the frame relative to the base, and a_b the acceleration of the base's point at the
+// frame's origin:
 //
-//   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)        a_b of the base's point at the frame's origin
+//   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 //
-// In spatial coordinates u + r × w replaces u; the derivative of the additional term is
-// u × w + r × d/dt w. The rate of the tilt θ is n·w, with n perpendicular to the axis z and to its
-// target d; n turns as d moves in the axes of the frame:
+// In spatial coordinates u + r × w replaces u, where r points from the base's origin to the
+// frame's; the derivative of the additional term is u × w + r × d/dt w. The rate of the tilt θ is
+// n·w, with n perpendicular to the axis z and to its target d. n turns as d moves in the axes of
+// the frame:
 //
 //   d/dt n·w = n·ẇ + w_r (w_z - w_r cot θ)            r = n × z
 template <class L, class T>
@@ -441,9 +451,10 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }
 
-// Converts a commanded velocity to weighted task rows. The velocity is, for a frame, a twist [v; w]
-// in the axes of the rows; for an axis, a twist in the axes of its base (v is ignored); for a
-// posture, the speeds of the coordinates (rows,). The row of a tilt is zero if there is no target.
+// Converts a commanded velocity to weighted task rows (rows,). The velocity is, for a frame, a
+// twist [v; w] in the axes of the rows; for an axis, a twist in the axes of its base (v is
+// ignored); for a posture, the speeds of the coordinates (rows,). The row of a tilt is zero if
+// there is no target.
 template <class L, class T>
 SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             const L* velocity, L* rows, const L* target = nullptr) {

@@ -1,12 +1,12 @@
-// Velocity inverse kinematics of one robot of a batch, inside limits and without memory.
+// Velocity inverse kinematics inside limits, for each robot of a batch; no state between calls.
 //
 //   evaluate_tasks   kinematics and tasks: J, and the desired J q̇
 //   step             q̇ and its damping
 //   advance          limits, if there are any
 //
 // `resolve_velocity` computes the first step of a control loop (servo.hpp) on lanes. `resolve_fast`
-// is a fast path that serves most robots and needs so little memory that a CUDA thread keeps it in
-// registers.
+// is a fast path that is valid for most robots of a batch, and needs so little memory that a CUDA
+// thread keeps it in registers.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -15,7 +15,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether the joints have limits.
+// Whether the robot has limits on joints or on the norm of q̇.
 template <class T>
 SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   constexpr T none = Number<T>::huge;
@@ -28,7 +28,7 @@ SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   return limited;
 }
 
-// Whether the current joint speeds matter: some acceleration or jerk is limited.
+// Whether the result depends on the current joint speeds: some acceleration or jerk is limited.
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   bool limited = false;
@@ -47,9 +47,9 @@ SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   return one > other ? one : other;
 }
 
-// Computes q̇ (state.qd) for the commanded velocities of the tasks, concatenated, at state.q and,
-// if accelerations are limited, after the previous state.qd. One step resolves all m rows. The
-// three blocks of scratch memory may be the same; if they are not, a GPU keeps the second in
+// Computes q̇ (state.qd) at state.q for the commanded velocities of the tasks, concatenated. If
+// accelerations are limited, state.qd is the current q̇ on entry. One step resolves all m rows. The
+// three blocks of scratch memory may be the same; if they differ, a GPU keeps the second in
 // registers.
 template <class L, class T, class M, class N>
 SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
@@ -63,7 +63,7 @@ SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* veloci
   }
 }
 
-// The lanes where the limits do not change a step dq (n).
+// Returns the lanes where the limits do not change a step dq (n).
 template <class L, class T>
 SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
   const int n = servo.chain.coordinates;
@@ -77,7 +77,7 @@ SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd
   return inside;
 }
 
-// Computes J and the desired velocity of one task, whose index is a compile-time constant.
+// Computes J and the desired velocity of task k; k may be a compile-time constant.
 template <class L, class T>
 struct TaskRows {
   const Servo<T>& servo;
@@ -95,10 +95,10 @@ struct TaskRows {
   }
 };
 
-// The fast path of `resolve_velocity`, for `tasks` tasks other than postures with a total of m
-// rows. With compile-time sizes everything stays in registers. Returns the lanes where dq (n) is
+// The fast path of `resolve_velocity`, for `tasks` tasks with a total of m rows, none of them a
+// posture. With compile-time sizes everything stays in registers. Returns the lanes where dq (n) is
 // valid: no singular values are needed, no limit is active, and all angles are within the range of
-// the polynomials.
+// the polynomials for sine and cosine.
 template <class L, class T, class K, class M, class N>
 SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const L* q, const L* qd,
                                  const L* velocity, L* dq, Pose<L>* joint_poses, L* J, L* scratch) {

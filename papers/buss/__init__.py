@@ -1,7 +1,7 @@
 """Buss 2009 (B): branching figures that follow targets in and out of reach.
 
-The figures are the Y and the double Y of his program, with its targets and constants. There is one
-update for each small move of the targets, so end effectors follow only approximately.
+The branching figures are the Y and the double Y of his program, with its targets and constants.
+There is one update for each small move of the targets, so end effectors follow only approximately.
 """
 
 from supple.papers.buss.following import double_y, text_double_y, y

@@ -1,4 +1,4 @@
-"""All runs of one figure: each method with the program's constants, and DLS for many dampings."""
+"""Runs of one branching figure: each method with the program's constants, DLS for many dampings."""
 
 from __future__ import annotations
 
@@ -60,14 +60,17 @@ class Comparison:
         )
 
     def pinv_goes_back(self) -> tuple[float, float]:
-        """Return the fraction of reversed moves with a target out of reach, and otherwise."""
+        """Return the fractions of reversed moves of the pseudoinverse.
+
+        The first is that of updates with a target out of reach, the second that of all others.
+        """
         out = figures.beyond_reach(self.shape)[1:].any(axis=1)
         back = self.methods["pinv"].reversed
         return float(back[out].mean()), float(back[~out].mean())
 
 
 def calm(runs: dict[float, Followed]) -> float:
-    """Return the smallest damping above which oscillation is rare."""
+    """Return the smallest λ such that oscillation is rare for it and for all larger ones."""
     least = max(runs)
     for lam in sorted(runs, reverse=True):
         if runs[lam].oscillation > RARE:

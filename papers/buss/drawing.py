@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def figure_of(found: Comparison) -> Callable[[Figure], None]:
-    """Draw the body, distances over time, their sums, and DLS for many dampings."""
+    """Return a function that draws a comparison: the figure, distances over time, their sums, and
+    DLS for many dampings.
+    """
 
     def draw(figure: Figure) -> None:
         figure.set_size_inches(9.5, 7.5)

@@ -26,10 +26,10 @@ import supple
 
 DEVIATIONS = (
     "Figures, targets and constants are those of the published program: the paper prints none.",
-    "D_max grows by how far the effector's own target ran away; the program takes another "
-    "effector's distance where there are several.",
-    "SDLS in the soft form of the program; it is not in this edition of the paper.",
-    "Judged by numbers: the paper inspected by eye for oscillation.",
+    "D_max of an end effector grows by the distance that its own target moved away; with several "
+    "end effectors, the program uses the distance of another one.",
+    "SDLS has the soft form of the program; this edition of the paper does not contain SDLS.",
+    "Oscillation is counted here; the paper judged it by eye.",
     "Times are those of a Servo called from Python on this machine, and verdicts follow from them. "
     "bench/figures.py runs the loop inside the kernel; its times are of a Neoverse-N1.",
 )
@@ -101,8 +101,8 @@ def double_y(progress: Progress, **values: Any) -> Outcome:
     title="The double Y with the 16 joints of the text",
     deviations=(
         *DEVIATIONS,
-        "The text counts 16 links and a 12 × 16 J, the program's figure has 25 joints: here one "
-        "joint for each link of the drawing, with the targets and constants of the program.",
+        "The text counts 16 links and a 12 × 16 J, but the program's figure has 25 joints. Here "
+        "each link of the drawing has one joint; targets and constants are those of the program.",
     ),
     parameters=parameters(figures.DOUBLE_Y_TEXT),
 )
@@ -215,35 +215,35 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
             f"total error {poor.total_error:.4g} m, the largest of the five; "
             f"{poor.oscillation:.0%} of its moves reverse",
             poor.total_error > max(others) and poor.oscillation > OFTEN,
-            "its length fits one direction; the others are overshot in every update",
+            "its factor α fits one direction; in the others every update overshoots",
         ),
         Claim(
             "the pseudoinverse works very poorly whenever targets are out of reach (judged by "
             "oscillation)",
             (
                 f"while some target is out of reach more than {most:.0%} of its moves reverse, "
-                f"else less than {RARE:.1%}, and with DLS always so"
+                f"otherwise less than {RARE:.1%}, as with DLS at all times"
                 if shakes
                 else f"{beyond:.1%} of its moves reverse while targets are out of reach"
             )
             + f"; its total error is {error}",
             shakes,
-            "stretched out, a direction is nearly singular, and there the pseudoinverse goes "
-            "farthest. By the sum of distances alone, in reach and out of it, it would not be poor",
+            "in the stretched figure one direction is nearly singular, and the pseudoinverse moves "
+            "farthest along it. By the sum of distances alone, it would not be poor",
         ),
         Claim(
             "it is not recommended unless joint angles are severely clamped",
-            f"uncapped its total error is {'more' if wild else 'less'} than 3 times that with "
-            "angles cut to 5°",
+            f"without the clamp its total error is {'more' if wild else 'less'} than 3 times that "
+            "with angles clamped to 5°",
             wild,
-            "uncapped, joints turn by many radians in one update",
+            "without the clamp, joints turn by many radians in one update",
         ),
         Claim(
             "damped least squares works substantially better than the transpose",
             f"total error {good.total_error:.4g} m, {good.total_error / poor.total_error:.0%} of "
             f"the transpose's; {good.oscillation:.1%} of its moves reverse",
             good.total_error < 0.9 * poor.total_error and good.oscillation < RARE,
-            "much of what is left is out of reach for every method",
+            "much of the remaining error is due to targets that no method can reach",
         ),
     )
 
@@ -270,7 +270,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
     plain, clamped = calm(found.plain), calm(found.clamped)
     best, best_clamped = found.plain[plain].total_error, found.clamped[clamped].total_error
     as_set = [found.methods[name].total_error for name in ("dls_clamped", "dls")]
-    why = "a figure does not stretch out toward what it cannot reach"
+    why = "the figure does not stretch out toward targets out of reach"
     if found.shape.lambdas[0] == found.shape.lambdas[1]:
         why += f"; the program has one λ for this figure, {found.shape.lambdas[0]}"
     return (
@@ -281,14 +281,14 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
             shakes,
             "so the damping should be raised until oscillation is rare"
             if shakes
-            else "oscillation costs more than damping here: the error is least at its edge. It is "
-            "a matter of the window: over "
+            else "here oscillation adds more error than damping: the error is least where "
+            "oscillation begins. The result depends on the window: over "
             + ", ".join(f"{n} updates {share:.0%}" for n, share in by_window.items()),
         ),
         Claim(
             "clamped errors (DLS') allow a lower damping, which follows more closely",
-            f"calm down to λ = {clamped:g} ({best_clamped:.4g} m) instead of {plain:g} "
-            f"({best:.4g} m); with the program's constants {as_set[0]:.4g} against "
+            f"oscillation is rare down to λ = {clamped:g} ({best_clamped:.4g} m) instead of "
+            f"{plain:g} ({best:.4g} m); with the program's constants {as_set[0]:.4g} against "
             f"{as_set[1]:.4g} m",
             clamped < plain and best_clamped < best,
             why,
@@ -297,14 +297,17 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
 
 
 def _of_windows(shape: Shape, shaken: Array) -> Claim:
-    """Return the claim on oscillation at the smallest error, for many windows (count,)."""
+    """Return the claim that DLS oscillates at its smallest error, in most windows of the motion.
+
+    `shaken` (count,) is the result of `shaken_windows`.
+    """
     share = float((shaken > OFTEN).mean())
     return Claim(
         f"the same in most of {len(shaken)} windows of {shape.steps[1]} updates of the same motion",
         f"in {share:.0%} of them more than {OFTEN:.0%} of the moves reverse where the error is "
         f"least, {np.median(shaken):.0%} in the median",
         share > 0.5,
-        "the motion goes on with the targets' sines; the first windows are calmer than most",
+        "the windows are successive parts of one motion; the first ones oscillate less than most",
     )
 
 

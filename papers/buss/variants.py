@@ -84,10 +84,11 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
     figure="Section 2",
     title="The target attached to the link: an alternate Jacobian",
     deviations=(
-        "The paper reports its experience, without numbers. Here the figures and targets of the "
-        "program, with methods that oscillate on them: errors are not clamped, DLS has λ = 0.3.",
-        "Jerky is the largest second difference of a joint angle, for an arm of three links that "
-        "folds back on a target passing close to its base.",
+        "The paper reports experience without numbers. Here the figures and targets of its program "
+        "are used, with methods that oscillate on them: errors are not clamped, and DLS has "
+        "λ = 0.3.",
+        "Jerkiness is measured by the largest second difference of a joint angle, for an arm of "
+        "three links that folds back on a target passing close to its base.",
     ),
     parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
 )
@@ -145,7 +146,7 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             + ", ".join(f"{NAMES[n]} {a:.3f} → {b:.3f} rad" for n, (a, b) in jerk.items()),
             any(b > 1.5 * a for a, b in jerk.values()),
             "close to a joint's axis the target has a short lever, and its Jacobian a small "
-            "column; damped methods hardly notice",
+            "column; damped methods are hardly affected",
         ),
     )
     columns: dict[str, Array] = {"update": np.arange(float(updates))}
@@ -185,10 +186,10 @@ def _bars(
     figure="Section 8",
     title="The Jacobian transpose with a single end effector",
     deviations=(
-        "The paper names no system: here an arm of seven joints whose hand follows a target on a "
-        "curve like those of the program, in reach, with one update for each of its moves.",
-        "Works well is taken as: closer than three moves of the target in the mean, and not more "
-        "than three times as far as DLS.",
+        "The paper names no system. Here the hand of an arm with seven joints follows a target "
+        "within reach, on a curve like those of the program, with one update for each move.",
+        '"Works well" means here: in the mean closer than three moves of the target, and at most '
+        "three times as far from the target as DLS.",
     ),
     parameters=(
         Parameter("updates", 600, "", "updates that count", 99, 1000000),
@@ -231,14 +232,14 @@ def single(progress: Progress, *, updates: int, damping: float) -> Outcome:
             f"{1000 * move:.1f} mm in an update; DLS {1000 * mean['dls']:.1f} mm; "
             f"{runs['transpose'].oscillation:.1%} of its moves reverse",
             good,
-            "it follows as closely as the target moves in two updates; but one factor α does not "
-            "fit all rows, and it zigzags",
+            "the distance is less than two moves of the target; but one factor α does not fit all "
+            "rows, and the hand zigzags",
         ),
         Claim(
             "it performs poorly with several",
-            f"on the Y {float(two.distance.mean()) / usual:.0f} moves of a target from it in the "
-            f"mean, {two.oscillation:.0%} of its moves reverse; here "
-            f"{mean['transpose'] / move:.1f} moves",
+            f"the mean distance is {float(two.distance.mean()) / usual:.0f} moves of a target on "
+            f"the Y, where {two.oscillation:.0%} of the moves reverse; with a single end effector "
+            f"it is {mean['transpose'] / move:.1f} moves",
             float(two.distance.mean()) / usual > 5 * mean["transpose"] / move,
             "one α cannot fit the rows of several end effectors, some of them out of reach",
         ),

@@ -24,7 +24,7 @@ BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # angles of the
 BENDS = np.linspace(40.0, 0.0, 81)  # angles of the last joint [deg]: at 0 the two tasks conflict
 MAIN = np.array([-0.3, 0.3])  # commanded velocity of the hand [m/s]
 WANTED = 1.0  # commanded rate of the constraint [rad/s]
-SMALL = 1e-2  # w of Egeland's weights
+SMALL = 1e-2  # weight w of the constraint task, as in Egeland et al. 1991
 
 
 def planar(lengths: tuple[float, ...], q: Array) -> Array:
@@ -40,10 +40,10 @@ def planar(lengths: tuple[float, ...], q: Array) -> Array:
     figure="Section 4",
     title="A constraint task near an artificial singularity: augmentation and projection",
     deviations=(
-        "The paper runs no such example: here planar arms of 3 and 4 links, whose first joints are "
-        "to turn at 1 rad/s while the hand moves; where the last two links are aligned, hand and "
-        "constraint conflict, but the hand alone is well conditioned.",
-        "The constraint of the projection is v with the same rates.",
+        "The paper has no such example. Here planar arms of 3 and 4 links are used, whose first "
+        "joints should turn at 1 rad/s while the hand moves. Where the last two links are aligned, "
+        "hand and constraint conflict, but the task of the hand alone is well conditioned.",
+        "For the projection, the constraint is v with the same rates.",
     ),
     parameters=(
         Parameter("max_speed", MAX_SPEED, "rad/s", "Δ, the bound on ‖θ̇‖", 0),

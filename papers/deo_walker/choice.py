@@ -46,9 +46,9 @@ BLIND = ("constant", "manipulability", "speed_bound", "condition_bound", "region
     figure="Fig. 1, section 3",
     title="Near a singularity: harmless and harmful velocities, and rules that look at J alone",
     deviations=(
-        "The configuration of Fig. 1 has no dimensions: two links of 1.1 and 1 m, stretched along "
-        "X but for a bend of 1°. ‖ẋ‖ = 0.5 m/s, Δ = 2 rad/s; each rule's threshold is such that it "
-        "acts there.",
+        "Fig. 1 has no dimensions. Here two links of 1.1 and 1 m are stretched along X, except for "
+        "a bend of 1°, with ‖ẋ‖ = 0.5 m/s and Δ = 2 rad/s; the threshold of each rule is such that "
+        "it damps there.",
     ),
     parameters=(
         Parameter("max_speed", MAX_SPEED, "rad/s", "Δ, the bound on ‖θ̇‖", 0),
@@ -173,8 +173,10 @@ def _choice_figure(
     figure="Fig. 2-3",
     title="The norm of the damped velocity over the damping factor, and its shifted axis",
     deviations=(
-        "Fig. 2 has no scale: one J with the singular values below, ẋ with equal components.",
-        "The signs of (25)-(27) are put right, as in dw-obstacle. The paper's λ is λ² elsewhere.",
+        "Fig. 2 has no scale. Here J has the singular values stated above, and ẋ has equal "
+        "components.",
+        "The signs of (25)-(27) are corrected, as in dw-obstacle. The paper's λ is λ² elsewhere in "
+        "supple.",
     ),
     parameters=(
         Parameter("sigma_min", 0.05, "m", "the smallest singular value", 0, 1.0),
@@ -227,7 +229,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
             "the norm decreases monotonically with the damping factor (Fig. 2)",
             f"from {phis[0]:.1f} rad/s at λ = 0 to {phis[-1]:.2f} at λ = 1, in every step",
             bool((np.diff(phis) < 0).all()),
-            "each term of (15) does",
+            "each term of (15) decreases",
         ),
         Claim(
             "φ(λ) is approximately a/(b + λ), so that 1/φ is almost linear",

@@ -28,8 +28,7 @@ def iterations(
 ) -> dict[str, float]:
     """Return the mean number of iterations, over cases that need damping, for each form.
 
-    `newton` is (17) and `reciprocal` is (18), both from a cold start at zero until ‖q̇‖ is within
-    the
+    `newton` is (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within the
     tolerance of the bound; the names ending in `_warm` are the same, started from λ of the previous
     case. `supple` is (18) as in this library: from a lower bound, to the last digit. All numbers
     are zero if no case needs damping.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Mask: TypeAlias = NDArray[np.bool_]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
-WIDTH, HEIGHT = 0.7, 0.9  # [m]
-DURATION = 4.0  # [s], at constant speed
+WIDTH, HEIGHT = 0.7, 0.9  # size of the rectangle [m]
+DURATION = 4.0  # time for the rectangle, at constant speed [s]
 MAX_SPEED = 5.0  # Δ [rad/s]
 SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]])
 TASK = supple.PositionTask(rows=["x", "y"])
@@ -56,7 +56,7 @@ def times_of_corners(duration: float = DURATION) -> Array:
 
 
 def around(step: Step, steps: int, gain: float, duration: float = DURATION) -> supple.Trajectory:
-    """Return the motion around the rectangle at constant speed."""
+    """Return the motion around the rectangle in `steps` Euler steps, at constant speed."""
     robot = supple.load("planar3")
     t, turns = np.linspace(0, duration, steps + 1), times_of_corners(duration)
     path = np.stack([np.interp(t, turns, along) for along in corners(robot).T], axis=1)
@@ -101,9 +101,9 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
     title="A planar arm around a rectangle: peaks of the pseudoinverse, bound by optimal damping",
     deviations=(
         SHAPE,
-        "Neither speed nor steps are given: 4 s at constant speed, 2000 steps of Euler, no "
-        "position feedback.",
-        f"Iterations are those from λ = 0, as the paper counts. {STATED}",
+        "The paper gives neither speed nor number of steps. Here the rectangle takes 4 s at "
+        "constant speed, in 2000 Euler steps without position feedback.",
+        f"Iterations are counted from λ = 0, as in the paper. {STATED}",
     ),
     parameters=(
         Parameter("max_speed", MAX_SPEED, "rad/s", "Δ, the bound on ‖q̇‖", 0),
@@ -113,7 +113,8 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
 )
 def planar(progress: Progress, *, max_speed: float, duration: float, steps: int) -> Outcome:
     """Links of 1, 0.5 and 0.5 m start folded at [5, -175, 175]°, which is nearly singular, and go
-    once around the rectangle: with the pseudoinverse, and with the damping that just keeps Δ = 5.
+    once around the rectangle: with the pseudoinverse, and with the smallest damping that keeps
+    ‖q̇‖ <= Δ = 5 rad/s.
     """
     ways: dict[str, Step] = {
         "pseudoinverse": supple.steps.Pseudoinverse(),
@@ -158,7 +159,7 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
             "with the optimal damping the norm is contained below Δ = 5 throughout",
             f"at most {under(speed(optimal), max_speed)}",
             bool(speed(optimal).max() <= max_speed),
-            "the search ends under the bound, never on it",
+            "the search ends slightly below the bound",
         ),
         Claim(
             "2 iterations of (18) on an average",
@@ -172,7 +173,7 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
             f"{1e3 * deviation(optimal).max():.1f} mm off, against "
             f"{1e3 * deviation(plain).max():.1f} mm",
             bool(deviation(optimal).max() > deviation(plain).max()),
-            "the error of the first steps remains: nothing feeds it back",
+            "the error of the first steps remains, because there is no position feedback",
         ),
     )
     columns: dict[str, Array] = {"time": plain.t[:-1]}
@@ -196,7 +197,7 @@ class Rivals:
         rules: Number of other rules.
         below: Number of cases in which another rule keeps the bound with a smaller error.
         share: Fraction of the cases that need damping in which the other rules keep the bound.
-        closest: The smallest ratio of their error to the optimal error, where that is not zero.
+        closest: The smallest ratio of another rule's error to the optimal error.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """
 

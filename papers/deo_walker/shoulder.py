@@ -98,13 +98,13 @@ def puma(progress: Progress, *, max_speed: float, velocity: float, duration: flo
             "with the optimal damping the norm stays feasible throughout (Δ = 5)",
             f"at most {under(speed['optimal'], max_speed)}",
             bool(speed["optimal"].max() <= max_speed),
-            "the search ends under the bound, never on it",
+            "the search ends slightly below the bound",
         ),
         Claim(
             "there is some deviation from the specified trajectory",
             f"{1e3 * away['optimal'].max():.1f} mm at most, on a path of 200 mm",
             bool(away["optimal"].max() > 5 * away["pinv"].max()),
-            f"{damped} of {len(speed['optimal'])} steps are damped; nothing brings the arm back",
+            f"{damped} of {len(speed['optimal'])} steps are damped; there is no feedback",
         ),
         Claim(
             "3 iterations wherever the pseudoinverse was not feasible",

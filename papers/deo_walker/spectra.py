@@ -37,14 +37,14 @@ Counts = dict[str, list[float]]  # method -> mean number of iterations for each 
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:
-    """Return J with singular values between 0.3 and 2 and a small one, and a random unit ẋ."""
+    """Return J with a given smallest singular value, others from 0.3 to 2, and a random unit ẋ."""
     sigma = np.append(rng.uniform(0.3, 2, m - 1), smallest)
     gamma = rng.normal(size=m)
     return supple.Linearization(np.diag(sigma), gamma / np.linalg.norm(gamma))
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the mean numbers of iterations of the forms that start cold."""
+    """Return the mean numbers of iterations of the forms that start at zero."""
     return [(form, found[form]) for form in FORMS]
 
 
@@ -105,7 +105,7 @@ def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: flo
         for form, means in counts[m].items()
         for decade, mean in zip(DECADES, means, strict=True)
     }
-    grows = {  # from σ_min = 1e-3 down, where only one direction needs damping
+    grows = {  # iterations per decade, from σ_min = 1e-3 down, where one direction needs damping
         (m, form): float(np.polyfit(DECADES[2:], means[2:], 1)[0])
         for m in ROWS
         for form, means in counts[m].items()
@@ -123,12 +123,12 @@ def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: flo
             "(17) and (18) usually converge in 2-3 iterations (planar arm 2, spatial arm 3)",
             "on the paper's own motions, planar and spatial: (18) from zero "
             + " and ".join(f"{own[arm]['reciprocal']:.1f}" for arm in own)
-            + ", (17) from λ of the step before "
+            + ", (17) from λ of the previous step "
             + " and ".join(f"{own[arm]['newton_warm']:.1f}" for arm in own),
             all(1.5 <= count <= 3.5 for count in usual),
             "from zero (17) takes "
             + " and ".join(f"{own[arm]['newton']:.1f}" for arm in own)
-            + ": the paper recommends to start from the factor of the step before",
+            + ": the paper recommends starting from the factor of the previous step",
         ),
         Claim(
             "the same on random spectra, from zero",

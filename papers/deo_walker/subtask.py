@@ -106,8 +106,7 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     ),
 )
 def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: float) -> Outcome:
-    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it toward [-30, 0, 0]°. v
-    is
+    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it toward [-30, 0, 0]°. v is
     projected onto the exact null space, eq. (20), where the result satisfies the bound; elsewhere
     task and subtask are damped together, eqs. (25)-(29).
     """
@@ -179,8 +178,8 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
                 if fitting
                 else "none it is 3"
             )
-            + "; the 3 of the spatial arm need 1e-10 (dw-puma), so that no one tolerance gives all "
-            f"counts. From λ of the step before it is {warm:.2f}",
+            + "; the 3 of the spatial arm need 1e-10 (dw-puma), so no single tolerance gives all "
+            f"counts. From λ of the previous step it is {warm:.2f}",
         ),
         Claim(
             "the transition from zero to non-zero λ is not as smooth as without the subtask",

@@ -27,7 +27,7 @@ NAMES = {"damped": "DLS", "estimated": "DLS with σ̂", "filtered": "filter, as 
 
 @dataclass
 class Counter:
-    """Multiplications, divisions and square roots, which are counted alike."""
+    """A counter of multiplications, divisions and square roots, each of which counts as one."""
 
     count: int = 0
 

@@ -100,7 +100,7 @@ START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
 
 @cache
 def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
-    """Return trajectory A: radius [m], half of the arc [half turns]."""
+    """Return trajectory A: radius [m], and angle of the arc on either side of its top [π rad]."""
     return Course.on_branch(circle(WRIST, radius, np.pi / 2, arc * np.pi), START_A)
 
 
@@ -113,7 +113,7 @@ def course_b(heading: float = 4.142, begin: float = -0.3765, end: float = 0.2775
 
 @cache
 def course_c(radius: float = 0.35, plane: float = 5.0, arc: float = 0.6) -> Course:
-    """Return trajectory C: radius [m], angle of its plane [deg], half of the arc [half turns]."""
+    """Return trajectory C: radius [m], angle of its plane [deg], and `arc` as in `course_a`."""
     poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
     return Course.on_branch(poses, START_C)
 

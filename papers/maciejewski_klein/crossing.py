@@ -60,7 +60,7 @@ def half_of(places: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate at each interval: σ̂ (K,), and its alignment |ûᵀu_6| (K,) with the truth."""
+    """The estimate at each interval: σ̂ (K,), and the alignment |ûᵀu_6| (K,) with the exact u_6."""
 
     sigma: Array
     alignment: Array
@@ -108,7 +108,7 @@ def crosses(gap: Array, angle: float) -> bool:
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether σ̂ has no noticeable error before the center, and at most half of that after."""
+    """Whether the error of σ̂ before the center is not noticeable, and below half of the largest."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 
@@ -167,7 +167,7 @@ def trajectory_c_modified(
     progress(1.0)
     claims = (
         Claim(
-            "the two small singular values cross, and the least vector turns by 90°",
+            "the two small singular values cross, and the least singular vector turns by 90°",
             f"σ5 − σ6 = {gap[crossing]:.1e} at interval {crossing}; u6 turns by {angle:.0f}°",
             crosses(gap[half:], angle),
             "a near crossing: the two exchange their directions, but do not become equal",
@@ -175,7 +175,7 @@ def trajectory_c_modified(
         Claim(
             "the only noticeable error of σ̂ occurs just after the center",
             f"{found['max_error_before']:.4f} before, {found['max_error']:.4f} in all, at interval "
-            f"{int(np.abs(paper.sigma - sigma[:, -1]).argmax())} of which {half} is the center",
+            f"{int(np.abs(paper.sigma - sigma[:, -1]).argmax())}; the center is {half}",
             after_the_center(found, max_gain),
             "while the vector turns the estimate is an average of two nearly equal values",
         ),

@@ -1,4 +1,4 @@
-"""Families of paths for the trajectories whose geometry is lost in print: B, C and modified C."""
+"""Families of paths for trajectories whose geometry the paper does not state: B, C, modified C."""
 
 from __future__ import annotations
 

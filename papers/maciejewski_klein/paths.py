@@ -32,7 +32,7 @@ COMMON: Statements = {
         "a nominal error of 15 % with a constant factor",
         statements.nominal,
     ),
-    "constant_throughout": ("that error is there throughout", statements.throughout),
+    "constant_throughout": ("this error occurs throughout", statements.throughout),
     "filtered_near_zero": ("filtering: near zero away from singularities", statements.near_zero),
     "notched_peak": ("a notched peak at the singularity", statements.notched),
     "filtering_is_better": ("filtering tracks better than a variable factor", statements.better),
@@ -40,7 +40,7 @@ COMMON: Statements = {
 }
 OF_B = COMMON | {
     "peak_at_the_end": ("a single peak near the end, from the wrist", statements.ends_at_wrist),
-    "twins_above": ("twin least σ are above the threshold of damping", statements.twins_above),
+    "twins_above": ("the two least σ are above the threshold of damping", statements.twins_above),
 }
 OF_C = COMMON | {
     "dips_in_the_middle": ("σ4 to σ6 dip in the middle", statements.dips_in_the_middle),
@@ -50,7 +50,7 @@ OF_C = COMMON | {
 OF_MODIFIED = {
     "cross_and_turn": "σ5 and σ6 cross, and u6 turns by 90°",
     "error_after_center": "the only noticeable error of σ̂ comes after the center",
-    "recovers": "û turns rapidly to the new least vector",
+    "recovers": "û turns rapidly to the new least singular vector",
     "robust": "even in the worst case the estimate is robust",
 }
 
@@ -163,9 +163,9 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
     figure="Fig. 7-10",
     title="PUMA: the share of paths of the described kinds on which each claim holds",
     deviations=(
-        "The lines of B and the circles of C are lost in print; what they pass and where they end "
-        "is described. So many paths of those kinds are drawn, and a claim counts as holding if it "
-        "holds on more than half of them.",
+        "The lines of B and the circles of C cannot be read in print; the text describes the "
+        "singularities that they pass and where they end. Random paths of these kinds are drawn, "
+        "and a claim counts as holding if it holds on more than half of them.",
         "α as printed for the filter, without the component-aware gain.",
     ),
     parameters=(
@@ -238,7 +238,8 @@ def _why(kind: str, name: str, share: float, sums: dict[str, dict[str, Array]]) 
         ratio = np.median(sums[kind]["filtered_as_printed"] / sums[kind]["variable"])
         return f"the integral error is {ratio:.2f} times that of a variable factor in the median"
     if 0.2 < share < 0.8:
-        return "it depends on the path: on the elbow, the bend of the wrist and how ẋ lies to û"
+        parts = "on the elbow, the bend of the wrist and the angle between ẋ and û"
+        return f"it depends on the path: {parts}"
     return "on nearly all such paths" if share > MOST else "on few such paths"
 
 

@@ -117,13 +117,13 @@ def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome
             f"between neighbors of {len(LAMBDAS)} dampings it rises by at most "
             f"{max(rises, 0):.0e} of itself; {last:.0e} is left at λ = 10⁴",
             rises <= 1e-14 and last < 1e-3,
-            "each component σ/(σ² + λ²) does",
+            "each component σ/(σ² + λ²) decreases",
         ),
         Claim(
             "(12): the residual increases monotonically with λ, with its minimum at λ = 0",
             f"it falls by at most {max(falls, 0):.0e} of its largest value",
             falls <= 1e-14,
-            "each component λ²/(σ² + λ²) does; what lies outside the range of J is constant",
+            "each component λ²/(σ² + λ²) increases; the part outside the range of J is constant",
         ),
         Claim(
             "(10): the norm of a component is largest where σ = λ, and 1/(2λ) there",
@@ -140,7 +140,7 @@ def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome
             "components on either side differ by λ²/σ_k² and by σ_(k+1)σ_k/λ², relative to 1/σ_k",
         ),
         Claim(
-            "so it is with λ midway between σ_k and σ_(k+1) (joint velocities)",
+            "the same for λ midway between σ_k and σ_(k+1) (joint velocities)",
             f"{wide['arithmetic']:.0%} apart at the arithmetic mean, {wide['geometric']:.0%} at "
             "the geometric mean",
             min(wide["arithmetic"], wide["geometric"]) < SAME,

@@ -24,8 +24,8 @@ THETA_MAX = Parameter(
     "max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖; λ is at most 1/(2θ̇max)", 0
 )
 LOST = (
-    "The path is lost in print: this is the reading of it that was found to fit most claims, and "
-    "`mk-paths` has the share of 500 such paths on which each claim holds."
+    "The path cannot be read in print: of the paths of the described kind that were tried, this "
+    "one fits most claims. `mk-paths` has the share of 500 such paths on which each claim holds."
 )
 
 # ---- claims common to all three trajectories -----------------------------------------------------
@@ -46,7 +46,7 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
             "λ²/(σ² + λ²) for each direction; 15 % is read off a plot, and depends on the path",
         ),
         Claim(
-            "that error is there throughout (nowhere more than 5 points below)",
+            "this error occurs throughout (nowhere more than 5 points below)",
             f"at least {percent(constant.min())}, at interval {constant.argmin()}",
             statements.throughout(runs),
             "a constant factor damps every direction, the least where ẋ lies along large σ",
@@ -96,7 +96,7 @@ def _better(runs: Runs) -> Claim:
         "the directions that are not singular are damped less"
         if holds
         else "α of eq. (14) damps û to its full extent even where little of ẋ lies along it, and "
-        "what is withheld returns as an error of position",
+        "the missing motion becomes a position error",
     )
 
 
@@ -110,9 +110,8 @@ def _only_lost(runs: Runs, says: str) -> Claim:
         f"directions with σ ≥ 1/θ̇max; component-aware {percent(share['filtered'])}, with variable "
         f"λ {percent(share['variable'])}, with constant λ {percent(share['constant'])}",
         holds,
-        ("so little that it passes" if holds else "less than with one factor for all, but")
-        + f": at most {statements.AVOIDABLE:.0%} counts as none, and less than half of the share "
-        "with constant λ. λ of σ_eff damps all directions where ẋ has a component along û",
+        f"the claim holds if this is at most {statements.AVOIDABLE:.0%}, and less than half of the "
+        "share with constant λ. λ of σ_eff damps all directions where ẋ has a component along û",
     )
 
 
@@ -161,7 +160,7 @@ def trajectory_a(progress: Progress, *, max_gain: float, radius: float, arc: flo
         _notch(
             runs,
             "the error has a notch at the singularity",
-            "there ẋ lies along directions that are left",
+            "there ẋ lies along directions that are not singular",
         ),
         Claim(
             "up and down do not coincide with a constant factor; with filtering they do but near "
@@ -229,8 +228,8 @@ def trajectory_b(
         _only_lost_by_component(runs),
         Claim(
             "the estimate must switch rapidly from the shoulder's vector to the wrist's",
-            f"the least vector turns by up to {turn:.1f}° in an interval, the {at}th; |ûᵀu6| is "
-            f"{alignment:.3f} at least",
+            f"u6 turns by up to {turn:.1f}° in an interval, the {at}th; |ûᵀu6| is at least "
+            f"{alignment:.3f}",
             alignment > 0.95,
             "one undamped inverse iteration for each J turns the estimate as fast",
         ),

@@ -21,7 +21,7 @@ def nominal(runs: Runs) -> bool:
 
 
 def throughout(runs: Runs) -> bool:
-    """Whether this error is nowhere more than 5 points below the nominal one, 15 %."""
+    """Whether the error with constant damping is at least 10 % everywhere (nominal: 15 %)."""
     return bool(runs.errors("constant").min() >= NOMINAL - NEAR)
 
 
@@ -86,7 +86,9 @@ def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether the three smallest singular values have their minima in the middle, not all zero."""
+    """Whether the three smallest singular values have minima near the middle of the path that are
+    not all zero.
+    """
     sigma = runs.singular_values(method)
     closest = sigma[:, 3:].sum(axis=1).argmin()
     return bool(abs(closest / len(sigma) - 0.5) < 0.1 and sigma[:, 4].min() > 0.01)

@@ -182,10 +182,10 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
     constant = error(moved["constant"])
     smooth = max(found[name]["max_speed_change"] for name in moved if name != "filtered")
     blocked = (
-        "α of eq. (14) damps the singular direction even where the command needs it; the motion "
-        "withheld there returns as position error, and the effective singular value falls. (32), "
-        "(35) and (37) are lost in print: the nearest reading found, α bounded by 0.1 with the "
-        "mean σ_eff, gives 3.3 % and 0.272 cm"
+        "α of eq. (14) damps the singular direction even where the command needs it; the missing "
+        "motion becomes a position error, and the effective singular value falls. (32), "
+        "(35) and (37) cannot be read in print: of the forms that were tried, α bounded by 0.1 "
+        "with the mean σ_eff comes closest, 3.3 % and 0.272 cm"
     )
     return (
         Claim(
@@ -198,7 +198,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "variable damping: an integral error of 9.94 cm",
             f"{variable['da_integral']:.4f} cm",
             abs(variable["da_integral"] - 9.94) < 0.005,
-            "to the printed digits, with λ from the σ̂ of the interval before, as in section IV",
+            "to the printed digits, with λ from the σ̂ of the previous interval, as in section IV",
         ),
         Claim(
             "filtering: the peak falls below 4 %",
@@ -244,8 +244,8 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "commanded velocities are within 1 to 2.2 cm per interval",
             f"{asked.min():.2f} to {asked.max():.2f} cm",
             bool(asked.max() < 2.25 and asked.min() > 0.95),
-            "the paper is wrong for this geometry: before B the path leads outwards like the "
-            "feedback of 0.1 × 22.6 cm, and they add up; after C they are opposed",
+            "the paper is wrong for this geometry: before B the velocity of the path and the "
+            "feedback of 0.1 × 22.6 cm both point outwards and add up; after C they are opposed",
         ),
         Claim(
             "transitions are smooth",
@@ -266,8 +266,8 @@ def _thesis(moved: dict[str, Trajectory]) -> Claim:
     sums = {name: error(each).sum() for name, each in moved.items()}
     holds = sums["filtered_as_printed"] < sums["variable"] < sums["constant"]
     return Claim(
-        f"{THESIS}the more a formulation knows, the better it tracks: filtering better than "
-        "variable damping, that better than a constant factor",
+        f"{THESIS}the more information a formulation uses, the better it tracks: filtering better "
+        "than variable damping, that better than a constant factor",
         f"sum of the errors around the square: α as printed {sums['filtered_as_printed']:.1f}, "
         f"component-aware {sums['filtered']:.1f}, variable {sums['variable']:.1f}, constant "
         f"{sums['constant']:.1f} cm",
@@ -295,7 +295,9 @@ def _features(
     path: Array,
     max_gain: float,
 ) -> tuple[Claim, ...]:
-    """Return the claims about the shape of Fig. 3: B, C, the dip, the notch, the overshoot."""
+    """Return the claims about features of Fig. 3: corners B and C, the dip, the notch and the
+    overshoot.
+    """
     e = {name: error(each) for name, each in moved.items() if name != "pseudoinverse"}
     damped = [e[name] for name in ("constant", "variable", "filtered_as_printed")]
     tops = [np.argmax(x) for x in damped]
@@ -360,7 +362,7 @@ def _features(
             f"{100 * pinv['max_position_error']:.0f} cm off; the elbow turns back {turns} times "
             "between B and C",
             pinv["max_joint_speed"] > 10 * MAX_SPEED and turns > SIDE / 10,
-            "out of reach the arm is thrown about the stretched configuration",
+            "out of reach the arm oscillates about the stretched configuration",
         ),
     )
 

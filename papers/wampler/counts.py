@@ -76,13 +76,14 @@ def counts(progress: Progress) -> Outcome:
             "26n - 20 multiplications",
             listed(with_ones),
             all(with_ones[n] == 26 * n - 20 for n in JOINTS),
-            "5 for each vector that changes frames, of which a step has four, and 6 a column",
+            "5 for each conversion of a vector between frames, four of them per joint, and 6 per "
+            "column",
         ),
         Claim(
             "13n - 10 additions",
             listed(additions),
             all(additions[n] == 13 * n - 10 for n in JOINTS),
-            "2 for each vector, 2 for the link, 3 a column",
+            "2 for each conversion, 2 per link and 3 per column",
         ),
         Claim(
             "22n - 16 multiplications if those by ±1 are excluded",
@@ -118,8 +119,8 @@ def _of_stanford(
         f"{says}: {products} multiplications and {sums} additions",
         f"{ours[0]} and {ours[1]}, partial velocities included",
         ours[0] <= products + CLOSE and ours[1] <= sums,
-        f"in the cheapest frames, to within {CLOSE}: what the printed counts include is in the "
-        "author's thesis; divisions count as multiplications",
+        f"in the cheapest frames, at most {CLOSE} multiplications above the printed count. Only "
+        "the author's thesis says what it includes; divisions count as multiplications",
     )
 
 

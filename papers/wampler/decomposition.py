@@ -63,8 +63,9 @@ def wrist(progress: Progress, *, samples: int) -> Outcome:
             "the two give approximately the same answer as long as α ≥ 0.1",
             f"median differences: {told(ALPHAS[2:])}",
             all(median[n, a] < NEAR for n in ARMS for a in ALPHAS if a >= 0.1),
-            "the wrist does not compensate for what the damped arm misses. With more damping the "
-            "two part: for large α one is Ĵᵀv̂/α², the other lacks the terms between arm and wrist. "
+            "the wrist does not compensate for the error of the damped arm. With more damping they "
+            "differ more: for large α one is Ĵᵀv̂/α², the other lacks the terms between arm and "
+            "wrist. "
             f"For α ≤ 0.03 it would hold in the median ({told(ALPHAS[:2])}), but near "
             f"singularities one case in ten still differs by more than "
             f"{min(tenth[n, 0.03] for n in ARMS):.0%} at 0.03",

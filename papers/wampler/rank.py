@@ -1,4 +1,4 @@
-"""W, "Rank-deficient configurations": removed rows, thresholds, and damping in their place."""
+"""W, "Rank-deficient configurations": removing rows, thresholds on σ, and damping instead."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ class Arm:
             return Counted(float(x), tally)
 
         n, known = len(q), [self._conversion(i, q, number) for i in range(len(q))]
-        # p^{R/Q_{n-1}} in link n: constant, except for the travel of a translational joint.
+        # p^{R/Q_{n-1}}, from the origin Q_{n-1} to the endpoint R, in the frame of link n. It is
+        # constant unless joint n is translational.
         point = [number(x) for x in self.tool[:3, 3]]
         points: list[Vector] = [point] * n
         for i in reversed(range(n)):
@@ -179,7 +180,7 @@ class Arm:
         return PartialVelocities(known, points, list(self.translational), tool, number)
 
     def _conversion(self, i: int, q: Array, number: Callable[[float], Counted]) -> Rows:
-        """Return ⁱC^{i+1} (22) from link i to the previous link, including its twist."""
+        """Return ⁱC^{i+1} of (22), the rotation from link i + 1 to link i with link i's twist."""
         cos, sin = right_angle(self.twists[i - 1]) if i else (1.0, 0.0)
         angle = self.thetas[i] + (0.0 if self.translational[i] else np.degrees(q[i]))
         c, s = right_angle(angle)
@@ -200,10 +201,12 @@ class PartialVelocities:
     """The vector elements of Ĵ, column i in the frame of link i.
 
     Attributes:
-        conversions: ⁱC^{i+1} of the joints (n), the first from link 1 to the base.
-        points: p^{R/Q_{i-1}} in the frame of link i (n).
+        conversions: Rotation matrices ⁱC^{i+1} (n), each from the frame of link i + 1 to that of
+            link i. Link 0 is the base.
+        points: Vectors p^{R/Q_{i-1}} (n) from the origin Q_{i-1} on joint i's axis to the
+            endpoint R, each in the frame of link i.
         translational: Whether a joint slides (n).
-        tool: ⁿC^T.
+        tool: Rotation matrix ⁿC^T from the tool frame T to the frame of link n.
         number: Function that converts a constant to a counting number.
     """
 
@@ -266,7 +269,7 @@ class PartialVelocities:
         """Return τ = Ĵᵀ[f; t] (n), (24), for a wrench in the tool's axes.
 
         The force and the torque are converted from link to link, and each dot product uses the
-        trivial elements of its column.
+        zeros and ones of its column.
         """
         f, t = times(self.tool, wrench[:3]), times(self.tool, wrench[3:])
         torques = []

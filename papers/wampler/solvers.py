@@ -54,7 +54,7 @@ def normal_equations(J: Array, alpha: float, cost: Cost) -> Array:
 
 
 def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.integer[Any]]]:
-    """Return R (n, n) of a QR factorization of [Ĵ; αI] with column pivoting, and the order.
+    """Return R (n, n) of a QR factorization of [Ĵ; αI], and the order of its pivot columns.
 
     Row k of αI is the pivot row of step k. Until then α is its only nonzero entry, so the vector of
     a reflection has only m + 1 nonzero entries (seven for m = 6), and αI need not be stored.

@@ -1,11 +1,11 @@
 """Inverse kinematics that stays smooth, bounded and fast through singularities.
 
 The main names are here. More are in the modules `supple.damping` (damping rules), `supple.steps`
-(steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots), `supple.poses`
-(conversions and interpolation) and `supple.errors`.
+(steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots), `supple.paths`
+(joint paths and their timing), `supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
-from supple import criteria, damping, errors, poses, redundancy, steps
+from supple import criteria, damping, errors, paths, poses, redundancy, steps
 from supple.control.servo import Servo
 from supple.control.tracking import track
 from supple.control.trajectory import Trajectory
@@ -53,6 +53,7 @@ __all__ = [
     "linearize",
     "load",
     "mjcf",
+    "paths",
     "pose",
     "poses",
     "redundancy",

@@ -14,7 +14,8 @@ def main() -> None:
     """Run the command line; report a missing extra in one line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no λ shows "?"
+            # print "?" for characters that the terminal's encoding lacks, such as λ
+            stream.reconfigure(errors="replace")
     if sys.argv[1:] == ["--version"]:  # works without the cli extra
         print(f"supple, version {version('supple')}")
         return

@@ -1,9 +1,10 @@
 """Damping rules: functions from a `Linearization` to λ², which is called `lambda2` in the code.
 
-The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
-most 1/(2λ). `supple.DLS(rule)` is the damped step with the λ² of a rule. Any callable that takes a
-`Linearization` and returns λ² is a rule. `RULES` lists all rules. `trade_off` shows speed and error
-as functions of λ²; `damped_condition` returns the condition number that results from a λ².
+The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Along a singular direction with the singular value σ,
+its gain is σ/(σ² + λ²), at most 1/(2λ). `supple.DLS(rule)` is the damped step with the λ² of a
+rule. Any callable that takes a `Linearization` and returns λ² is a rule. `RULES` lists the rules of
+this module. `trade_off` returns speed and error as functions of λ²; `damped_condition` returns the
+condition number of the damped matrix.
 """
 
 from supple.motion.damping import (

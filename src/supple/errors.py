@@ -32,10 +32,11 @@ EXTRAS = {
     "plot": _PLOT,
     "papers": (*_CLI, *_PLOT),
     "parquet": ("pyarrow>=14",),
+    "ray": ("ray[data]>=2.40", "pyarrow>=14"),
     "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
 }
-_MAX_COMPARED = 1000  # number of names that are searched for similar ones: the search is slow
+_MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow
 
 
 class SuppleError(Exception):
@@ -89,7 +90,7 @@ def short_repr(value: object) -> str:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Return quoted names separated by commas; a long list ends with the number of the rest."""
+    """Return quoted names separated by commas: the first 20, and the number of the others."""
     quoted = [short_repr(name) for name in names]
     more = len(quoted) - _MAX_NAMES
     return ", ".join(quoted[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -120,8 +121,8 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
     """Decorate a function so that an unknown keyword raises an error that names similar ones.
 
     Args:
-        hints: Sentences that say what to use instead, by the name of an argument that the function
-            does not have but that a user may look for.
+        hints: Sentences that say what to use instead, keyed by the name of an argument that the
+            function does not have but that users of other libraries may expect.
     """
 
     def decorate(function: Function) -> Function:
@@ -149,7 +150,7 @@ _PART = (
 )
 _LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
 _SPEED = "Speed limits act in Servo and track: limits=Limits.for_robot(robot, max_speed=...)."
-HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # hints of `known_arguments`
+HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_arguments`
 
 
 def _similar(given: str, names: list[str]) -> list[str]:

@@ -1,13 +1,14 @@
-"""Poses (4, 4): conversion from and to positions and rotations of any form, and interpolation.
+"""Poses (4, 4): conversion to and from quaternions, Euler angles and other forms; interpolation.
 
     T = sp.pose([0.4, 0, 0.3], rpy=[np.pi, 0, 0])       # position [m], roll, pitch, yaw [rad]
     poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T), poses.euler(T, "intrinsic zyz")
     poses.interpolate(T, goal, np.linspace(0, 1, 50))    # straight line and slerp, (50, 4, 4)
     poses.orthonormalize(T_rounded), poses.correction(T_rounded)
 
-`solve`, `Servo` and every other function that takes a pose correct rotations by the same rule as
-`orthonormalize`: the nearest rotation, if the largest entry of |RᵀR - 1| is at most `TOLERANCE`.
-Leading axes are batch axes throughout. Functions of a pose also take rotations (..., 3, 3).
+Every function of supple that takes a pose replaces its rotation matrix R by the nearest rotation,
+as `orthonormalize` does, if the largest entry of |RᵀR - I| is at most `TOLERANCE`; other matrices
+are rejected. Leading axes are batch axes. Functions of a pose also take rotations (..., 3, 3),
+except `adjoint` and `interpolate`, which need positions.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 TOLERANCE = POSE_TOLERANCE
-_MAX_TOLERANCE = 0.1  # with larger errors, the nearest rotation to a matrix is arbitrary
+_MAX_TOLERANCE = 0.1  # beyond it, the nearest rotation may be far from the intended one
 
 
 def pose(
@@ -70,9 +71,9 @@ def pose(
         rpy: Roll, pitch and yaw (..., 3) [rad], as in URDF: about the fixed x, y and z axes, in
             this order; R = Rz(yaw) Ry(pitch) Rx(roll).
         rotation_vector: Rotation vector (..., 3) [rad]: axis times angle.
-        tolerance: Largest entry of |RᵀR - 1| that is corrected, at most 0.1.
+        tolerance: Largest entry of |RᵀR - I| that is corrected, at most 0.1.
 
-    A quaternion may have any length except zero.
+    Quaternions are normalized and must not be zero.
 
     Raises:
         InputError: A shape is wrong, numbers are not finite, several kinds of rotation are given,
@@ -105,7 +106,7 @@ def pose(
 
 
 def _vectors(position: ArrayLike) -> Matrix:
-    """Return positions (..., 3); a matrix (4, 4) gets an error that names the right function."""
+    """Return positions (..., 3); the error for a matrix (4, 4) names the right function."""
     array = real_numbers(position, "position must be finite real numbers of shape (..., 3)")
     if array.shape[-2:] == (4, 4):
         raise InputError(
@@ -163,7 +164,7 @@ def orthonormalize(pose: ArrayLike, *, tolerance: float = TOLERANCE) -> Matrix:
 
     Args:
         pose: Matrices (..., 4, 4) or (..., 3, 3).
-        tolerance: Largest entry of |RᵀR - 1| that is corrected, at most 0.1.
+        tolerance: Largest entry of |RᵀR - I| that is corrected, at most 0.1.
 
     Raises:
         InputError: A matrix is not a rotation within the tolerance.
@@ -214,9 +215,9 @@ def euler(pose: ArrayLike, sequence: str) -> Matrix:
         "intrinsic zyx"     about the moving axes:  R = Rz(a) Ry(b) Rx(c)
         "extrinsic xyz"     about the fixed axes:   R = Rz(c) Ry(b) Rx(a), the same as "rpy"
 
-    The middle angle is in [0, π] if the first axis is also the last one, else in [-π/2, π/2]. At
-    the ends of this range the other two angles rotate about the same axis, and the one that is
-    leftmost in the formula of R is 0.
+    The middle angle is in [0, π] if the first and last axes are the same, else in [-π/2, π/2]. At
+    the ends of this range the other two angles rotate about the same axis, and the leftmost one in
+    the formula of R is set to 0.
 
     Args:
         pose: Poses (..., 4, 4), or rotations (..., 3, 3).
@@ -259,7 +260,8 @@ def adjoint(pose: ArrayLike) -> Matrix:
 
     T is the pose of the frame in the world. The transpose converts wrenches [force; moment] in the
     opposite direction: body wrench = adjoint(T)ᵀ spatial wrench. The adjoint of the translation
-    alone, `adjoint(pose(p))`, converts a twist in world axes at the frame's origin to spatial.
+    alone, `adjoint(pose(p))`, converts a twist in world axes at the frame's origin to spatial
+    coordinates.
 
     Args:
         pose: Poses (..., 4, 4) [m].

@@ -2,11 +2,11 @@
 
 | step | effect of the criterion on the task | continuous through singularities |
 |---|---|---|
-| `NullSpace` | none | no: a direction becomes free where rank is lost |
-| `GradientProjection` | leakage in directions with σ near λ and below | where λ² > 0 |
+| `NullSpace` | none | no: where J loses rank, the null space gains a direction |
+| `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
-| `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
-| `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
+| `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
+| `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
 
 `OpenTask` is a user-defined task x = f(q), which can be used like any other task. `extended_task`
 returns an open task that keeps a criterion at its optimum (the extended Jacobian method).

@@ -1,8 +1,8 @@
-"""Arrays in npz, csv and Parquet files, which are written completely or not at all.
+"""Read and write named arrays in npz, csv and Parquet files; files are written atomically.
 
-A table has named arrays. An array (K,) is one column. An array (K, m) has m labels and is stored as
-m columns "name:label", except in npz files, which store the array itself. Arrays may have different
-lengths: the columns of shorter ones begin with empty cells.
+An array (K,) is one column. An array (K, m) has m labels and is stored as m columns "name:label",
+except in npz files, which store the array itself. Arrays may have different lengths: the columns of
+shorter ones begin with empty cells.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from supple.errors import InputError, MissingExtraError, short_repr
 
 Array = NDArray[Any]
 FORMATS = (".npz", ".csv", ".parquet")
-_LABELS = "labels of "  # names of the arrays of labels in an npz file
+_LABELS = "labels of "  # prefix, before an array's name, of the array of its labels in an npz file
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,9 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that replaces `path` on success.
+    """Open a temporary file for writing, which replaces the file at `path` on success.
 
-    On an error or an interrupt the new file is removed, and a previous file at `path` is kept.
+    On an error or an interrupt the temporary file is removed, and the file at `path` is kept.
     """
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
     try:
@@ -111,7 +111,7 @@ def _format_of(path: Path, by_suffix: Mapping[str, Callable[..., Any]]) -> Calla
         known = ", ".join(FORMATS)
         raise InputError(f"a file's suffix must be one of {known}; given: {short_repr(str(path))}")
     if found in (_write_parquet, _read_parquet):
-        _pyarrow()
+        pyarrow()
     return found
 
 
@@ -148,7 +148,7 @@ def _write_csv(stream: IO[bytes], table: Table) -> None:
 
 
 class _Lines:
-    """A text file on a stream of bytes, which stays open when the text file is closed."""
+    """The file that `csv.writer` writes to: encodes text as UTF-8 and writes it to a stream."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -158,7 +158,7 @@ class _Lines:
 
 
 def _texts(values: Array) -> list[str]:
-    """Return values as text: the shortest decimals from which they can be read back exactly."""
+    """Return values as text; floats as the shortest decimals that convert back exactly."""
     return [repr(value) if isinstance(value, float) else str(value) for value in values.tolist()]
 
 
@@ -194,7 +194,7 @@ def _numbers(cells: list[str]) -> Array:
 
 
 def _write_parquet(stream: IO[bytes], table: Table) -> None:
-    pa, parquet = _pyarrow()
+    pa, parquet = pyarrow()
     columns = table.columns()
     rows = max((len(values) for _, values in columns), default=0)
     arrays = []
@@ -205,7 +205,7 @@ def _write_parquet(stream: IO[bytes], table: Table) -> None:
 
 
 def _read_parquet(stream: IO[bytes]) -> Table:
-    pa, parquet = _pyarrow()
+    pa, parquet = pyarrow()
     try:
         table = parquet.ParquetFile(stream).read()
     except pa.ArrowException as error:
@@ -220,7 +220,12 @@ def _read_parquet(stream: IO[bytes]) -> Table:
     return _from_columns(columns)
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
     try:
         import pyarrow
         from pyarrow import parquet
@@ -230,7 +235,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _from_columns(columns: Any) -> Table:
-    """Return a table from columns; those named "name:label" are joined to one array (K, m)."""
+    """Return a table from columns; the m columns "name:label" of a name form an array (K, m)."""
     arrays: dict[str, Array] = {}
     groups: dict[str, list[tuple[str, Array]]] = {}
     for name, values in columns:

@@ -94,3 +94,33 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
         shares.append(lost / size)
     assert max(shares) > 0.3
     assert min(shares) < 0.01
+
+
+def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
+    """Count the steps among the last ones whose joint motion turns against the one before."""
+    count, before = 0, np.zeros(len(q))
+    for k in range(steps):
+        q = servo(q, target=target)
+        if k >= steps - last and max(np.abs(before).max(), np.abs(servo.qd).max()) > 1e-6:
+            count += int(servo.qd @ before < 0)
+        before = servo.qd
+    return count
+
+
+@pytest.mark.parametrize("factor", [1.5, 5.0])
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "ur5e", "puma560", "puma560_rail"])
+def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
+    name: str, factor: float
+) -> None:
+    """The folds are those of the joints that are free to move.
+
+    A joint at its limit takes no part in a fold, and the other joints have a fold elsewhere.
+    """
+    arm = load(name)
+    rest = np.clip(arm.neutral(), arm.lower, arm.upper)
+    turned = []
+    for seed in range(8):
+        target = arm.fk(arm.random(1, seed=seed)[0])
+        target[:3, 3] *= factor
+        turned.append(reversals(Servo(arm, dt=DT), rest, target, 1500, 200))
+    assert turned == [0] * 8

@@ -79,7 +79,7 @@ def test_arrays_that_do_not_fit_are_refused(cut: str, tmp_path: Path) -> None:
         arrays = {name: found[name] for name in found.files}
     arrays[cut] = arrays[cut][:-2]
     np.savez(file, **arrays)
-    with pytest.raises(errors.InputError, match="do not fit"):
+    with pytest.raises(errors.InputError, match="shapes do not match"):
         sp.Trajectory.load(file)
 
 

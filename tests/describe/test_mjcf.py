@@ -280,7 +280,7 @@ def test_what_is_no_kinematics_need_not_be_there(broken: str) -> None:
         ('range="-90 120"', 'range="3 1" limited="true"', "lower limit is not below the upper"),
         ('name="pan"', 'class="k" name="pan"', "unknown default class 'k'"),
         ('joint1="right"', 'joint1="rigth"', "unknown joint 'rigth'; did you mean 'right'"),
-        ("<worldbody>", '<compiler eulerseq="xyw"/><worldbody>', "expected three of xyzXYZ"),
+        ("<worldbody>", '<compiler eulerseq="xyw"/><worldbody>', "three letters of xyzXYZ"),
         ("<worldbody>", '<compiler coordinate="global"/><worldbody>', "coordinate=.global"),
         ("<worldbody>", "<worldbody><joint/>", "the world has a <joint>"),
         ("<worldbody>", '<worldbody pos="1 0 0">', "<worldbody> has attributes"),

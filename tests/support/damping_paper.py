@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return the singular values of a J of floats, largest first, and a bound on the error of
-    LAPACK's; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's values.
+    """Return the singular values of a J of floats, largest first, and a bound on the error of those
+    that LAPACK computes; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
@@ -159,7 +159,7 @@ def measures(J: Array, e: Array, before: Array | None) -> Measures:
     )
 
 
-# ---- DW section 3, methods 1 to 7 --------------------------------------------------------------
+# ---- λ² of DW section 3, methods 1 to 7 ----------------------------------------------------------
 
 
 def constant(m: Measures, lambda2: Decimal) -> Decimal:
@@ -202,23 +202,26 @@ def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
 
 
 def tracking_bound(m: Measures, max_error: Decimal) -> Decimal:
-    """Eq. (7), MK (16)."""
+    """Return λ² for a bound on the relative error: eq. (7), MK (16)."""
     return m.sigma[max(m.rank, 1) - 1] ** 2 * max_error / (1 - max_error)
 
 
 def condition_bound(m: Measures, k_max: Decimal) -> Decimal:
-    """Eq. (8), MK (18), with max(0, .); "0 is used for σ_n if m < n"."""
+    """Return λ² for a bound on the condition number: eq. (8), MK (18), with max(0, .).
+
+    "0 is used for σ_n if m < n".
+    """
     sigma_n = Decimal(0) if m.redundant else m.sigma_min
     return max(Decimal(0), (m.sigma[0] ** 2 - k_max * sigma_n**2) / (k_max - 1))
 
 
 def region(m: Measures, lambda_max: Decimal, size: Decimal) -> Decimal:
-    """Method 6."""
+    """Return λ² of method 6, which damps in a region around singularities."""
     return (1 - (m.sigma_min / size) ** 2) * lambda_max if m.sigma_min < size else Decimal(0)
 
 
 def mayorga(l: Decimal | None, lambda0: Decimal, cap: Decimal) -> Decimal:  # noqa: E741
-    """Method 7 with a cap; l is None where it is infinite."""
+    """Return λ² of method 7, at most `cap`; l is None where it is infinite."""
     if l is None:
         return cap
     return min(cap, lambda0 * (1 - l) ** 2) if l > 1 else Decimal(0)

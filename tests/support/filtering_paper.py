@@ -86,7 +86,7 @@ class Filtered:
 
 
 def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filtered:
-    """Return a step for an m x n matrix with m <= n."""
+    """Return the repaired step for a command x (m,), a J (m, n) with m <= n, and directions U."""
     one, mu = np.eye(len(x)), resolution(J)
     U, sigma2 = directions(J, U)
     sigma = np.sqrt(sigma2)
@@ -144,7 +144,7 @@ class Estimated:
 
 @dataclass
 class Literal:
-    """Section V as printed: all quantities except the solve for û' are one interval old. m <= n."""
+    """Section V as printed, for m <= n: the damping uses quantities of the previous interval."""
 
     u: Array
     sigma2: float

@@ -160,7 +160,11 @@ class Lane:
     def bounded(
         self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """Return the same for e (c, m) by the fast path, and where x is valid (c,); else x = 0."""
+        """Return the results of `limited` by the fast path, for e (c, m) instead of x0.
+
+        The last result is a mask (c,) of the cases for which the fast path is valid; x = 0 in the
+        others.
+        """
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,), (count,))
@@ -219,7 +223,7 @@ class Lane:
     def residual(
         self, J: Array, e: Array, share: float, start: object = 0.0
     ) -> tuple[Array, Array, Array, Array]:
-        """Return the same for steps with ‖e - J q̇‖ <= share ‖e‖."""
+        """Return the results of `optimal` for steps with ‖e - J q̇‖ <= share ‖e‖."""
         count, m, n = J.shape
         numbers = [self._in(np.broadcast_to(x, (count,))) for x in (share, start)]
         out = self._empty((count, n), (count,), (count,), (count,))

@@ -48,7 +48,7 @@ def pose_of(name: str, q: Array) -> Array:
 
 
 def moved(T: Array, by: Array) -> Array:
-    """Return a pose shifted by `by` (3,) in the world."""
+    """Return a pose translated by `by` (3,) [m] in world axes."""
     result = T.copy()
     result[:3, 3] += by
     return result

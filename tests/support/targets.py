@@ -83,7 +83,7 @@ def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[
 def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:
     """Return configurations (count, n) farthest along directions u, poses T0 there and T5 beyond.
 
-    q* maximises u·p(q) inside the limits, as the best of several ascents. T0 = FK(q*) is reachable
+    q* maximizes u·p(q) inside the limits, as the best of several ascents. T0 = FK(q*) is reachable
     and singular. T5 is T0 moved 5 cm along u; its closest pose is T0.
     """
     starts = 10

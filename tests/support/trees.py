@@ -12,7 +12,7 @@ from supple.describe import Description, Frame, Joint, Mimic
 
 Array = np.ndarray
 KINDS = ("revolute", "revolute", "continuous", "prismatic", "fixed")
-TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # nearly parallel axes are hard
+TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # tilts of an axis; nearly parallel ones are hard
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 // Position inverse kinematics on lanes: one iteration toward a target, inside the joint limits.
 //
 // Each lane iterates from one seed. In a batch the lanes solve different problems; for a single
-// target they solve the same one. The drivers (src/core/drivers, src/supple/ik/gpu) choose the seed
-// of a lane and decide what follows when it has converged or stalled.
+// target they solve the same one. The drivers (src/core/drivers, src/supple/ik/gpu) choose the
+// seeds and decide what happens when a lane has converged or stalled.
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
@@ -28,7 +28,7 @@ SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   return evaluating > stepping ? evaluating : stepping;
 }
 
-// Evaluates e and the errors at q. The poses of the joints stay in the scratch memory.
+// Evaluates e and the errors at q. The poses of the joints stay in the scratch memory at.work.
 template <class L, class T>
 SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
@@ -56,7 +56,7 @@ SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   at.cost = cost;
 }
 
-// Evaluates J; to be called after `evaluate_error`.
+// Evaluates J. Call it after `evaluate_error`, which provides the poses of the joints.
 template <class L, class T>
 SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
@@ -79,8 +79,8 @@ SUPPLE_FN void evaluate(const IkProblem<T>& ik, IterateState<L>& at) {
   evaluate_jacobian(ik, at);
 }
 
-// The position tolerance at a target [m]: `tolerance`, or more if the robot has long prismatic
-// joints and the target is so far away that a float cannot resolve the tolerance.
+// Returns the position tolerance at a target [m]: `tolerance`, or more if the robot has long
+// prismatic joints and the target is so far away that `float` cannot resolve the tolerance.
 template <class L, class T>
 SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at, T tolerance) {
   L resolved(tolerance);
@@ -101,7 +101,7 @@ SUPPLE_INLINE mask_t<L> converged(const IkProblem<T>& ik, const IterateState<L>&
          (at.rotation <= L(ik.rotation_tolerance));
 }
 
-// The lanes on which joint j is at a limit and would be moved beyond it.
+// Returns the lanes where joint j is at a limit and `direction` points out of its range.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
                                       const L& direction) {
@@ -110,7 +110,7 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
 }
 
 // Computes the step of any rule other than the default. J has zero columns for the joints held at a
-// limit; a rule that compares it with the previous step's J stores it.
+// limit. For a rule that needs the change of J, J is stored for the next step.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
@@ -140,8 +140,8 @@ SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<
   }
 }
 
-// Scales a step so that no joint moves farther than `max_joint_step`; long prismatic joints are
-// exempt.
+// Scales a step so that no joint moves farther than `max_joint_step`; long prismatic joints are not
+// scaled.
 template <bool long_joints = true, class L, class T>
 SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.max_joint_step), dq);
@@ -156,13 +156,14 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   }
 }
 
-// Takes one damped step inside the joint limits. Joints at a limit that would be moved beyond it
-// are removed from J.
+// Takes one damped step inside the joint limits. The columns of joints at a limit that would leave
+// their range are set to zero in J.
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
-// With the default rule, long prismatic joints are scaled. Without `any_rule`, only the default
-// rule is compiled; without `long_joints`, only the code for robots without long joints.
+// With the default rule, long prismatic joints are scaled (`joint_scale`). Without `any_rule`, only
+// the default rule is compiled; without `long_joints`, only the code for robots without long
+// prismatic joints.
 template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
@@ -194,13 +195,14 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   }
 }
 
-// The same for robots with long joints; not inlined because that would slow down all other robots.
+// `descend` for robots with long prismatic joints; not inlined, to keep the code for others small
+// and fast.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// The same as `descend`, with compile-time sizes where they are common.
+// Chooses a `descend` with compile-time sizes for the common ones.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -210,14 +212,15 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   descend<true, false>(ik, m, n, at);
 }
 
-// H -= Σ eₖ ∇²xₖ: the curvature of the tasks, which turns H = JᵀJ into the Hessian of ½‖e‖². For a
-// frame that is moved by joints i before j, each with a twist (v, w) per unit of speed:
+// H -= Σ eₖ ∇²xₖ: subtracts the second derivatives of the task coordinates x, which turns H = JᵀJ
+// into the Hessian of ½‖e‖². Joint i has the twist (vᵢ, wᵢ) per unit of speed; for a frame that is
+// moved by joint j and by joint i before it,
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// Neglected is the curvature of axes, of postures, of tasks relative to a moving base, and of the
-// rotation of a frame that may turn about an axis. To be called after `evaluate`, which leaves the
-// poses of the joints in the scratch memory. H is n x n; only its lower triangle is used.
+// The second derivatives of axes, of tasks relative to a moving base, and of the rotation of a
+// frame that may turn about an axis are neglected. Call it after `evaluate`, which leaves the poses
+// of the joints in the scratch memory. H is n x n; only its lower triangle is used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
@@ -263,11 +266,11 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
 SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
 // Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain
-// ‖e‖. Where the Hessian is not positive definite, a nearby matrix that is positive definite
-// replaces it. Joints at a limit that would be moved beyond it are held; joints that the step would
-// take past their limit stop there, and the others compensate. With `flat` the objective is
-// -e·x(q) for a constant e, which moves the frames as far along e as possible. To be called after
-// `evaluate`; `work` has `newton_scratch` lanes.
+// ‖e‖. Where the Hessian is not positive definite, a nearby positive definite matrix replaces it.
+// Joints at a limit that would leave their range are held. Joints that would pass a limit stop
+// there, and a second solution lets the others compensate. With `flat` the objective is -e·x(q)
+// with a constant e, where x(q) are the task coordinates: the step moves the frames along e. Call
+// it after `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {
@@ -288,7 +291,7 @@ SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L&
     g[i] = g[i] * scale(i);
   }
   const L mu = newton_gain * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
-  // Eliminates joint i, which moves by `move`, from H and g on the lanes `known`.
+  // Eliminates joint i, whose step is `move`, from H and g on the lanes `known`.
   const auto fix = [&](int i, const mask_t<L>& known, const L& move) {
     for (int j = 0; j < n; ++j) {
       if (j == i) continue;

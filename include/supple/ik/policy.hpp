@@ -1,9 +1,8 @@
-// Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when a
-// start is polished enough, which solutions are distinct or preferred, how they are written and
-// merged.
+// Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when
+// polishing ends, which solutions are distinct or preferred, and how they are written and merged.
 //
-// The drivers (src/core/drivers, src/supple/ik/gpu) only schedule: lanes on a CPU, threads and
-// warps on a GPU.
+// The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
+// over threads and warps on a GPU.
 #pragma once
 
 #include "supple/ik/postprocess.hpp"
@@ -19,7 +18,7 @@ struct SolutionArrays {
   Outcome* outcome;  // (problems, capacity)
   double* error;     // (problems, capacity, 2): position [m], rotation [rad]
   int* effort;       // (problems, capacity, 2): iterations, starts
-  int* found;        // (problems,): number of solutions; null if there is only one
+  int* found;        // (problems,): number of solutions; null if not needed
 };
 
 }  // namespace supple
@@ -52,8 +51,8 @@ SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number
   if (to.found) to.found[problem] = number + 1;
 }
 
-// Writes the result of a problem that was not searched: q(j) is any configuration, and its errors
-// are infinite.
+// Writes the result of a problem that was not solved: q(j) gives a substitute for the solution,
+// whose errors are infinite.
 template <class Index, class Coordinate>
 SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Coordinate&& q,
                               Outcome outcome) {
@@ -74,7 +73,7 @@ struct JointRange {
 };
 
 // Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
-// q0, as near to zero as its limits allow, and `starts` starts have been made.
+// q0, as near to zero as its limits allow, and the effort is `starts` starts.
 template <class Index>
 SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
                            const double* q0, int starts) {
@@ -89,9 +88,9 @@ SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints
 }
 
 // Merges the solution of a subproblem with `n` joints, whose indices in the whole problem are
-// `joint` (n,). The result has the larger errors, the worse outcome and the total effort. Of the
-// starts of a subproblem, the first `starts` are already counted. An invalid subproblem makes the
-// whole problem invalid.
+// `joint` (n,). The result has the larger errors, the worse outcome and the total effort; the first
+// `starts` starts of the subproblem are not added, because `begin_merge` counts them. An invalid
+// subproblem makes the whole problem invalid.
 template <class Index>
 SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
                           const SolutionArrays& whole, const JointRange& joints, Index problem,
@@ -113,13 +112,14 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// Coordinate j of a seed. The first `used` values of the seed sequence have been consumed
-// elsewhere.
+// Returns coordinate j of a seed. The first `used` values of the seed sequence were used for other
+// seeds.
 SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
   return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
 }
 
-// Coordinate j of one of the `corner_candidates` corners among which a corner seed is chosen.
+// Returns coordinate j of one of the `corner_candidates` corners from which a corner seed is
+// chosen.
 SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidate, int used,
                              int j) {
   const int k = used + corner_candidates * seed + candidate + 1;
@@ -127,21 +127,21 @@ SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidat
   return ik.seed_lower[j] + side * ik.seed_range[j];
 }
 
-// Coordinate j of the k-th seed in the neighborhood of q0.
+// Returns coordinate j of the k-th seed in the neighborhood of q0.
 SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
   const double quarter = 0.25 * ik.seed_range[j];
   const double radius = seed_scatter < quarter ? seed_scatter : quarter;
   return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
 }
 
-// Decides when polishing a start in double precision makes no more progress. Toward a singular
-// pose convergence is only linear, and near one the cost oscillates, so several iterations without
-// progress are allowed.
+// Decides when polishing a start in double precision ends. Several iterations without progress are
+// allowed, because convergence toward a singular pose is only linear, and near one the cost
+// oscillates.
 template <class L>
 struct PolishProgress {
   L least = L(1e300), idle = L(0);
 
-  // To be called once in each iteration. Returns the lanes that are still making progress.
+  // Call it once in each iteration. Returns the lanes that are still making progress.
   SUPPLE_INLINE mask_t<L> update(const L& cost, int iteration_factor) {
     const mask_t<L> lower = cost <= L(polish_progress) * least;
     least = select(lower, cost, least);
@@ -160,7 +160,8 @@ SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, cons
   return same;
 }
 
-// The largest displacement of a joint between two configurations; a(j) and b(j) are coordinates.
+// Returns the largest displacement of a joint between two configurations; a(j) and b(j) are their
+// coordinates.
 template <class A, class B>
 SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
   double largest = 0;
@@ -182,8 +183,8 @@ SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
   return has_wraps && (has_posture || nearest || max_solutions > 1);
 }
 
-// The angle toward which joint j is unwound: that of the posture, else that of q0, else the middle
-// of its range. `posture` and `q0` may be null.
+// Returns the angle toward which joint j is unwound: *posture if given, else *q0 if given, else the
+// middle of its range.
 SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, const double* posture,
                                 const double* q0) {
   if (posture) return *posture;

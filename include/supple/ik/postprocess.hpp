@@ -13,13 +13,14 @@ SUPPLE_FN double rounded(double x) {
   return double(static_cast<long long>(x < 0 ? x - 0.5 : x + 0.5));
 }
 
-// The difference of two angles modulo `turn` = 2π, or their plain difference if `turn` is 0.
+// Returns the difference of two angles modulo `turn` = 2π, or their plain difference if `turn` is
+// 0.
 SUPPLE_FN double difference(double turn, double one, double other) {
   const double away = one - other;
   return turn > 0 ? away - turn * rounded(away / turn) : away;
 }
 
-// The angle nearest to `to` among q and its 2π wraps inside the joint limits.
+// Returns the angle nearest to `to` among q and its 2π wraps inside the joint limits.
 SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, double upper) {
   double next = q + turn * rounded((to - q) / turn);
   if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
@@ -28,7 +29,7 @@ SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, do
 }
 
 // Wraps the joints of one lane to the angles nearest to reference(j) and evaluates the state again.
-// If rounding has made the configuration worse, it is restored.
+// If the configuration is no longer acceptable, because of rounding, it is restored.
 //
 //   wrap (n,)       2π for a joint that has wraps, else 0
 //   kept (n,)       scratch memory
@@ -49,7 +50,7 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
     changed |= next != kept[j];
     set(at.q[j], lane, next);
   }
-  // One loop instead of two calls: a GPU compiles the evaluation once.
+  // A loop instead of two calls of evaluate(), so that a GPU compiles it only once.
   for (int pass = 0; changed; ++pass) {
     evaluate();
     if (pass == 1) return false;
@@ -61,14 +62,14 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
 
 // ---- toward a posture -------------------------------------------------------------------------
 
-// The direction nearest to v (n,) that keeps the target to first order and moves no joint beyond a
-// limit that it has reached:
+// Returns the direction d (n,) nearest to v (n,) that keeps the target to first order and moves no
+// joint beyond a limit at which it is:
 //
 //   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
 //
-// Active-set method: joints that would leave their range are fixed, and one is released where its
-// multiplier has the wrong sign. To be called after `evaluate_jacobian`; the result d (n,) is in
-// the scratch memory of the state. `fixed` (n,) is scratch memory.
+// Active-set method: joints that would leave their range are fixed, and one whose multiplier has
+// the wrong sign is released. Call it after `evaluate_jacobian`; d is in the scratch memory of the
+// state. `fixed` (n,) is scratch memory.
 SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
                                      const double* v, double* fixed) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -114,9 +115,10 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 }
 
 // Moves a solution toward a posture: minimizes Σ weight (posture - q)² while keeping the target.
-// Each step follows the feasible part of the gradient, by the length that the curvature along the
-// last step suggests (Barzilai and Borwein) and at most to the first joint limit, and is followed
-// by a correction back to the target. A step that does not help is undone, and the next is shorter.
+// Each step goes along the feasible part of the negative gradient, at most to the first joint
+// limit; its length follows from the curvature along the last step (Barzilai and Borwein). A
+// correction back to the target follows. A step that does not reduce the cost is undone, and the
+// next is shorter.
 //
 //   posture(j), weight(j)   the posture and its weights
 //   ready()                 updates J; returns false to stop
@@ -183,7 +185,7 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
 }
 
 // Alternates `approach_posture` with unwind(), which returns whether it has changed the solution:
-// after all joints have moved, a 2π wrap of one joint may bring it still nearer to the posture.
+// after all joints have moved, a 2π wrap of one joint may bring it even nearer to the posture.
 template <class Posture, class Weight, class Ready, class Correct, class Unwind>
 SUPPLE_FN void approach_posture_with_wraps(const IkProblem<double>& ik, IterateState<double>& at,
                                            double* work, Posture&& posture, Weight&& weight,

@@ -7,7 +7,7 @@
 
 namespace supple {
 
-// The quantity that a row of a task measures, which determines the tolerance that applies to it.
+// What a row of a task measures; this determines which tolerance applies to the row.
 enum class Measure : int { position, rotation };
 
 // Outcome of a search, in order of severity; the same values as `SolveStatus` in
@@ -23,16 +23,17 @@ struct IkProblem {
   const Measure* measure;            // (rows,)
   const T* weight;                   // (rows,)
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
-  const T *seed_lower, *seed_range;  // (n,): the ranges that seeds are drawn from
-  const T* sequence_step;            // (n,): step of the seed sequence, as a fraction of the range
+  const T *seed_lower, *seed_range;  // (n,): ranges from which seeds are drawn: lower end, width
+  const T* sequence_step;            // (n,): increment of the seed sequence / seed_range
   T position_tolerance, rotation_tolerance;
-  Step<T> step;          // only its damping rule and the direction of a region are used
+  Step<T> step;          // only its damping rule and `direction` are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
-  int iteration_factor;  // multiplies all iteration limits: above 1 where steps are short
-  // (n,): above 1 for prismatic joints that are unlimited or long compared with the robot; null if
-  // there are none. Steps are damped in the coordinates q / joint_scale, by at most `max_lambda2`,
-  // and `max_joint_step` does not apply to these joints because the error is linear in them.
+  int iteration_factor;  // factor of all iteration limits, above 1 if max_joint_step is small
+  // (n,): above 1 for prismatic joints that have no limits or are long compared with the robot;
+  // null if there are none. Steps are computed in the coordinates q / joint_scale, with a λ² of at
+  // most `max_lambda2`. `max_joint_step` does not apply to these joints because the error is linear
+  // in them.
   const T* joint_scale;
   T max_lambda2;
 };
@@ -51,9 +52,9 @@ struct IterateState {
   L* J;                  // (rows, n), weighted
   L* e;                  // (rows,), weighted
   L* work;               // scratch memory: `iterate_scratch` lanes
-  // Memory for damping rules that use the previous step.
+  // Quantities of the previous step, for damping rules that need them.
   L* J_before;  // (rows, n), with zero columns for joints held at a limit: for `mayorga_rank`
-  L before;     // manipulability, or zero if the rule needs only J; negative before the first step
+  L before;     // manipulability, or 0 if the rule does not use it; negative before the first step
 };
 
 }  // namespace supple::inline SUPPLE_ISA

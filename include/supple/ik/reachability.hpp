@@ -1,15 +1,15 @@
 // Proves that a target is unreachable by a separating plane.
 //
-// Let e be the position error at the closest pose found. Move the frames as far along e as the
-// joints allow, at any orientation: the component of the error along e that remains is a lower
-// bound on the error of all poses,
+// Let e be the position error at the closest pose found. The frames are moved as far along e as the
+// joints allow, at any orientation. The component of the error along e that remains is a lower
+// bound on the error e(q) of every configuration q,
 //
 //   ‖e(q)‖ >= min e·e(q) / ‖e‖
 //
-// This minimum is easier to find than the closest pose, by an ascent along e from the
-// configurations that reach farthest in that direction. Used on the lanes of a CPU
-// (src/core/drivers/closest.hpp) and in the threads of a GPU (src/supple/ik/gpu/warp.hpp).
-// Tuned constants are explained in docs/constants.md.
+// This minimum is easier to find than the closest pose, by Newton's method from the configurations
+// that reach farthest along e. Used on the lanes of a CPU (src/core/drivers/closest.hpp) and in the
+// threads of a GPU (src/supple/ik/gpu/warp.hpp). Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/ik/restarts.hpp"
@@ -17,19 +17,20 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-// A target is unreachable if the lower bound is at least this fraction of the error of the closest
-// pose, and at least this distance in units of newton_gain (about a millimeter).
+// A target is unreachable if the lower bound is at least `separation_threshold` times the error of
+// the closest pose, and at least `min_separation` in units of newton_gain (about a millimeter).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
-// The target is then reported at once if the bound is this close to the error, in units of
-// newton_gain, and otherwise after this many starts.
+// An unreachable target is reported at once if the lower bound is within `closest_tolerance` of the
+// error of the closest pose, in units of newton_gain, and otherwise after `starts_before_verdict`
+// starts.
 inline constexpr float closest_tolerance = 1e-3f;
 inline constexpr int starts_before_verdict = 64;
-// The ascent may end at a local maximum if the farthest pose has most joints at their limits.
-// Before a target is reported unreachable, poses near this many corners of the joint ranges are
-// therefore compared with the bound.
+// The motion along e may end at a local optimum if the farthest pose has most joints at their
+// limits. Before a target is reported unreachable, the bound is therefore compared with poses near
+// this many corners of the joint ranges.
 inline constexpr int verdict_corners = 64;
 
-// ‖e‖² of all rows, and of the position rows alone.
+// ‖e‖² of all rows (whole), and of the position rows alone (part).
 template <class T>
 struct ErrorLength {
   T whole, part;
@@ -40,7 +41,8 @@ struct ErrorLength {
 namespace supple::inline SUPPLE_ISA {
 
 // Keeps the rows of e (rows,) that are positions of frames in world axes, and sets the others to
-// zero. `number` (targets,) receives the same direction in the layout of a target.
+// zero. `number` (targets,) receives the same vector in the layout of a target. Returns ‖e‖² before
+// and after.
 template <class T>
 SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) {
   ErrorLength<T> length{T(0), T(0)};
@@ -63,7 +65,8 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
 }
 
 // Prepares an evaluated state for `minimize` with `flat`, which moves the frames along the constant
-// e (rows,). Returns the objective e·e(q).
+// e (rows,): e replaces the error of the state, and `length` = ‖e‖² its cost. Returns the objective
+// e·e(q).
 template <class L, class T>
 SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);
@@ -76,7 +79,7 @@ SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e,
 }
 
 // Starts at a corner q of the joint ranges and moves each joint in turn to the other end of its
-// range if that lowers e·e(q). Returns the lowest value.
+// range if that reduces e·e(q). Returns the smallest value.
 template <class L, class T>
 SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   evaluate_error(ik, at);
@@ -93,7 +96,7 @@ SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T*
 }
 
 // Whether a target is reported unreachable after a number of starts. `far` = ‖e‖ is the smallest
-// error found, and `part` is the fraction of it that no pose can avoid: above 0 there is no
+// error found, and `part` the lower bound on the error as a fraction of it: above 0 there is no
 // solution, and at 1 no pose is closer.
 SUPPLE_FN bool is_unreachable(float part, float far, float newton_gain, int starts) {
   if (part < separation_threshold || part * far < min_separation * newton_gain) return false;

@@ -1,69 +1,70 @@
-// The starts of a search: their seeds, when they are abandoned, and how a failed start is continued
-// to a local minimum.
-// Used on the lanes of a CPU (src/core/drivers) and in the threads of a GPU (src/supple/ik/gpu).
-// Tuned constants are explained in docs/constants.md.
+// The starts of a search: their seeds, when they are abandoned, and how Newton's method continues a
+// failed start to a local minimum of the error. Used on the lanes of a CPU (src/core/drivers) and
+// in the threads of a GPU (src/supple/ik/gpu). Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/iterate.hpp"
 
 namespace supple {
 
-// A start is abandoned if its cost has not fallen to `progress` of its value within `window`
-// iterations, or after `max_iterations`. The first starts are abandoned early because most targets
-// have many solutions; from start `patient_after` on the window is doubled and the iterations are
-// quadrupled because convergence toward a singular pose is only linear.
+// A start is abandoned if, within `window` iterations, its cost ‖e‖² has not fallen to `progress`
+// times its value, or after `max_iterations`. The first starts are abandoned early because most
+// targets have many solutions. From start `patient_after` on, the window is doubled and the number
+// of iterations quadrupled, because convergence toward a singular pose is only linear.
 inline constexpr int max_iterations = 16, window = 3, patient_after = 12;
 inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;  // larger than the cost of any configuration
 
 // Default number of starts. A solution with most joints at their limits may be reached by only one
 // start in 10,000, but then other starts come close to it. So the search for a target ends after
-// `far_starts` if no start has come near it, after `near_starts` if one is within `near_target` (6
-// % of the reach), and after `nearly_met_starts` if one is within `nearly_met` (0.06 %). Both
-// distances are fractions of newton_gain.
+// `far_starts` if no start has come near it, after `near_starts` if the error of one is below
+// `near_target` (6 % of the reach), and after `nearly_met_starts` if that of one is below
+// `nearly_met` (0.06 %). Both distances are multiples of newton_gain, which is 0.3 times the reach.
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
-// Maximum number of starts if the best one so far is far from the target, near it, or nearly there.
+// Maximum number of starts while the best one so far is far from the target, near it, or nearly
+// there.
 struct RestartBudget {
   int far, near, all;
 };
 
-// Polishing in double precision ends when the cost has not fallen to `polish_progress` of its value
-// within `polish_window` iterations.
+// Polishing in double precision ends when, within `polish_window` iterations, the cost has not
+// fallen to `polish_progress` times its value.
 inline constexpr int max_polish_iterations = 40;
 inline constexpr double polish_progress = 0.8, polish_window = 3;
 
 // Iterations of Newton's method from a failed start to a local minimum of the cost, in the
 // precision of the search and in double precision.
 inline constexpr int search_newton_iterations = 24, polish_newton_iterations = 80;
-// Newton's method has converged only if its damping has fallen to this fraction of newton_gain.
+// Newton's method counts as converged only when its gain has fallen to this fraction of
+// newton_gain.
 inline constexpr float min_gain_factor = 0.03f;
 
-// Solutions with joints at their limits attract few starts. Therefore every second seed after the
-// first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and then
-// clamped: about a third of its joints start at a limit. From seed `first_corner` on, every second
-// one of these is a corner of the ranges, where every joint is at a limit: of `corner_candidates`
-// corners, the one with the smallest cost.
+// Few starts converge to solutions with joints at their limits. Therefore every second seed after
+// the first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and
+// then clamped: about a third of its joints start at a limit. From seed `first_corner` on, every
+// second one of these seeds is a corner of the ranges, where every joint is at a limit: the one
+// with the smallest cost of `corner_candidates` corners.
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
 // Constants of the search for a solution near an initial guess q0.
-inline constexpr double seed_scatter = 0.6;  // radius within which further starts begin [rad or m]
-inline constexpr double near_q0 = 0.5;       // solutions this near q0 are accepted [rad or m]
-inline constexpr int max_compared = 8;     // otherwise, solutions among which the nearest is chosen
-inline constexpr double near_miss = 1e-4;  // ‖e‖² below which Newton's method continues from q0
-inline constexpr double distinct = 1e-2;   // smallest difference of distinct solutions [rad or m]
+inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0 [rad or m]
+inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted [rad or m]
+inline constexpr int max_compared = 8;       // number of solutions of which the nearest is chosen
+inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method continues from q0
+inline constexpr double distinct = 1e-2;     // least difference between solutions [rad or m]
 
-// Constants of `approach_posture`. Gains are factors of the gradient of the distance to the
-// posture.
+// Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half
+// the squared distance to the posture.
 inline constexpr int posture_iterations = 200;
 inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
 inline constexpr double at_limit = 1e-9;  // distance below which a joint is at a limit [rad or m]
-inline constexpr int posture_rounds = 3;  // rounds, because a 2π wrap may allow further improvement
+inline constexpr int posture_rounds = 3;  // largest number of rounds, with 2π wraps after each
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
 // this multiple of the smallest cost; `own_cost_near` applies if it is near q0.
@@ -75,15 +76,15 @@ inline constexpr double max_input = 1e9;  // bound on targets and initial guesse
 
 namespace supple::inline SUPPLE_ISA {
 
-// The k-th value of an additive recurrence, which fills (0, 1) evenly. Each coordinate has its own
-// `step`.
+// Returns the k-th value of an additive recurrence, which fills (0, 1) evenly. Each coordinate has
+// its own increment `step`.
 SUPPLE_FN double sequence_value(int k, double step) {
   const double value = 0.5 + k * step;
   return value - double(static_cast<long long>(value));
 }
 
-// The position of a seed in the range of a coordinate, from 0 to 1. The first `used` values of the
-// sequence have been consumed elsewhere.
+// Returns the position of a seed in the range of a coordinate, from 0 to 1. The first `used` values
+// of the sequence were used for other seeds.
 SUPPLE_FN double seed_fraction(int seed, int used, double step) {
   const double value = sequence_value(used + seed + 1, step);
   if (seed < interior_seeds || seed % 2 == 0) return value;
@@ -106,26 +107,26 @@ SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float 
   return slow;
 }
 
-// The budget for a given maximum number of starts. 0 means the default, which is smaller for a
-// search near an initial guess.
+// Returns the budget for a given maximum number of starts. 0 means the default, which is smaller
+// for a search for the solution `nearest` to an initial guess.
 SUPPLE_FN RestartBudget restart_budget(int max_starts, bool nearest) {
   if (max_starts) return {max_starts, max_starts, max_starts};
   return {far_starts, near_starts, nearest ? near_starts : nearly_met_starts};
 }
 
-// Whether the budget is spent after a number of starts, given the smallest cost of a local minimum
-// found so far.
+// Whether the budget is used up after a number of starts, given the smallest cost of a local
+// minimum found so far.
 SUPPLE_FN bool exhausted(const RestartBudget& budget, int starts, float cost, float newton_gain) {
   const float near = near_target * newton_gain, nearly = nearly_met * newton_gain;
   return starts >= budget.all || (starts >= budget.near && cost > nearly * nearly) ||
          (starts >= budget.far && cost > near * near);
 }
 
-// A minimization by Newton's method: the best configuration of each lane so far.
+// State of a minimization by Newton's method, with the best configuration of each lane so far.
 template <class L>
 struct Minimization {
   L *q, *work;           // best configuration (n,); scratch of `newton_scratch` lanes
-  L value, newton_gain;  // smallest value of the objective; current damping
+  L value, newton_gain;  // smallest value of the objective; current gain of the damping
 };
 
 // Starts a minimization at the current q. `work` has n + `newton_scratch` lanes.
@@ -138,8 +139,9 @@ SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const Itera
 }
 
 // Takes one iteration of Newton's method. A step that has increased the objective is undone and
-// repeated with more damping. To be called after `evaluate`, with the objective `value` at q and
-// its scale `size`. Returns the lanes that have converged to a local minimum.
+// repeated with more damping. Call it after `evaluate`, with the objective `value` at q and its
+// order of magnitude `size`. Returns the lanes that have converged to a local minimum. `flat` is
+// described in `newton_step`.
 template <class L, class T>
 SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimization<L>& minimum,
                              const L& value, const L& size, bool flat = false) {
@@ -154,8 +156,8 @@ SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimi
   for (int j = 0; j < n; ++j) minimum.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.value = select(better, value, minimum.value + noise);
   newton_step(ik, at, minimum.newton_gain, flat, minimum.work);
-  // Where the objective increased, J and e do not belong to minimum.q: the step is discarded, and
-  // the caller evaluates minimum.q again.
+  // Where the objective has increased, J and e are not those of minimum.q: discard the step, and
+  // let the caller evaluate minimum.q again.
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.newton_gain =
       select(better, max(minimum.newton_gain * L(T(0.3)), L(T(1e-3) * ik.newton_gain)),

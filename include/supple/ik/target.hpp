@@ -5,15 +5,15 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest entry of |RᵀR - 1| that is corrected: POSE_TOLERANCE in supple/describe/_pose.py.
+// Largest entry of |RᵀR - I| that is corrected: POSE_TOLERANCE in supple/describe/_pose.py.
 inline constexpr double max_rotation_residual = 1e-3;
 
-// Residual |RᵀR - 1| up to which a rotation is left unchanged: the rounding errors of products.
+// Residual |RᵀR - I| up to which a rotation is not changed: the rounding errors of products.
 inline constexpr double rotation_rounding = 1e-14;
 
-// Replaces a matrix, given by its columns R (3, 3), by the nearest rotation. Returns false if it is
-// not a rotation within `max_rotation_residual`. Newton's iteration for the polar factor squares
-// the residual: 1e-3, 1e-6, 1e-12, 0.
+// Replaces a matrix, given by its columns R (3, 3), by the nearest rotation. Returns false if an
+// entry of |RᵀR - I| exceeds `max_rotation_residual`, or the determinant is negative. Newton's
+// iteration for the polar factor squares the residual: 1e-3, 1e-6, 1e-12, 0.
 SUPPLE_FN bool orthonormalize(double (*R)[3]) {
   for (int pass = 0;; ++pass) {
     double G[3][3], residual = 0;
@@ -41,8 +41,8 @@ SUPPLE_FN bool orthonormalize(double (*R)[3]) {
   return det > 0;
 }
 
-// Writes the twelve numbers of a pose: the columns of its rotation, then its position. `entry(r,
-// c)` returns an entry of a pose (4, 4), or of a rotation (3, 3), whose position is then zero.
+// Writes the twelve numbers of a pose: the columns of its rotation, then its position. entry(r, c)
+// returns an entry of a pose (4, 4), or of a rotation (3, 3); the position is then zero.
 // `last_row_tolerance` is the tolerance on the last row of a pose, 0 0 0 1. Returns false if the
 // matrix is not a pose.
 template <class Entry>

@@ -4,7 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
-// All files share one table of NumPy's functions, which module.cpp fills.
+// All source files share one table of NumPy's functions, which module.cpp fills.
 #define PY_ARRAY_UNIQUE_SYMBOL supple_numpy
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
@@ -15,7 +15,7 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Types for the type stub: nanobind only knows that these arguments are Python objects.
+// An array type for the type stub: nanobind only knows that these arguments are Python objects.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
 template <class T>
@@ -44,7 +44,8 @@ inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   return nb::steal(made);
 }
 
-// The data of a C-contiguous float64 array (n,) or (n, m); null for any other object.
+// Returns the data of a C-contiguous float64 array (n,) or, with m, (n, m); null for any other
+// object.
 inline const double* contiguous_data(nb::handle given, npy_intp n, npy_intp m = 0) {
   if (!PyArray_CheckExact(given.ptr())) return nullptr;
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
@@ -69,7 +70,7 @@ inline bool overlap(nb::handle a, nb::handle b) {
 // A C-contiguous array of float64 or float32 whose last axis has the length `width`.
 class Batch {
  public:
-  // Uses `given` itself if it is such an array. Any other object goes to `coordinates` of
+  // Uses `given` itself if it is such an array. Any other object is passed to `coordinates` of
   // supple/kinematics/arrays.py, which converts it or raises an error.
   Batch(nb::handle given, int width, const char* name) {
     if (fits(given.ptr(), width)) {

@@ -14,13 +14,13 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Smallest number of rows for a thread: with fewer, starting the thread takes longer than it saves.
+// Smallest number of rows per thread: with fewer, starting the thread takes longer than it saves.
 inline constexpr std::ptrdiff_t grain = 512;
 // Largest number of rows that a thread processes between two checks for Ctrl-C.
 inline constexpr std::ptrdiff_t patience = 1 << 16;
 
-// Runs work(begin, end) over a batch, on threads and without the GIL. Like `work`, it returns the
-// index of the first invalid row, or -1.
+// Calls work(begin, end) on parts of a batch, on threads and without the GIL. Like `work`, it
+// returns the index of the first invalid row, or -1.
 template <class Work>
 std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
   const std::ptrdiff_t chunk = patience * std::max(threads, 1);

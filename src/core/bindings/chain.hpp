@@ -14,7 +14,7 @@
 
 namespace supple {
 
-// A chain in one precision that owns its memory.
+// A chain in one precision; owns its memory.
 template <class T>
 struct OwnedChain {
   std::vector<Joint<T>> joints;
@@ -95,7 +95,7 @@ OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
   return chain;
 }
 
-// The results that one call computes.
+// Selects the results that a call computes.
 struct Wanted {
   bool poses = false, jacobian = false, bias_acceleration = false, bias_jerk = false, sigma = false,
        manipulability = false;
@@ -108,9 +108,9 @@ struct Outputs {
 
 class PyChain {
  public:
-  // Results are computed for the first `outputs` frames, with a frame axis if `stack`. Any further
-  // frame only provides the `axes` of twists. Singular values are those of the given `rows` of the
-  // stacked Jacobian.
+  // Results are computed for the first `outputs` frames; they have a frame axis if `stack`. Further
+  // frames only provide the `axes` of twists. Singular values are those of the `rows` of the
+  // stacked Jacobian (6 outputs, coordinates).
   PyChain(int coordinates, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
       : f64_(build_chain<double>(coordinates, joints, frames)),
@@ -148,7 +148,7 @@ class PyChain {
   }
   int frames() const { return int(f64_.frames.size()); }
 
-  // Returns qd as an array with as many rows as q and the same type.
+  // Returns qd as an array with the rows and the type of q.
   static Batch paired(const Batch& q, nb::handle qd, int n) {
     Batch speed(qd, n, "qd");
     if (speed.same_rows(q)) return speed;

@@ -1,4 +1,4 @@
-// The fast path of `solve`: an object that is called in place of the Python function. It solves one
+// The fast path of `solve`: a callable object that replaces the Python function. It solves a single
 // target with common arguments itself, or by a prepared function if all its solutions are requested
 // and nothing else, and passes every other call on to the Python function.
 #define NO_IMPORT_ARRAY
@@ -51,10 +51,10 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "max_seeds",
                                                 "threads",
                                                 "device"};
-// Interned like the names in a call, so that pointers can be compared.
+// Interned, as the names in a call are, so that comparing pointers suffices.
 PyObject *keyword_name[keywords], *solutions_name;
 
-// The values of the keyword arguments; objects are borrowed references.
+// Values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
@@ -77,8 +77,8 @@ bool is_tolerance(PyObject* given, double& number) {
   return is_number(given, number) && number > 0 && std::isfinite(number);
 }
 
-// Reads a count that fits an int, or None, which means the default 0. Returns false for anything
-// else.
+// Reads a positive count that fits an int, or None, which gives 0 (the default). Returns false for
+// anything else.
 bool is_count(PyObject* given, int& count) {
   double number = 0;
   if (given == Py_None) return (count = 0, true);
@@ -95,7 +95,7 @@ bool equals(PyObject* given, const char* word) {
 // Reads one argument. Returns false if it is invalid, or in a form that the fast path does not
 // support.
 bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
-  int thread_count;  // only checked: a single target uses one thread
+  int thread_count;  // only checked, because a single target uses one thread
   switch (keyword) {
     case frame:
       arguments.frame = given;
@@ -157,7 +157,7 @@ struct SolutionClass {
     }
   }
 
-  // Returns a new solution with these fields. Takes over their references.
+  // Returns a new solution with these fields. Takes ownership of the references to them.
   nb::object make(const std::array<PyObject*, solution_fields>& field) const {
     nb::object made = nb::steal(type->tp_alloc(type, 0));
     bool complete = made.is_valid();
@@ -174,9 +174,9 @@ struct SolutionClass {
   }
 };
 
-// Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
-// error, iterations, restarts, None and the robot; an invalid object if the target or the initial
-// guess is not an array of float64, or not finite.
+// Solves one problem. Returns a solution with the fields q (n,), statuses[outcome], position error
+// [m], rotation error [rad], iterations, restarts, None and the robot. Returns an invalid object if
+// the target or the initial guess is not an array of float64, or not finite.
 nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
                         const SolveArguments& arguments, const SolutionClass& solution,
                         const nb::tuple& statuses) {
@@ -224,8 +224,8 @@ struct FastCall {
 
 FastCall& as_fast_call(PyObject* object) { return *reinterpret_cast<FastCall*>(object); }
 
-// The solvers of the last calls. They are never destroyed, because that would happen after the end
-// of the interpreter.
+// The solvers of the last calls. The array is never destroyed, because its destructor would run
+// after the end of the interpreter.
 struct CachedSolver {
   nb::object robot, tasks, damping, solver;
 };
@@ -246,15 +246,17 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
-  // Only immutable tasks are cached by identity: a list may hold other tasks in the next call.
+  // Only immutable tasks are cached, because they are compared by identity: a list may contain
+  // other tasks in the next call.
   const int is_task = PyObject_IsInstance(tasks, self.task.ptr());
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed || closing) return solver;  // not cached at exit, when nothing releases the cache
+  if (!fixed || closing) return solver;  // at exit, nothing would release the cache
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
-  // The previous entry is destroyed last: its destructors may run Python code that solves.
+  // The previous entry is destroyed only at the end, because its destructors may run Python code
+  // that calls `solve`.
   const CachedSolver before = std::exchange(
       cached_solvers[last], {nb::borrow(robot), nb::borrow(tasks), nb::borrow(damping), solver});
   return solver;
@@ -277,8 +279,8 @@ bool read_all(const FastCall& self, PyObject* const* args, PyObject* names,
   return agree(arguments);
 }
 
-// Returns a solution. If the fast path does not apply, returns an invalid object, possibly with a
-// Python error set.
+// Returns a solution, or an invalid object if the fast path does not apply; a Python error may then
+// be set.
 nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject* names) {
   SolveArguments arguments = self.defaults;
   if (!read_all(self, args + 2, names, arguments)) return {};
@@ -322,8 +324,8 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   return PyObject_Vectorcall(self.function.ptr(), args, flags, names);
 }
 
-// The function's globals refer back to this object: the garbage collector must see the cycle, or
-// the module and its caches outlive the interpreter.
+// The function's globals refer back to this object. The garbage collector must know of this cycle,
+// or the module and its caches outlive the interpreter.
 int traverse(PyObject* object, visitproc visit, void* arg) {
   const FastCall& self = as_fast_call(object);
   Py_VISIT(Py_TYPE(object));
@@ -355,7 +357,7 @@ void deallocate(PyObject* object) {
   Py_DECREF(type);
 }
 
-// All attributes, even the class, are those of the function, so that help, signatures and
+// All attributes, even the class, are those of the Python function, so that help, signatures and
 // annotations work.
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(as_fast_call(object).function.ptr(), name);
@@ -400,7 +402,7 @@ nb::object with_fast_path(nb::object function, nb::object solver_of, nb::object 
     PyObject* const given = PyDict_GetItemWithError(all.ptr(), keyword_name[i]);
     if (given && read(Keyword(i), given, defaults)) continue;
     throw nb::type_error(
-        (std::string("the fast path takes no default of ") + keyword_text[i]).c_str());
+        (std::string("the fast path does not support the default of ") + keyword_text[i]).c_str());
   }
   auto* const kind = reinterpret_cast<PyTypeObject*>(type.ptr());
   PyObject* const made = kind->tp_alloc(kind, 0);

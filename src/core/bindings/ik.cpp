@@ -25,9 +25,9 @@ using namespace nb::literals;
 #define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
 #define SUPPLE_I8 "numpy.typing.NDArray[numpy.int8]"
 
-// Converts poses (..., 4, 4) to the kernel's layout (..., 12); non-finite poses of a batch become
-// NaN. Returns None if `given` is not a C-contiguous float64 array of poses; Python then raises the
-// error.
+// Converts poses (..., 4, 4) to the kernel's layout (..., 12). Non-finite poses of a batch become
+// NaN. Returns None if `given` is not a C-contiguous float64 array of poses; the caller in Python
+// then raises the error.
 nb::object pose_numbers(nb::handle given, int threads) {
   if (!PyArray_CheckExact(given.ptr())) return nb::none();
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
@@ -55,7 +55,7 @@ nb::object pose_numbers(nb::handle given, int threads) {
   return over_batch(PyArray_SIZE(array) / 16, threads, read) < 0 ? made : nb::none();
 }
 
-// An array of zeros.
+// Returns an array of zeros.
 nb::object zeros(int type, std::initializer_list<npy_intp> shape) {
   PyObject* made = PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
   if (!made) throw nb::python_error();
@@ -72,7 +72,7 @@ struct SearchSpec {
   bool nearest = false;    // whether the solution nearest to q0 is returned
   bool explain = false;    // whether statistics of failed starts are returned
   int threads = 1;         // maximum number of threads
-  int merged_at_once = 1;  // number of targets whose subproblems are solved and merged at a time
+  int merged_at_once = 1;  // targets whose subproblems are solved and merged together
 
   bool operator==(const SearchSpec&) const = default;
 };
@@ -99,8 +99,8 @@ void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& array
   deadline.finish();
 }
 
-// Returns the request for problems `first` to `first + count - 1` of another, with one solution
-// each.
+// Returns a request for the problems `first` to `first + count - 1` of another request, with one
+// solution each.
 SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff_t count,
                      const PySolver& solver) {
   SolveRequest some = all;
@@ -116,10 +116,10 @@ SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff
   return some;
 }
 
-// Solves a batch of B targets in the kernel's layout (B, k), with q0 (n,) or (B, n). Returns, for s
-// = max_solutions, q (B, s, n), outcomes (B, s), errors and efforts (B, s, 2) and the number of
-// solutions (B,). With `explain` and `single`, it also returns the number of starts, the number of
-// failed starts and the two errors of the best failed start (B, 4).
+// Solves a batch of B targets in the kernel's layout (B, k), with q0 (n,), (B, n) or None. Returns,
+// with s = max_solutions: q (B, s, n), outcomes (B, s), errors and efforts (B, s, 2), the number of
+// solutions (B,) and, with `explain` and `single`, the number of starts, the number of failed
+// starts and the two errors of the best failed start (B, 4).
 nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const SearchSpec& spec,
                       nb::handle progress) {
   const int n = solver.coordinates(), most = spec.max_solutions;
@@ -165,7 +165,8 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   if (!parts) {
     run_batch(solver, bounds, request, spec.threads, report);
   } else {
-    // Targets are solved in chunks: a chunk is complete when all its subproblems are solved.
+    // Targets are solved in chunks of `merged_at_once`, each with all its subproblems, so that most
+    // results are complete when time is up.
     SubproblemArrays own;
     std::ptrdiff_t first = 0;
     do {
@@ -185,9 +186,9 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
 
 void bind_solver(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
-        "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
+        "Poses (..., 4, 4) in the kernel's layout (..., 12); None for other arrays.",
         nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
-  bind_spec(m, "SearchSpec", "How a batch is solved. See supple.ik.driver.",
+  bind_spec(m, "SearchSpec", "Settings of the search for a batch. See supple.ik.driver.",
             required("position_tolerance", &SearchSpec::position_tolerance),
             required("rotation_tolerance", &SearchSpec::rotation_tolerance),
             required("max_starts", &SearchSpec::max_starts),
@@ -204,10 +205,11 @@ void bind_solver(nb::module_& m) {
       .def("set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
            nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
                    "list[int]]]) -> None"),
-           "Set the subproblems: a solver, its coordinates and its numbers of a target each.")
+           "Set the subproblems: solver, indices of its coordinates and of its target values.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
       .def("constants", &PySolver::constants,
-           "Return the C++ source of RobotConstants<T> and Closest<T>, for a compiler to fold.")
+           "Return C++ source that defines the problem as constants, RobotConstants<T> and "
+           "Closest<T>.")
       .def("solve_batch", &solve_batch, "targets"_a, "q0"_a.none(), "spec"_a, "progress"_a.none(),
            nb::sig("def solve_batch(self, targets: numpy.typing.ArrayLike, q0: "
                    "numpy.typing.ArrayLike | None, spec: SearchSpec, progress: typing.Any) -> "

@@ -13,7 +13,7 @@
 namespace supple {
 namespace {
 
-// Damping of the first steps that are stored in the table of seeds, relative to newton_gain.
+// Damping λ² of the first steps that are stored in the table of seeds, relative to newton_gain.
 constexpr double first_damping = 1 / 600.0;
 
 // Raises ValueError if the size of a field does not match the tasks.
@@ -163,8 +163,8 @@ void* PySolver::workspace(const SolveRequest& request) {
   return workspace_->get();
 }
 
-// Builds the table of seeds in the layout that the lanes of this instruction set read. Building may
-// take half the time until the deadline; until the table is complete, searches do not use it.
+// Builds the table of seeds in the layout for the lanes of this instruction set. Building may take
+// half the time until the deadline. Searches do not use the table until it is complete.
 void PySolver::prepare_table(long long deadline) {
   const SolveKernel* const kernel = isa().solve;
   if (kernel != prepared_for_) {

@@ -82,15 +82,15 @@ inline bool read_pose(const double* T, double* numbers) {
   return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
 }
 
-// Tolerances [m], [rad], the maximum number of starts per target (0 for the default), and the
-// deadline (clock.hpp).
+// Tolerances on position [m] and rotation [rad], the maximum number of starts per target (0 for the
+// default), and the deadline (clock.hpp).
 struct Bounds {
   double position, rotation;
   int max_starts;
   long long deadline = 0;
 };
 
-// Targets, initial guesses and results of one subproblem, for some of the problems.
+// Targets, initial guesses and results of one subproblem, for a chunk of problems.
 struct SubproblemArrays {
   Doubles target, q0, q, error, failed;
   std::vector<Outcome> outcome;
@@ -101,7 +101,8 @@ class PySolver {
  public:
   PySolver(nb::object tasks, const SolverSpec& spec);
 
-  // A request with the given bounds, and with the targets and results of another request.
+  // A copy of the request `arrays` (targets and results), completed with the solver's constants and
+  // the given bounds.
   struct Prepared {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // contains pointers to its own members
@@ -116,13 +117,14 @@ class PySolver {
   const OwnedProblem<double>& fine() const { return fine_; }
 
   // Writes a target in the kernel's layout. `target` is an array for one task, or a list or tuple
-  // of arrays for several. Returns false if the conversion needs Python.
+  // of arrays for several. Returns false if Python must convert or reject it.
   static constexpr int max_tasks = 8;
   bool read_target(nb::handle target, double* numbers) const;
 
-  // Sets the subproblems of tasks that share no joint: for each its solver, the indices of its
-  // coordinates and of its values in a target. For one solution per target, the subproblems are
-  // then solved one after the other and their solutions are merged (supple/ik/subproblems.py).
+  // Sets the subproblems of tasks that share no joint: for each its solver, and the indices of its
+  // coordinates and of its target values in the whole problem. If one solution per target is
+  // requested, the subproblems are solved one after the other and their solutions merged
+  // (supple/ik/subproblems.py).
   void set_subproblems(const std::vector<std::tuple<nb::object, Ints, Ints>>& given);
   int subproblems() const { return int(subproblems_.size()); }
 
@@ -136,13 +138,14 @@ class PySolver {
   void run_subproblems(const Bounds& bounds, const SolveRequest& arrays, SubproblemArrays& own,
                        Run&& run) const;
 
-  // The robot, the tasks and the damping rule as C++ source for the GPU's compiler.
+  // Returns the robot, the tasks and the damping rule as C++ source for the GPU's compiler.
   std::string constants() const;
 
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
 
-  // Numbers of multiplications, additions and other operations of one iteration, and its depth.
+  // Returns the numbers of multiplications, additions and other operations of one iteration, and
+  // the length of its longest chain of dependent operations.
   nb::tuple operations() const;
 
  private:
@@ -164,14 +167,15 @@ class PySolver {
   std::vector<float> feature_scale_;
   std::vector<TargetSpec> target_specs_;
   int table_size_;
-  const SolveKernel* prepared_for_ = nullptr;  // kernel that the table and the memory belong to
+  const SolveKernel* prepared_for_ = nullptr;  // kernel for which table and memory were made
   std::unique_ptr<SeedTable> table_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem
 };
 
-// Copies the columns `index` of a matrix whose rows are `stride` apart.
+// Copies the columns `index` of a matrix whose rows are `stride` apart to `to`, and returns its
+// data.
 inline const double* selected_columns(const double* from, std::ptrdiff_t stride,
                                       std::ptrdiff_t rows, const Ints& index, Doubles& to) {
   const std::size_t width = index.size();
@@ -226,7 +230,7 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     for (std::ptrdiff_t p = 0; p < count; ++p) {
       merge_part(solved, n, part.joints.data(), whole, range, p, 1);
     }
-    // Numbers of starts are added; of the errors, the largest is kept.
+    // Numbers of starts are added. Of the errors, the largest is kept.
     for (std::size_t k = 0; k < own.failed.size(); ++k) {
       double& merged = arrays.failed[k];
       merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);

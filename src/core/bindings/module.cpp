@@ -1,4 +1,4 @@
-// The extension module supple._core: converts arguments, chooses an instruction set, starts
+// The extension module supple._core: converts arguments, chooses an instruction set and starts
 // threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -36,10 +36,10 @@ NB_MODULE(_core, m) {
       "Instruction sets that this machine can run, best last.");
   m.def(
       "use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
-      "Switches to another instruction set of `isas()`.");
+      "Switch to another instruction set of `isas()`.");
   m.def(
       "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
-      "Lanes of a batch in double and in single precision.",
+      "Number of lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
   bind_specs(m);  // first, because the signatures of the other functions contain specs
@@ -113,11 +113,13 @@ NB_MODULE(_core, m) {
           nb::sig("def operations(self) -> tuple[int, int]"));
 
   m.def("close_down", &close_down, "patience"_a,
-        "Stops the work of other threads, for the program ends.");
-  m.def("after_fork", [] { at_work = 0; }, "Forgets the threads that a fork leaves behind.");
+        "Stop the work of other threads at exit, and wait for it for at most `patience` [s].");
+  m.def(
+      "after_fork", [] { at_work = 0; },
+      "Reset the number of working threads after a fork, which copies none of them.");
   m.def(
       "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
-      "Whether objects that are alive at the very end are reported.");
+      "Set whether objects that are still alive at exit are reported.");
 
   bind_steps(m);
   bind_tasks(m);
@@ -126,6 +128,7 @@ NB_MODULE(_core, m) {
   bind_solver(m);
   bind_branches(m);
   bind_fast_path(m);
+  bind_timing(m);
 }
 
 }  // namespace

@@ -11,5 +11,6 @@ void bind_velocities(nanobind::module_& m);  // velocity inverse kinematics of a
 void bind_solver(nanobind::module_& m);      // position inverse kinematics
 void bind_branches(nanobind::module_& m);    // all solutions of poses
 void bind_fast_path(nanobind::module_& m);   // a fast path for single calls of `solve`
+void bind_timing(nanobind::module_& m);      // time-optimal motion along paths
 
 }  // namespace supple

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "kernels/isa.hpp"
+#include "bindings/servo_inputs.hpp"
+#include "bindings/servo_report.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "supple/ranges.hpp"
@@ -19,14 +20,14 @@ namespace {
 
 using namespace nb::literals;
 
-// Owns all the memory of a step: a call allocates only the array that it returns, and nothing if
-// the caller passes one.
+// A control loop that owns all the memory of a step: a call allocates only the array that it
+// returns, and nothing if the caller passes one.
 class PyServo {
  public:
   // `convert` converts targets and velocities that are not plain arrays to the kernel's layout.
-  // `secondary_velocity` maps q to v, or is None. `python_step` is a step that the kernel does not
-  // have, or None. `open_rows` evaluates tasks that are defined in Python, or is None; it requires
-  // a `python_step`.
+  // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
+  // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
+  // is None; it requires a `python_step`.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
@@ -79,7 +80,7 @@ class PyServo {
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
-    const int exact = spec.curvature > 0 ? m * n : 0, offset = spec.curvature > 0 ? m : 0;
+    const int exact = spec.curvature > 0 ? m * n + m + n : 0, offset = spec.curvature > 0 ? m : 0;
     record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
     const int metric = servo_.in_python ? n * n : 0;
     const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
@@ -94,7 +95,7 @@ class PyServo {
       piece += count;
       return taken;
     };
-    for (Record* record : {&records_[0], &records_[1]}) {
+    for (ServoRecord* record : {&records_[0], &records_[1]}) {
       record->state = {.q = take(n),
                        .qd = take(n),
                        .change = take(n),
@@ -117,17 +118,21 @@ class PyServo {
       record->before = take(n);
       record->change_before = take(n);
       record->from = take(n);
-      record->state.exact_J = take(exact);
+      if (exact > 0) {
+        record->state.exact_J = take(m * n);
+        record->state.exact_e = take(m);
+        record->state.stopped = take(n);
+      }
     }
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
     metric_ = take(metric);
     if (double* const shared = take(offset); offset > 0) {
-      for (Record& record : records_) record.state.offset = shared;
+      for (ServoRecord& record : records_) record.state.offset = shared;
     }
     if (double* const shared = take(ranges); ranges > 0) {
-      for (Record& record : records_) record.state.ranges = shared;
+      for (ServoRecord& record : records_) record.state.ranges = shared;
     }
     scratch_ = piece;
   }
@@ -147,7 +152,7 @@ class PyServo {
     return next;
   }
 
-  // The same with arrays in the kernel's layout that have already been checked.
+  // The same as `step`, for arrays in the kernel's layout that have already been checked.
   void raw(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
@@ -173,7 +178,7 @@ class PyServo {
     return 0;
   }
 
-  // Releases the objects that may refer back to this one, which cannot be called afterwards.
+  // Releases the Python objects that may refer back to this one. It cannot be called afterwards.
   void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
   // Restarts the loop with the joint velocities `qd`.
@@ -185,6 +190,7 @@ class PyServo {
       last_->before[j] = state.qd[j];
       last_->change_before[j] = 0;
       state.active_set[j] = state.dq[j] = state.change[j] = 0;
+      if (state.stopped) state.stopped[j] = 0;
     }
     std::fill_n(state.direction, servo_.rows, 0.0);
     state.scattered = false;
@@ -206,8 +212,8 @@ class PyServo {
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
   nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
-  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates singular values; None for other steps and
-  // before the first step.
+  // Returns σ̂, σ_eff, σ_o, α² (see `Estimate`) and λ² of a step that estimates singular values;
+  // None for other steps and before the first step.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
     if (!estimates_ || !state.has_previous) return nb::none();
@@ -222,64 +228,29 @@ class PyServo {
   bool scattered() const { return last_->state.scattered; }
   double halting() const { return last_->state.halting; }
 
-  // The part of the command (m,) that is lost to damping although the joints could perform it.
+  int flags() const { return step_flags(servo_, *last_); }
+  double missed() const { return missed_share(servo_, *last_); }
+  double sigma_min() const { return supple::sigma_min(servo_, *last_); }
+
+  // Returns the part of the command (m,) that is lost to damping although the joints could perform
+  // it.
   nb::object lost() const {
     const nb::object made = copy(last_->state.e, {servo_.rows});
-    lost_part(data_of<double>(made));
+    lost_part(servo_, *last_, data_of<double>(made));
     return made;
   }
 
-  // ‖e - J q̇‖ before limits, relative to ‖e‖.
-  double missed() const {
-    const ServoState<double>& state = last_->state;
-    const int n = servo_.chain.coordinates, m = servo_.rows;
-    double left = 0;
-    for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
-    return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
-  }
-
-  // The smallest singular value of J in the last step.
-  double sigma_min() const {
-    const int n = servo_.chain.coordinates, m = servo_.rows, k = std::min(m, n);
-    std::vector<double> J(last_->state.J, last_->state.J + m * n), sigma(k), work(m * n);
-    singular_values(m, n, J.data(), sigma.data(), work.data());
-    return sigma[k - 1];
-  }
-
-  // The limit of each joint that acted on the last step (n,), as flags of StepStatus.
+  // Returns the limits of each joint that were active in the last step (n,), as flags of
+  // StepStatus.
   nb::object joint_flags() const {
     const npy_intp n = servo_.chain.coordinates;
     const nb::object made = new_array(NPY_INT64, 1, &n);
-    for (int j = 0; j < n; ++j) data_of<std::int64_t>(made)[j] = flags_of(j);
+    for (int j = 0; j < n; ++j)
+      data_of<std::int64_t>(made)[j] = supple::joint_flags(servo_, *last_, j);
     return made;
   }
 
-  // What acted on the last step: the flags of StepStatus.
-  int flags() const {
-    const ServoState<double>& state = last_->state;
-    const int n = servo_.chain.coordinates, m = servo_.rows;
-    int found = 0;
-    double norm2 = 0;
-    bool held = false;
-    for (int j = 0; j < n; ++j) {
-      norm2 += state.qd[j] * state.qd[j];
-      held = held || state.active_set[j] != 0;
-      found |= flags_of(j);
-    }
-    const double size = std::sqrt(norm2);
-    if (state.limited != 0 && (size >= servo_.bound * nearly || !(held || found))) found |= at_norm;
-    const double asked = dot(m, state.desired, state.desired);
-    if (servo_.curvature > 0 && state.lambda2 > 0) {
-      std::vector<double> lost(m);
-      if (lost_part(lost.data()) > noticed * std::sqrt(asked)) found |= damped;
-    }
-    if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
-    if (state.scattered) found |= direction_lost;
-    if (state.halting < 1) found |= halts;
-    return found;
-  }
-
-  // The whole state that later steps, and reports about the last step, depend on.
+  // Returns the whole state on which later steps, and reports about the last step, depend.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
     const Estimate<double>& found = state.estimate;
@@ -306,7 +277,7 @@ class PyServo {
     state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
   }
 
-  // Declares that the next step is the k-th of a motion with steps of these lengths [s].
+  // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
   void pace(nb::handle lengths, int k) {
     const nb::object kept = nb::borrow(lengths);
     const int count = PyArray_CheckExact(kept.ptr())
@@ -323,73 +294,7 @@ class PyServo {
   }
 
  private:
-  // The inputs and results of a step. The next step is computed in a second record, so that a step
-  // that is rejected with an error changes nothing.
-  struct Record {
-    ServoState<double> state;
-    // (n,): speeds before the step, their change in the step before it, and where it began
-    double *before, *change_before, *from;
-  };
   static constexpr int scalars = 13;
-  static constexpr int pose_size = 16;
-  // The values of StepStatus in Python.
-  static constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
-                       over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
-                       direction_lost = 512, halts = 1024;
-  static constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
-  static constexpr double noticed = 0.01;  // share of a command that counts as lost
-
-  // Writes the part of e - J q̇ in the range of J, before limits, to `to` (m); J is that of the
-  // step, corrected at folds. Returns its length.
-  double lost_part(double* to) const {
-    const ServoState<double>& state = last_->state;
-    const int n = servo_.chain.coordinates, m = servo_.rows, k = std::min(m, n);
-    std::fill_n(to, m, 0.0);
-    if (state.lambda2 == 0) return 0;
-    const double* const J = servo_.curvature > 0 && state.beyond >= 0 ? state.exact_J : state.J;
-    std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
-    for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
-    thin_svd(m, n, J, u.data(), sigma.data(), v.data());
-    double size2 = 0;
-    for (int i = 0; i < k && sigma[i] > rank_floor(sigma[0]); ++i) {
-      const double part = dot(m, u.data() + i * m, left.data());
-      for (int r = 0; r < m; ++r) to[r] += part * u[i * m + r];
-      size2 += part * part;
-    }
-    return std::sqrt(size2);
-  }
-
-  // The limit that holds a joint, and those that it exceeds.
-  int flags_of(int j) const {
-    const ServoState<double>& state = last_->state;
-    const JointLimit<double>& limit = servo_.limit[j];
-    const double dt = servo_.dt, q = last_->from[j], v = last_->before[j],
-                 c = last_->change_before[j], more = state.qd[j] - v;
-    const double rounding = 8 * 2.3e-16 * (std::abs(v) + std::abs(state.qd[j]));
-    const bool too_hard = std::abs(more) > limit.acceleration * dt * exceeds;
-    int found = too_hard ? over_acceleration : 0;
-    if (std::abs(more - c) > limit.jerk * dt * dt * exceeds + rounding) found |= over_jerk;
-    if (state.active_set[j] == 0) return found;
-    const double end = too_hard ? (v > 0 ? 1 : -1) : state.active_set[j];
-    double low, high;
-    isa().f64.box(limit, q, v, c, dt, low, high);
-    const double fastest = end > 0 ? high : -low, rise = fastest - end * v;
-    if (q < limit.lower || q > limit.upper) return found | at_position;
-    if (fastest >= limit.speed * nearly) return found | at_speed;
-    if (rise >= limit.acceleration * dt * nearly) return found | at_acceleration;
-    if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
-    if (!(limit.jerk < std::numeric_limits<double>::infinity())) return found | at_position;
-    if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) return found | at_jerk;
-    // The end of its range holds it, unless it would be held alike without one.
-    JointLimit<double> free = limit;
-    free.upper = std::numeric_limits<double>::infinity();
-    free.lower = -free.upper;
-    isa().f64.box(free, q, v, c, dt, low, high);
-    const double unbounded = end > 0 ? high : -low;
-    const bool same = std::abs(fastest - unbounded) <= (1 - nearly) * std::abs(unbounded);
-    return found | (same ? at_speed : at_position);
-  }
-
   void run(const Batch& at, const Command<double>& command, double* next) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
     const ServoState<double>& last = last_->state;
@@ -404,6 +309,7 @@ class PyServo {
       next_->from[j] = state.q[j];
     }
     std::copy_n(last.direction, m, state.direction);
+    if (last.stopped) std::copy_n(last.stopped, n, state.stopped);
     state.sigma = last.sigma;
     state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
@@ -451,19 +357,20 @@ class PyServo {
 
   // Writes `given` in the kernel's layout to `to` and returns a pointer to it; null for None.
   // Anything but an array of the expected kind, or a list or tuple of them, is converted or
-  // rejected by Python.
+  // rejected by Python; `kept` then owns the result.
   const double* numbers(nb::handle given, int count, const char* name, double* to,
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
     const bool target = to == target_;
     if (servo_.tasks == 1) {
-      if (put(given, 0, target, to)) return to;
+      if (put_values(given, servo_.task[0], inputs_[0], target, false, to)) return to;
     } else if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
       const int some = int(PySequence_Fast_GET_SIZE(given.ptr()));
       double* piece = to;
       int k = 0;
       while (k < servo_.tasks && some == servo_.tasks) {
-        if (!put(PySequence_Fast_GET_ITEM(given.ptr(), k), k, target, piece)) break;
+        const nb::handle one = PySequence_Fast_GET_ITEM(given.ptr(), k);
+        if (!put_values(one, servo_.task[k], inputs_[k], target, true, piece)) break;
         piece += target ? target_size(servo_.task[k]) : velocity_size(servo_.task[k]);
         ++k;
       }
@@ -474,64 +381,6 @@ class PyServo {
       throw nb::value_error(
           "targets, velocities and accelerations must have the sizes of these tasks");
     return data_of<double>(kept);
-  }
-
-  // Writes the values of one task, if they need no conversion by Python. Returns whether it did.
-  bool put(nb::handle given, int k, bool target, double* to) const {
-    const Task<double>& task = servo_.task[k];
-    const InputSpec& input = inputs_[k];
-    const int size = target ? target_size(task) : velocity_size(task);
-    const int count = target ? input.target : input.velocity;
-    if (given.is_none()) {
-      std::fill(to, to + size, target ? std::nan("") : 0.0);
-      return servo_.tasks > 1;
-    }
-    if (target && input.target == pose_size) return put_pose(given, to);
-    if (count == 0 || !contiguous_data(given, count)) return false;
-    const auto* from =
-        static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
-    const bool position = target && task.goal == Goal::frame;  // as a pose without rotation
-    for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
-    for (int i = 0; i < count; ++i) {
-      if (!std::isfinite(from[i])) return false;
-      to[(target ? (position ? 9 : 0) : input.velocity_begin) + i] = from[i];
-    }
-    return true;
-  }
-
-  // Writes a pose (4, 4) as the columns of its rotation, then its position.
-  static bool put_pose(nb::handle given, double* to) {
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
-        PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != 4 || PyArray_DIM(array, 1) != 4 ||
-        !PyArray_ISCARRAY_RO(array)) {
-      return false;
-    }
-    const auto* T = static_cast<const double*>(PyArray_DATA(array));
-    if (!is_pose(T)) return false;
-    for (int c = 0; c < 4; ++c) {
-      for (int r = 0; r < 3; ++r) to[3 * c + r] = T[4 * r + c];
-    }
-    return true;
-  }
-
-  // Residual of orthonormality of a rotation that is due to rounding alone.
-  static constexpr double orthonormal_tolerance = 1e-14;
-
-  // Whether the matrix consists of a rotation, a position and the row 0 0 0 1. Other matrices are
-  // passed to Python, which orthonormalizes them or raises an error.
-  static bool is_pose(const double* T) {
-    double off = 0;
-    for (int a = 0; a < 3; ++a) {
-      for (int b = 0; b <= a; ++b) {
-        const double product = T[a] * T[b] + T[4 + a] * T[4 + b] + T[8 + a] * T[8 + b];
-        off = std::max(off, std::abs(product - (a == b)));
-      }
-    }
-    const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) -
-                          T[1] * (T[4] * T[10] - T[6] * T[8]) + T[2] * (T[4] * T[9] - T[5] * T[8]);
-    return off < orthonormal_tolerance && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) &&
-           T[12] == 0 && T[13] == 0 && T[14] == 0 && T[15] == 1;
   }
 
   nb::object result(nb::handle out, int n) const {
@@ -598,15 +447,15 @@ class PyServo {
   std::vector<InputSpec> inputs_;
   std::vector<double> memory_;
   Servo<double> servo_;
-  Record records_[2], *last_ = records_, *next_ = records_ + 1;
+  ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;
   double *target_, *velocity_, *acceleration_, *metric_, *scratch_;
   int targets_, velocities_, record_;
-  bool estimates_;  // u
-  bool remembers_;  // J_before or u
+  bool estimates_;  // whether the step keeps estimated directions u
+  bool remembers_;  // whether the step keeps J_before or u
 };
 
-// A Servo and a user's step whose globals refer to the Servo form a cycle, which Python's garbage
-// collector must be able to see.
+// A Servo and a user's step whose globals refer to the Servo form a reference cycle, which Python's
+// garbage collector must be able to find.
 int visit_servo(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;

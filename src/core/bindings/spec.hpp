@@ -21,8 +21,8 @@ struct Field {
   const char* name;
   Value Spec::* member;
 
-  // The default of a nested spec is None: an object of the module as a default argument might
-  // outlive the module.
+  // The default of a nested spec is None, because an object of the module might outlive the module
+  // as a default argument.
   static constexpr bool nested = nb::detail::is_base_caster_v<nb::detail::make_caster<Value>>;
   using Given = std::conditional_t<optional && nested, std::optional<Value>, Value>;
 
@@ -52,7 +52,7 @@ Field<true, Spec, Value> optional(const char* name, Value Spec::* member) {
   return {name, member};
 }
 
-// Specs are immutable and compare by value, so that they can be keys of a cache.
+// Binds a spec. Specs are immutable and compare by value, so that they can be keys of a cache.
 template <class Spec, bool... optional, class... Values>
 void bind_spec(nb::module_& m, const char* name, const char* doc,
                const Field<optional, Spec, Values>&... field) {

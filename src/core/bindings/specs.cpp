@@ -33,14 +33,14 @@ void bind_enum(nb::module_& m, const char* type, const char* doc) {
 void bind_specs(nb::module_& m) {
   bind_enum<Rule>(m, "Rule", "The damping rules of the kernel (include/supple/damping.hpp).");
   bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step_spec.hpp).");
-  bind_enum<Secondary>(m, "Secondary", "How the kernel adds a secondary velocity to a step.");
+  bind_enum<Secondary>(m, "Secondary", "Ways to add a secondary velocity to a step.");
   bind_enum<ControlMode>(m, "ControlMode", "How a control loop combines its tasks.");
   bind_enum<Goal>(m, "Goal", "What a task controls.");
   bind_enum<Measure>(m, "Measure", "What a row of a task measures.");
   bind_enum<Motion>(m, "Motion", "How a joint moves.");
   bind_enum<Placement>(m, "Placement", "How the constant rotation of a joint is stored.");
 
-  bind_enum<TargetKind>(m, "TargetKind", "Arrays that the fast path takes as a target.");
+  bind_enum<TargetKind>(m, "TargetKind", "Kinds of arrays that the fast path accepts as a target.");
 
   m.attr("AXES_WORLD") = axes_world;
   m.attr("AXES_BODY") = axes_body;
@@ -87,7 +87,7 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "FilterSpec", "Numerical filtering.", required("max_gain", &FilterSpec::max_gain),
             required("printed", &FilterSpec::printed),
             required("directions", &FilterSpec::directions));
-  bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where a joint is free.",
+  bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where there is no limit.",
             required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
             required("max_speed", &LimitsSpec::max_speed),
             required("max_acceleration", &LimitsSpec::max_acceleration),
@@ -108,7 +108,8 @@ void bind_specs(nb::module_& m) {
             optional("slow_condition", &ServoSpec::slow_condition),
             optional("halt_condition", &ServoSpec::halt_condition),
             required("inputs", &ServoSpec::inputs));
-  bind_spec(m, "TargetSpec", "The kind of a target and where its numbers begin.",
+  bind_spec(m, "TargetSpec",
+            "The kind of a target, and the offset of its values in the kernel's layout.",
             required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));
   bind_spec(
       m, "SolverSpec", "Position inverse kinematics of some tasks.",

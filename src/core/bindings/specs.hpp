@@ -65,7 +65,7 @@ struct FrameSpec {
 };
 
 // Corresponds to `Task` of include/supple/task.hpp. `rows` are components of the twist, or
-// coordinates of a posture; `lower` and `upper` are the allowed ranges of the rows, empty if no row
+// coordinates of a posture. `lower` and `upper` are the allowed ranges of the rows, empty if no row
 // has one.
 struct TaskSpec {
   Goal goal = Goal::frame;
@@ -95,8 +95,8 @@ struct DampingSpec {
   }
 };
 
-// A bound on the error of each end effector. `group` is the number of rows of an end effector; 0
-// uses the groups of the step.
+// A bound on the error of each end effector. `group` is the number of rows of each end effector; if
+// it is 0, the end effectors are those of the step.
 struct ErrorClampSpec {
   double max_error = std::numeric_limits<double>::infinity();
   int group = 0;
@@ -108,9 +108,9 @@ struct ErrorClampSpec {
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
-  int group = 0;        // rows of one end effector for the selective methods; 0: see `effectors`
+  int group = 0;        // rows of each end effector for the selective methods; 0: see `effectors`
   Ints effectors = {};  // (m,): the end effector of each row; three rows for each if empty
-  std::vector<ErrorClampSpec> error_clamps = {};  // the outermost first
+  std::vector<ErrorClampSpec> error_clamps = {};  // applied in this order
   double max_angle = std::numeric_limits<double>::infinity();
   DampingSpec damping = {};
   Doubles task_scale = {}, joint_scale = {}, direction = {};
@@ -119,7 +119,7 @@ struct StepSpec {
   bool operator==(const StepSpec&) const = default;
 };
 
-// The kernel's form of a step for J (rows, columns), in one precision.
+// A `Step` of the kernel for J (rows, columns), in one precision; owns its arrays.
 template <class T>
 class OwnedStep {
  public:
@@ -160,7 +160,7 @@ class OwnedStep {
     return std::vector<T>(given.begin(), given.end());
   }
 
-  // The end effector of each row, numbered from 0.
+  // Returns the end effector of each row, numbered from 0.
   static Ints effectors(const StepSpec& spec, int group, int rows) {
     check_at_least("group", 0, group);
     Ints each = spec.effectors;
@@ -199,11 +199,11 @@ struct FilterSpec {
   bool operator==(const FilterSpec&) const = default;
 };
 
-// Limits of n joints; infinite where a joint is free.
+// Limits of n joints; infinite where there is no limit.
 struct LimitsSpec {
   Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {}, max_jerk = {};  // (n,)
-  double max_norm = std::numeric_limits<double>::infinity();  // bound on the norm of speeds
-  bool keep_direction = false;  // scale the step as a whole, which keeps its direction
+  double max_norm = std::numeric_limits<double>::infinity();  // bound on the norm of q̇
+  bool keep_direction = false;  // whether to scale q̇ as a whole, which keeps its direction
 
   bool operator==(const LimitsSpec&) const = default;
   template <class T>
@@ -225,9 +225,9 @@ struct LimitsSpec {
   }
 };
 
-// Sizes of the velocity and target arrays of a task that a control loop reads without help from
-// Python, or 0 if Python converts them; and the offset of the velocity's values in the twist or
-// rows of the kernel. A target of size 16 is a pose (4, 4).
+// Sizes of the velocity and target arrays of a task that the compiled control loop reads itself, or
+// 0 if Python converts them. `velocity_begin` is the offset of the velocity's values in the twist
+// or rows of the kernel. A target of size 16 is a pose (4, 4).
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
 
@@ -236,17 +236,17 @@ struct InputSpec {
 
 struct ServoSpec {
   ControlMode mode = ControlMode::step;
-  std::vector<StepSpec> steps = {};  // one for each task if they have priorities, else one
+  std::vector<StepSpec> steps = {};  // one for each task if tasks have priorities, else one
   SecondarySpec secondary = {};      // for the mode `secondary`
   FilterSpec filter = {};            // for the mode `filtered`
   LimitsSpec limits = {};
-  bool second_order = false;            // resolved acceleration
+  bool second_order = false;            // whether accelerations are resolved, not velocities
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
-  double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
-  double curvature = 0;                 // of the robot, times dt, if folds are corrected
-  bool whole = false;  // perform the whole command or stop, if the direction is kept
-  double slow_condition = 0, halt_condition = 0;  // thresholds of halting, zero for none
+  double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
+  double curvature = 0;                 // κ dt if folds are corrected (folds.hpp), else 0
+  bool whole = false;  // whether to stop where a step cannot perform the whole command
+  double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
 
   bool operator==(const ServoSpec&) const = default;
@@ -271,16 +271,16 @@ struct SolverSpec {
   std::vector<Measure> measures = {};          // (m,)
   Doubles weights = {}, relaxed_weights = {};  // (m,): for the closest pose; for the search
   Doubles lower = {}, upper = {};              // (n,): joint limits
-  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): box and sequence of the seeds
+  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): see `IkProblem`
   Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
-  Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
+  Doubles wrap = {};                                // (n,): 2π for joints with 2π wraps, else 0
   StepSpec step = {};                               // only its damping and direction are used
   double newton_gain = 0, closest_newton_gain = 0;  // for the search; for the closest pose
-  double max_step = 1;                              // of a joint in one iteration [rad or m]
-  int iteration_factor = 1;                         // factor of the usual number of iterations
-  double float_tolerance = 0;   // position tolerance of the search in floats [m]
-  double max_lambda2 = 0;       // bound on the damping if joints are scaled
-  Ints posture_index = {};      // (n,): index of a coordinate in a target, -1 for none; or empty
+  double max_step = 1;          // largest step of a joint in one iteration [rad or m]
+  int iteration_factor = 1;     // factor of all iteration limits
+  double float_tolerance = 0;   // smallest position tolerance of the search in float [m]
+  double max_lambda2 = 0;       // bound on λ² if joints are scaled
+  Ints posture_index = {};      // (n,): index of its posture in a target, -1 for none; or empty
   Doubles posture_weight = {};  // (n,), at most 1; or empty
   Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
   int table_size = 1;           // number of seeds in the table

@@ -27,7 +27,8 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   throw nb::value_error(message.c_str());
 }
 
-// Evaluates the kernel's twins of the rules of supple/motion/damping/ on a batch of spectra.
+// Evaluates a damping rule (the kernel's twin of supple/motion/damping/) on a batch of singular
+// values. `sigma`, `gamma` and `history` are described in `DampingRequest`.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
@@ -54,8 +55,8 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// Evaluates the kernel's twins of the steps of supple/motion/steps/ on a batch. J has the shape
-// (..., m n).
+// Evaluates a step (the kernel's twin of supple/motion/steps/) on a batch. J has the shape (..., m
+// n); `history` is described in `StepRequest`.
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
   check_at_least("rows", 1, rows);
@@ -86,7 +87,8 @@ nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle his
   return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
 }
 
-// Limits steps to boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
+// Limits steps to boxes (bounds on each joint velocity) by `limited_step` or, with
+// `keep_direction`, `scale_into_box`.
 nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle low, nb::handle high,
                   double max_norm, bool keep_direction, int rows, int columns, int threads) {
   check_at_least("rows", 1, rows);
@@ -159,7 +161,7 @@ void bind_steps(nb::module_& m) {
 
   m.def("steps", &steps, "step"_a, nb::kw_only(), "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
         "threads"_a,
-        "dq, lambda2 and the first row that is not finite (or -1) of a batch of steps.",
+        "dq and lambda2 of a batch of steps, and the first row that is not finite, or -1.",
         nb::sig("def steps(step: StepSpec, *, J: numpy.typing.ArrayLike, e: "
                 "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, rows: int, columns: int, "
                 "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"));
@@ -174,7 +176,7 @@ void bind_steps(nb::module_& m) {
 
   m.def("limited", &limited, nb::kw_only(), "J"_a, "dq"_a, "lambda2"_a, "low"_a, "high"_a,
         "max_norm"_a, "keep_direction"_a, "rows"_a, "columns"_a, "threads"_a,
-        "dq inside boxes, which end each entry is at (-1, 0, 1), and the damping that was used.",
+        "dq inside boxes, the end that each entry is at (-1, 0, 1), and the damping applied.",
         nb::sig("def limited(*, J: numpy.typing.ArrayLike, dq: numpy.typing.ArrayLike, lambda2: "
                 "numpy.typing.ArrayLike, low: numpy.typing.ArrayLike, high: "
                 "numpy.typing.ArrayLike, max_norm: float, keep_direction: bool, rows: int, "

@@ -115,7 +115,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
 
 namespace {
 
-// Calls `work` with a number of the batch's type, float or double.
+// Calls work(0.0) or work(0.0f), whichever has the type of the batch.
 template <class Work>
 void in_precision(const Batch& batch, Work&& work) {
   batch.is_double() ? work(double()) : work(float());
@@ -142,8 +142,8 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-// Returns the data of the targets, one for each configuration, or null for None. The rows of a
-// velocity depend on the target if the task has a tilt.
+// Returns the data of the targets, one for each configuration, or null for None. Only tasks with a
+// tilt need the target to convert a velocity to rows.
 template <class T>
 const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
   if (targets.is_none()) return nullptr;
@@ -203,13 +203,13 @@ void bind_tasks(nb::module_& m) {
   nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
       .def(nb::init<const PyChain&, const std::vector<TaskSpec>&>(), nb::kw_only(), "chain"_a,
            "tasks"_a)
-      .def_prop_ro("rows", &PyTasks::rows, "Rows of J.")
-      .def_prop_ro("targets", &PyTasks::targets, "Numbers of all targets.")
-      .def_prop_ro("velocities", &PyTasks::velocities, "Numbers of all velocities.")
-      .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Numbers of each target.")
-      .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Numbers of each velocity.")
+      .def_prop_ro("rows", &PyTasks::rows, "Number of rows of J.")
+      .def_prop_ro("targets", &PyTasks::targets, "Number of values in all targets.")
+      .def_prop_ro("velocities", &PyTasks::velocities, "Number of values in all velocities.")
+      .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Number of values in each target.")
+      .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Number of values in each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,
-           "J, e and the first row that is out of bounds, or -1.",
+           "J, e and the first row that is not finite, or -1.",
            SUPPLE_TASKS_SIG("linearize", "targets",
                             "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
       .def("bias_acceleration", &PyTasks::bias_acceleration, "q"_a, "qd"_a, "threads"_a,
@@ -217,7 +217,7 @@ void bind_tasks(nb::module_& m) {
            SUPPLE_RATES_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
       .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
            "targets"_a.none() = nb::none(),
-           "The rows of velocities, and the first row that is out of bounds, or -1.",
+           "Velocities as task rows, and the first row that is not finite, or -1.",
            SUPPLE_RATES_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
 }
 

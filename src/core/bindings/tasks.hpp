@@ -1,4 +1,4 @@
-// Tasks of a robot in both precisions, with the chain of the frames they refer to.
+// Tasks of a robot in both precisions, with the chain of the frames to which they refer.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@
 
 namespace supple {
 
-// Tasks in one precision that own their memory.
+// Tasks in one precision; owns their memory.
 template <class T>
 class OwnedTasks {
  public:
@@ -49,10 +49,10 @@ class PyTasks {
     }
   }
 
-  // Returns (J, e, -1); the index of the first row that is out of bounds replaces -1. `targets` has
-  // the rows and the type of q.
+  // Returns (J, e, bad), where `bad` is the index of the first row with an input or result that is
+  // not finite, or -1. `targets` has the rows and the type of q.
   nb::tuple linearize(nb::handle q, nb::handle targets, int threads) const;
-  // `targets` may be None.
+  // `targets` may be None in both; `command` returns (rows, bad).
   nb::object bias_acceleration(nb::handle q, nb::handle qd, int threads, nb::handle targets) const;
   nb::tuple command(nb::handle q, nb::handle velocities, int threads, nb::handle targets) const;
 

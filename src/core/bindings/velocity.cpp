@@ -18,7 +18,7 @@ namespace {
 
 using namespace nb::literals;
 
-// The settings that all robots of a batch share, in one precision.
+// The settings shared by all robots of a batch, in one precision.
 template <class T>
 class OwnedServo {
  public:
@@ -66,8 +66,8 @@ class PyVelocity {
         f32_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
         velocities_(nb::cast<const PyTasks&>(tasks_).velocities()) {}
 
-  // Returns (qd, -1); the index of the first row that is out of bounds replaces -1. `velocity` and
-  // `before`, if given, have the rows and the type of q.
+  // Returns (qd, bad), where `bad` is the index of the first row with an input or result that is
+  // not finite, or -1. `velocity` and `before`, if given, have the rows and the type of q.
   nb::tuple follow(nb::handle q, nb::handle velocity, nb::handle before, nb::handle out,
                    int threads) const {
     const int n = f64_.view().chain.coordinates;
@@ -118,7 +118,8 @@ void bind_velocities(nb::module_& m) {
            nb::sig("def follow(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY
                    ", before: " SUPPLE_ARRAY " | None, out: " SUPPLE_ARRAY
                    " | None, threads: int) -> tuple[" SUPPLE_ARRAY ", int]"))
-      .def("constants", &PyVelocity::constants, "RobotConstants<T>: for a compiler to fold.");
+      .def("constants", &PyVelocity::constants,
+           "Return C++ source that defines the robot as the constants RobotConstants<T>.");
 }
 
 }  // namespace supple

@@ -1,6 +1,6 @@
-// Many problems on a CPU: each lane solves its own problem and takes the next one when it is done.
-// For files that are compiled once for each instruction set.
-// Tuned constants are explained in docs/constants.md.
+// Many problems on a CPU: each lane solves its own problem and takes the next one when it has
+// finished. For files that are compiled once for each instruction set. Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Claims the next valid problem that no thread has taken; returns -1 if there is none.
+// Takes the next valid problem that no thread has taken; returns -1 if there is none.
 std::ptrdiff_t take_problem(const SolveRequest& request) {
   for (;;) {
     const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
@@ -23,7 +23,8 @@ std::ptrdiff_t take_problem(const SolveRequest& request) {
   }
 }
 
-// Marks all problems that no thread has taken as skipped, in blocks because there may be millions.
+// Marks all problems that no thread has taken as skipped, taking blocks of them because there may
+// be millions.
 void mark_remaining_skipped(const SolveRequest& request) {
   constexpr std::ptrdiff_t block = 512;
   for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
@@ -63,9 +64,9 @@ class BatchSolver {
     set_target(request_, workspace_.search, lane, problem);
   }
 
-  // Restarts the problem of a lane. After `hard_after` starts the problem is solved like a single
-  // one, and after the last start the closest pose is recorded; the lane then takes the next
-  // problem.
+  // Begins the next start of a lane's problem. After `hard_after` starts the problem is solved like
+  // a single one, and after the last start the closest pose is recorded; the lane then takes the
+  // next problem.
   void restart(int lane) {
     LaneState& state = workspace_.lane[lane];
     state.is_new = true;
@@ -110,7 +111,7 @@ class BatchSolver {
     }
   }
 
-  // Polishes lanes that have converged in the precision of the search.
+  // Polishes lanes that have converged in the precision of the search, and records their solutions.
   void polish_converged(const int* converging, int count) {
     const int n = request_.polish->chain.coordinates;
     for (int f = 0; f < polish_lanes; ++f) {
@@ -154,7 +155,8 @@ class BatchSolver {
            state.start + 1);
   }
 
-  // Tries Newton's method on a lane that polishing did not solve. Returns whether it has converged.
+  // Tries Newton's method on a lane that polishing did not solve. Returns whether it has found a
+  // solution, which is recorded.
   bool record_singular(const LaneState& state, int f) {
     copy_to_single(state, f);
     if (!polish_singular(request_, workspace_)) return false;

@@ -15,7 +15,7 @@ inline long long now() {
 // Converts seconds to nanoseconds, with at most 1e9 s to avoid overflow.
 inline long long nanoseconds(double seconds) { return (long long)(std::min(seconds, 1e9) * 1e9); }
 
-// The end of one of several equal shares of the time until a deadline.
+// Returns the end of the first of several equal shares of the time from now until a deadline.
 inline long long share_of_time(long long deadline, int shares) {
   if (!deadline) return 0;
   const long long time = now();

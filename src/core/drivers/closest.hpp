@@ -1,6 +1,6 @@
-// Failed starts of a search on a CPU: local minima, the closest pose, unreachable targets. For
-// files that are compiled once for each instruction set.
-// Tuned constants are explained in docs/constants.md.
+// Failed starts of a search on a CPU: local minima of the cost, the closest pose, unreachable
+// targets. For files that are compiled once for each instruction set. Tuned constants are explained
+// in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// A minimization is abandoned after `hopeless_after` iterations if its cost is still
-// `hopeless_factor` times the smallest cost.
+// A minimization is abandoned after `hopeless_after` iterations if its cost is more than
+// `hopeless_factor` times the smallest cost found.
 constexpr int hopeless_after = 8;
 constexpr float hopeless_factor = 4;
 
@@ -40,8 +40,8 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Minimizes the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
-// Returns whether one of them seems to be a solution.
+// Minimizes the cost from the failed starts of a problem, on lanes of floats, and keeps the best
+// results. Returns whether one of them is a solution within the tolerances of the search.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.search;
@@ -98,7 +98,7 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
 }
 
 // Returns the smallest e·e(q) found near corners of the joint ranges, for the constant e in `along`
-// (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
+// and its ‖e‖² in `length` (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
 float least_at_corners(const SolveRequest& request, Workspace& workspace, int starts,
                        const float* along, float length) {
   IterateState<SearchLanes>& at = workspace.minimize;
@@ -113,9 +113,9 @@ float least_at_corners(const SolveRequest& request, Workspace& workspace, int st
 }
 
 // Returns the fraction of the smallest error found that no pose can avoid: min e·e(q) / ‖e‖² (see
-// supple/ik/reachability.hpp). The ascent starts from the seeds of the table that reach farthest
-// along e, and from the closest poses themselves, because a small motion from there often crosses
-// the separating plane.
+// supple/ik/reachability.hpp). The motion along e starts from the seeds of the table that reach
+// farthest along e, and from the closest poses found, because a small motion from there often shows
+// that the fraction is smaller.
 float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
                            std::ptrdiff_t problem, const FailedStarts& failures, int starts) {
   const IkProblem<float>& ik = *request.search;
@@ -125,7 +125,7 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   for (int i = 0; i < k; ++i) at.target[i] = SearchLanes(float(request.target[problem * k + i]));
   for (int j = 0; j < n; ++j) at.q[j] = SearchLanes(failures.q[j]);
   evaluate(ik, at);
-  // e (rows,), then the same direction in the layout of a target (targets,)
+  // e (rows,), then the same vector in the layout of a target (targets,).
   float* const along = workspace.direction;
   float* const number = along + ik.rows;
   for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
@@ -165,9 +165,9 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   return std::min(least, corner) / length.whole;
 }
 
-// Converges to the closest pose in double precision, from the best failed starts or, if `failures`
-// is null, from the fallback configuration. The results are in workspace.polish; returns the index
-// of the best lane.
+// Finds the closest pose in double precision, from the best failed starts or, if `failures` is
+// null, from the initial guess (see `fallback_coordinate`). The results are in workspace.polish;
+// returns the index of the best lane.
 int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                  const FailedStarts* failures) {
   const IkProblem<double>& ik = *request.closest;
@@ -201,7 +201,7 @@ int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff
   return best;
 }
 
-// The largest joint displacement from the initial guess to a lane of workspace.polish.
+// Returns the largest joint displacement from the initial guess to a lane of workspace.polish.
 double polish_displacement(const SolveRequest& request, const Workspace& workspace,
                            std::ptrdiff_t problem, int lane) {
   return max_displacement(
@@ -210,9 +210,9 @@ double polish_displacement(const SolveRequest& request, const Workspace& workspa
 }
 
 // Reviews the failed starts of a problem at intervals, and after the last start (`last`). Returns
-// whether the problem is decided and recorded: as the closest pose of an unreachable target, as the
-// best pose so far if time is up, or as solved if a local minimum is a solution. If several
-// configurations are equally close, `nearest` prefers the one found from q0.
+// whether the problem is decided and its result recorded: the closest pose of an unreachable
+// target, the best pose so far if time is up, or a solution if a local minimum is one. If several
+// configurations are about equally close, `nearest` prefers the one found from q0.
 bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                         FailedStarts& failures, int iterations, int starts, bool last) {
   const bool early = request.polish->rows <= 6 && !failures.minimized;
@@ -220,7 +220,7 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   const bool promising = converge_to_minimum(request, workspace, problem, failures);
   const float newton_gain = request.search->newton_gain;
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
-  float bound = 0;  // lower bound on the error of any pose, if a plane separates the target
+  float bound = 0;  // lower bound on the error of any pose; 0 if none is known
   if (!promising && !last) {
     const float part = unreachable_fraction(request, workspace, problem, failures, starts);
     const float left = std::sqrt(failures.cost[0]);
@@ -230,7 +230,7 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   int best = find_closest(request, workspace, problem, &failures);
   bool solved = get(converged(*request.polish, workspace.polish), best);
   if (promising && !solved && !last) return false;
-  // A pose that is closer than the bound refutes the plane.
+  // A pose that is closer than the bound shows that the bound is wrong.
   const bool same_weights = request.polish->weight[0] == request.closest->weight[0];
   if (same_weights && std::sqrt(get(workspace.polish.cost, best)) < 0.9 * bound) return false;
   if (request.nearest) {

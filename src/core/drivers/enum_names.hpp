@@ -1,5 +1,6 @@
 // Names of the kernel's enumerators, from which Python's enums and the GPU source are made. Values
-// count from 0; `name_of` returns null beyond the last, and the compiler warns of a missing name.
+// count from 0; `name_of` returns null after the last one, and the compiler warns of a missing
+// name.
 #pragma once
 
 #include "supple/ik/iterate.hpp"

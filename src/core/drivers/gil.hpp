@@ -1,8 +1,8 @@
-// Work without the GIL, and its end when the interpreter exits.
+// Work without Python's global interpreter lock (GIL), and its end when the interpreter exits.
 //
-// A daemon thread may still be running when the program ends. Python then terminates it when it
-// requests the GIL, by unwinding its stack; unwinding C++ frames would abort the process. At exit,
-// the interpreter therefore waits until such work has stopped, and no new work may begin.
+// A daemon thread may still be running when the program ends. When it then requests the GIL, Python
+// terminates it by unwinding its stack, which would abort the process in C++ frames. At exit, the
+// interpreter therefore waits until all such work has stopped, and no new work may begin.
 #pragma once
 
 #include <Python.h>
@@ -23,7 +23,7 @@ class Unlocked {
     ++at_work;
     if (!closing || std::this_thread::get_id() == closer) return;
     --at_work;
-    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));  // until the process has ended
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));  // until the process ends
   }
   ~Unlocked() {
     PyEval_RestoreThread(state_);

@@ -1,5 +1,5 @@
-// Writes a robot, its tasks, a step and limits as C++ source, so that the GPU's compiler treats
-// them as constants at run time (src/supple/gpu/source.py). Numbers are written in hexadecimal, so
+// Writes a robot, its tasks, a step and limits as C++ source, which is compiled for the GPU at run
+// time with them as constants (src/supple/gpu/source.py). Numbers are written in hexadecimal, so
 // that no bit is lost in either precision.
 #pragma once
 
@@ -53,7 +53,7 @@ std::string of(const Measure&);
 std::string of(const JointLimit<double>&);
 std::string of(const Step<double>&);
 
-// {a, b, c}
+// Returns the source text "{a, b, c}".
 template <class... X>
 std::string braces(const X&... x) {
   std::string list;
@@ -102,8 +102,8 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
-// Returns C++ lines that define the arrays of a chain (below: of tasks, of a step). `laid` returns
-// the initializer of the chain that refers to these arrays.
+// `lines` returns C++ lines that define the arrays of a chain, or of a step. `laid` returns an
+// initializer of the chain that refers to these arrays.
 inline std::string lines(const Chain<double>& chain) {
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
@@ -136,8 +136,8 @@ inline std::string in_struct(const char* name, const std::string& all) {
          "};\n\n}  // namespace supple\n";
 }
 
-// Returns the source of a struct template `name` with the constants of `ik` and the weight
-// (targets,) of each target value in looking up seeds. Posture tasks are not supported.
+// Returns the source of a struct template `name` with the constants of `ik` and `feature_scale`
+// (targets,), the weight of each target value in looking up seeds. Posture tasks are not supported.
 inline std::string constants(const char* name, const IkProblem<double>& ik,
                              const float* feature_scale) {
   const int n = ik.chain.coordinates;
@@ -160,8 +160,8 @@ inline std::string constants(const char* name, const IkProblem<double>& ik,
   return in_struct(name, all);
 }
 
-// The same for `servo`, which must use resolved rates and one step for all tasks, without posture
-// tasks.
+// Returns the source of a struct template `name` with the constants of `servo`, which must use
+// resolved rates (not accelerations) and one step for all tasks, and have no posture tasks.
 inline std::string constants(const char* name, const Servo<double>& servo) {
   const int n = servo.chain.coordinates;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
@@ -178,8 +178,9 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   return in_struct(name, all);
 }
 
-// Returns C++ source with the preferences among solutions, each (n,): the index of a coordinate's
-// rest posture in a target, or -1; its weight; and 2π for a joint that has 2π wraps, else 0 [rad].
+// Returns C++ source with the preferences among solutions, each (n,): `rest` is the index of a
+// coordinate's posture in the values of a target, or -1; `pull` its weight; `turn` 2π for a joint
+// that has 2π wraps, else 0 [rad].
 inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
                           const std::vector<double>& turn) {
   const int n = int(turn.size());

@@ -1,4 +1,5 @@
-// Operation counts of the kinematics of a chain and of an iteration of a search.
+// Operation counts of the kinematics of a chain, and of one iteration of position inverse
+// kinematics.
 #pragma once
 
 #include "supple/ik/iterate.hpp"

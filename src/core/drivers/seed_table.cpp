@@ -8,13 +8,14 @@
 namespace supple {
 namespace {
 
-// Rows of k numbers, each followed by half its squared norm, interleaved for SIMD lanes:
+// Writes rows of k numbers, each followed by half its squared norm, interleaved for SIMD lanes:
 // (blocks, k + 1, lanes).
 struct Blocks {
   float* to;
   int k, lanes;
 
-  // Writes a row. A padding row (not `real`) is a copy of its neighbor that is never the nearest.
+  // Writes a row. A padding row (not `real`) is a copy of the row before it, with a last number so
+  // large that it is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -26,8 +27,8 @@ struct Blocks {
   }
 };
 
-// A seed: its configuration, the target that it reaches, and the gains of its first step toward
-// another target.
+// A seed: its configuration, the target that it reaches, and the gains of the first step from it
+// toward another target.
 class Seed {
  public:
   explicit Seed(const IkProblem<double>& ik)

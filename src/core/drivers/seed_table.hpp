@@ -1,4 +1,4 @@
-// A table of seeds, indexed by the targets that they reach (`nearest_seeds` in starts.hpp).
+// A table of seeds, searched by the targets that they reach (`nearest_seeds` in starts.hpp).
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@ namespace supple {
 // Owns the memory of a `Table`.
 class SeedTable {
  public:
-  // A table of the first `entries` seeds of the sequence, in the layout for `lanes` lanes. `scale`
-  // (targets,) weights each value of a target; `lambda2` damps the first step.
+  // Makes an empty table for the first `entries` seeds of the sequence, in the layout for `lanes`
+  // lanes. `scale` (targets,) weights each value of a target; `lambda2` damps the first step from a
+  // seed.
   SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries, int lanes,
             double lambda2);
   ~SeedTable();
 
-  // Builds entries until a deadline (clock.hpp). Returns whether the table is complete; until then
+  // Builds entries until a deadline (clock.hpp). Returns whether the table is complete. Until then
   // it appears empty, and the next call continues.
   bool build(long long deadline);
 

@@ -1,6 +1,5 @@
 // One problem on a CPU: each lane runs a different start. For files that are compiled once for each
-// instruction set.
-// Tuned constants are explained in docs/constants.md.
+// instruction set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +38,7 @@ class SingleSolver {
     for (int i = 0; i < lanes; ++i) {
       workspace_.lane[i] = {-1, 0, 0, 0, 0, false};
       set_target(request_, workspace_.search, i, problem_);
-      if (next_start_ >= request_.max_starts) continue;  // an idle lane is never started
+      if (next_start_ >= request_.max_starts) continue;  // the lane stays idle
       workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false};
       start_lane(request_, workspace_, i, workspace_.seeds[0]);
       ++running;
@@ -80,8 +79,9 @@ class SingleSolver {
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
 
-  // Iterates in the same way from each of the most promising seeds of the table: a scalar iteration
-  // takes less time than one on all lanes, and usually one seed suffices.
+  // Iterates from each of the most promising seeds of the table, one after the other: an iteration
+  // on one configuration takes less time than one on all lanes, and usually one seed suffices.
+  // Returns whether a solution was found.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.coordinates;
@@ -95,7 +95,8 @@ class SingleSolver {
     return false;
   }
 
-  // Iterates from one seed in double precision as long as the cost falls. Returns whether it has
+  // Iterates from one seed in double precision while the cost falls fast enough. `patience`
+  // multiplies the number of iterations between checks of the cost. Returns whether it has
   // converged.
   template <class T>
   bool try_seed(const T* q, int patience) {
@@ -144,7 +145,7 @@ class SingleSolver {
     return displacement_from_q0() <= near_q0;
   }
 
-  // Moves the nearest solution still nearer to q0, in the null space of the tasks.
+  // Moves the nearest solution even closer to q0, in the null space of the tasks.
   void approach_q0() {
     if (!request_.nearest) return;
     load_configuration(request_, workspace_.single, 0, problem_,
@@ -155,7 +156,7 @@ class SingleSolver {
     record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_, next_start_);
   }
 
-  // The largest joint displacement from q0 to workspace.single.
+  // Returns the largest joint displacement from q0 to workspace.single.
   double displacement_from_q0() const {
     const double* const q0 = request_.q0 + problem_ * request_.q0_stride;
     return max_displacement(
@@ -163,7 +164,8 @@ class SingleSolver {
         [&](int j) { return q0[j]; });
   }
 
-  // Adds the solution in workspace.single, unless it has been found before.
+  // Records the solution in workspace.single, unless it was found before. If `nearest` is
+  // requested, records it only if it is nearer to q0 than the others.
   void add_solution() {
     const int n = ik_.chain.coordinates;
     unwind_solution(request_, workspace_, problem_);
@@ -185,8 +187,9 @@ class SingleSolver {
   // Whether the search ends with the first solution.
   bool first_suffices() const { return request_.max_solutions == 1 && !request_.nearest; }
 
-  // Finishes the best lane in double precision if a few more iterations should suffice: an
-  // iteration on one configuration is faster than on all lanes. Returns whether it has converged.
+  // Completes the best lane in double precision if a few more iterations should suffice: an
+  // iteration on one configuration is faster than one on all lanes. Returns whether it has
+  // converged.
   bool finish_best_lane() {
     int best = -1;
     float least = close_cost_;
@@ -258,12 +261,12 @@ class SingleSolver {
   std::ptrdiff_t problem_;
   int found_ = 0, next_start_ = 0, iterations_ = 0;
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
-  float close_cost_ = 0.02f;       // ‖e‖² below which a lane is finished in double precision
-  int failed_ = 0;                 // number of failed starts; below, the errors of the best one
-  double failed_cost_ = 3e300, failed_error_[2] = {};
+  float close_cost_ = 0.02f;       // ‖e‖² below which a lane is completed in double precision
+  int failed_ = 0;                 // number of failed starts
+  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best failed start
 };
 
-// Not inlined: its callees then have a single caller and are inlined into it.
+// Not inlined: the functions that it calls then have one caller only, and are inlined into it.
 [[gnu::noinline]] void solve_single(const SolveRequest& request, Workspace& workspace,
                                     std::ptrdiff_t problem) {
   SingleSolver(request, workspace, problem).run();

@@ -1,6 +1,6 @@
-// Solutions of a search on a CPU: polishing in double precision, postprocessing, recording. For
-// files that are compiled once for each instruction set.
-// Tuned constants are explained in docs/constants.md.
+// Solutions of a search on a CPU: polished in double precision, postprocessed and recorded. For
+// files that are compiled once for each instruction set. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "drivers/workspace.hpp"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr int stop_interval = 8;  // iterations between two checks of the deadline
 
-// The initial guess of a problem, or null.
+// Returns the initial guess (n,) of a problem, or null.
 const double* q0_of(const SolveRequest& request, std::ptrdiff_t problem) {
   return request.q0 ? request.q0 + problem * request.q0_stride : nullptr;
 }
 
-// Coordinate j of the result for problems that are not searched: that of the initial guess or,
-// without one, the value nearest to zero that the joint limits allow.
+// Returns coordinate j of the result for a problem that is not solved: that of the initial guess
+// or, without one, the value nearest to zero that the joint limits allow.
 double fallback_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int j) {
   const IkProblem<double>& ik = *request.polish;
   const double* const q0 = q0_of(request, problem);
@@ -38,7 +38,7 @@ void record(const SolveRequest& request, std::ptrdiff_t problem, int solution,
          get(at.position, lane), get(at.rotation, lane), outcome, iterations, starts);
 }
 
-// Records the result of a problem that is not searched.
+// Records the result of a problem that is not solved.
 void mark_skipped(const SolveRequest& request, std::ptrdiff_t problem, Outcome outcome) {
   const IkProblem<double>& ik = *request.polish;
   const auto q = [&](int j) {
@@ -54,8 +54,8 @@ bool is_valid(const SolveRequest& request, std::ptrdiff_t problem) {
                           q0_of(request, problem));
 }
 
-// Polishes configurations of the search in double precision. Returns the lanes that are solutions;
-// a lane that has converged, or makes no progress, keeps its q while others continue.
+// Polishes configurations of the search in double precision. Returns the lanes that are solutions.
+// A lane that has converged, or makes no progress, keeps its q while others continue.
 template <class L>
 mask_t<L> polish(const SolveRequest& request, IterateState<L>& at) {
   const IkProblem<double>& ik = *request.polish;
@@ -73,8 +73,8 @@ mask_t<L> polish(const SolveRequest& request, IterateState<L>& at) {
   }
 }
 
-// Polishes the single state by Newton's method, which still makes progress at a singular pose where
-// the damped steps stall. Returns whether it is a solution.
+// Polishes workspace.single by Newton's method, which converges at a singular pose where damped
+// steps stall. Returns whether the result is a solution.
 bool polish_singular(const SolveRequest& request, Workspace& workspace) {
   const IkProblem<double>& ik = *request.polish;
   IterateState<double>& at = workspace.single;
@@ -96,8 +96,8 @@ bool unwinding_matters(const SolveRequest& request) {
                                    request.max_solutions);
 }
 
-// Wraps the joints of one lane toward the posture, q0 or the middle of their range, unless
-// acceptable() rejects the result. Returns whether the configuration has changed.
+// Moves the joints of one lane by full turns toward the posture, q0 or the middle of their range,
+// unless acceptable() rejects the result. Returns whether the configuration has changed.
 template <class L, class Acceptable>
 bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
             IterateState<L>& at, int lane, Acceptable&& acceptable) {
@@ -115,7 +115,8 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
       acceptable);
 }
 
-// Wraps the joints of the solution in workspace.single, unless it would no longer be a solution.
+// Moves the joints of the solution in workspace.single by full turns, unless it would no longer be
+// a solution.
 bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   IterateState<double>& at = workspace.single;
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });

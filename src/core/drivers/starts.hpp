@@ -1,6 +1,6 @@
-// The starts of a search on a CPU: seeds that reach poses near a target, the seed sequence, and the
-// lanes that they run on. For files that are compiled once for each instruction set.
-// Tuned constants are explained in docs/constants.md.
+// The starts of a search on a CPU: seeds from the table that reach poses near a target, the seed
+// sequence, and the lanes on which they run. For files that are compiled once for each instruction
+// set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,9 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// For each lane, the distance and block of the nearest entry in a table of seeds or clusters.
+// The entry nearest to a target in a table of seeds or clusters, separately for each lane: lane i
+// scans the entries i, i + lanes, ... `far` is half the squared distance up to a constant, `block`
+// the block of the entry.
 struct Nearest {
   SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 
@@ -29,9 +31,8 @@ struct Nearest {
     }
   }
 
-  // Writes the index of the nearest entry of each lane to `place` (lanes + 1,). The first
-  // `max_sorted` of them are the nearest of all, in order of distance. Returns the number of
-  // indices.
+  // Writes the indices of the nearest entries of all lanes to `place` (lanes + 1,): first the
+  // `max_sorted` nearest ones in order of distance, then the others. Returns the number of indices.
   int sorted(int max_sorted, int* place) const {
     float before[lanes + 1];
     int count = 0;
@@ -39,7 +40,7 @@ struct Nearest {
       const float here = get(far, i);
       if (!(here < huge_cost)) continue;
       int at = count++;
-      // A nearer entry replaces the last of the sorted ones.
+      // A nearer entry takes the place of the last of the sorted ones.
       if (at >= max_sorted && here < before[max_sorted - 1]) {
         place[at] = place[max_sorted - 1];
         at = max_sorted - 1;
@@ -56,17 +57,19 @@ struct Nearest {
 };
 
 constexpr int clusters_scanned = 2, predicted_seeds = 4;
-constexpr float clipping_weight = 256;  // penalty on the part of a step beyond a joint limit
+constexpr float clipping_weight = 256;  // weight of the part of a step beyond a joint limit
 
 // Approximates the rotation vector between two orientations, with 2 sin(angle / 2) instead of the
-// angle. `sine` is the sum of the cross products of corresponding axes, `cosine` the sum of their
-// dot products.
+// angle. For two axes, `sine` is their cross product and `cosine` their dot product; for two
+// frames, `sine` is half the sum of the cross products of corresponding axes, and `cosine` follows
+// from the sum of their dot products as (sum - 1)/2.
 Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
   return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
 // Predicts q (padded,) after the first step from a seed of the table toward a target, inside the
-// joint limits. Returns a penalty for long steps and for steps that were clipped.
+// joint limits. Returns a penalty: the squared length of the step plus the weighted square of the
+// part that the limits cut off.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {
   const IkProblem<float>& ik = *request.search;
@@ -117,9 +120,9 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   return sum;
 }
 
-// Looks up the seeds of the table nearest to a target, one for each lane (lane i scans the entries
-// i, i + lanes, ...). For the nearest of these the first step is predicted, and the search starts
-// from the predicted configurations, the most promising first.
+// Looks up the seeds of the table nearest to a target, one for each lane. For the `predicted_seeds`
+// nearest of them the first step is predicted, and the search starts from the predicted
+// configurations, the most promising first.
 void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                    SeedList& listed) {
   const Table& table = *request.table;
@@ -160,15 +163,15 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   }
 }
 
-// The index of a start's seed, not counting starts at and near q0. If the solution nearest to q0 is
-// wanted, every second start is near q0.
+// Returns the index of a start's seed, without counting the starts at and near q0. If the solution
+// nearest to q0 is to be found, every second start is near q0.
 int seed_number(const SolveRequest& request, int start) {
   if (!request.q0) return start;
   return request.nearest ? (start - 1) / 2 : start - 1;
 }
 
-// Coordinate j of a start: q0 first, then the seeds from the table, then the seed sequence, which
-// is the same in every call.
+// Returns coordinate j of a start: q0 first, then the seeds from the table, then the seed sequence,
+// which is the same in every call.
 double start_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int start,
                         const SeedList& listed, int j) {
   const IkProblem<double>& ik = *request.polish;

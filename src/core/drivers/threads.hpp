@@ -10,9 +10,9 @@
 
 namespace supple {
 
-// Calls work(begin, end) on pieces that cover 0..count, each a multiple of `grain` rows long
-// (except the last), on up to `threads` threads including this one. Rethrows the first exception of
-// a worker.
+// Calls work(begin, end) on pieces that cover rows 0 to count - 1, on up to `threads` threads
+// including this one. Each piece, except the last, is a multiple of `grain` rows long. Rethrows the
+// first exception of a worker.
 template <class Work>
 void parallel(std::ptrdiff_t count, std::ptrdiff_t grain, int threads, Work&& work) {
   const std::ptrdiff_t grains = (count + grain - 1) / grain;

@@ -1,6 +1,5 @@
 // The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
-// compiled once for each instruction set.
-// Tuned constants are explained in docs/constants.md.
+// compiled once for each instruction set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <cstddef>
@@ -47,29 +46,31 @@ struct LaneState {
   int iteration;           // number of iterations of this start
   int iterations;          // number of iterations of all starts of the problem
   float cost;              // cost at the last check of progress
-  bool is_new;             // whether the lane must be initialized after the current iteration
+  bool is_new;             // whether a new start begins on the lane after this iteration
 };
 
 // The failed starts of a problem are reviewed after `first_review` failures, and again after every
-// `review_interval` more: the cost of the best ones is minimized, which may give a solution or show
-// that the target is unreachable. Problems with many rows skip the first review.
+// `review_interval` more: Newton's method minimizes the cost from the best ones, which may give a
+// solution or show that the target is unreachable. Problems with more than six rows skip the first
+// review.
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
 // In a batch, a target that this many starts have missed is solved like a single problem, with a
-// start on every lane. So a batch and a single call agree on which targets are unreachable, and all
-// lanes work on the hard problem.
+// start on every lane. So all lanes work on a hard problem, and a batch and a single call agree on
+// which targets are unreachable.
 constexpr int hard_after = 16;
 
-// The best failed starts of a problem: first those that have been minimized, then the others.
+// The best failed starts of a problem. The first `minimized` of them have been minimized by
+// Newton's method.
 struct FailedStarts {
-  int count, minimized, since_review;  // numbers: kept, minimized, failed since the last review
+  int count, minimized, since_review;  // kept; minimized; failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
   void clear() { count = minimized = since_review = 0; }
 };
 
-// Seeds from the table for a problem, the most promising first: q (count, n).
+// Seeds from the table for one problem, the most promising first: q (count, n).
 struct SeedList {
   int count;
   float* q;
@@ -86,11 +87,11 @@ struct Workspace {
   FailedStarts failures[lanes];
   LaneState lane[lanes];
   float* gathered_q;           // (n,): q of one lane
-  float* direction;            // (rows + targets,)
+  float* direction;            // (rows + targets,): for `unreachable_fraction`
   double* posture_work;        // (5 n,): for `approach_posture`
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
-  PolishLanes* polish_work;    // the same for PolishLanes
-  double* single_work;         // the same for one configuration
+  PolishLanes* polish_work;    // for a `Minimization` of `polish`
+  double* single_work;         // for a `Minimization` of `single`
   Workspace* hard;  // workspace for problems of a batch that are solved like single ones, else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
@@ -116,7 +117,8 @@ struct Workspace {
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
-  // Idle lanes are evaluated as well. Setting them to zero keeps their sines fast.
+  // Sets all lanes to zero. Idle lanes are evaluated as well, and large angles would slow down
+  // their sines.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
       for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);

@@ -1,4 +1,4 @@
-// Position inverse kinematics, compiled once for each instruction set: SUPPLE_ISA names it.
+// Position inverse kinematics, compiled once for each instruction set, which SUPPLE_ISA names.
 //
 // In a batch with one solution for each problem, each lane solves its own problem (batch.hpp). For
 // a single problem, or several solutions for each, each lane runs a different start of the same

@@ -35,13 +35,13 @@ struct Request {
   T* jacobian;           // (count, frames, 6, coordinates)
   T* bias_acceleration;  // (count, frames, 6): J̇ q̇
   T* bias_jerk;          // (count, frames, 6): 2 J̇ q̈ + J̈ q̇
-  T* sigma;              // (count, min(rows, coordinates)): singular values of `rows`
+  T* sigma;              // (count, min(row_count, coordinates)): singular values of `rows`
   T* manipulability;     // (count,): product of the singular values
   const int* rows;       // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
   int row_count;
 };
 
-// A damping rule on `count` spectra of `values` singular values each. Arrays are C-ordered.
+// A damping rule on `count` Jacobians with `values` singular values each. Arrays are C-ordered.
 template <class T>
 struct DampingRequest {
   std::ptrdiff_t count;
@@ -67,7 +67,8 @@ struct StepRequest {
   T* lambda2;        // (count,)
 };
 
-// Projects steps into boxes and limits their norms to `bound`. Arrays are C-ordered.
+// Projects steps into boxes (bounds on each joint velocity) and limits their norms to `bound`.
+// Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;
@@ -88,7 +89,7 @@ struct LimitRequest {
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // number of tasks, and totals over all tasks
+  int tasks, rows, targets, velocities;  // number of tasks, and of their rows and values
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
@@ -128,7 +129,7 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // The admissible speeds of a joint: `joint_box` of limits.hpp.
+  // Admissible speeds of a joint, by `joint_box` in limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
@@ -152,9 +153,9 @@ struct VelocityKernel {
                         void* scratch);
 };
 
-// One step of a control loop in double precision: as a whole, or in parts, with a user's own step
-// between `evaluate_tasks` and `advance`. Nothing is allocated; the scratch memory has `scratch`
-// numbers.
+// One step of a control loop in double precision: as a whole (`run`), or as `evaluate_tasks` and
+// `advance`, with a user's own step between them. Nothing is allocated; the scratch memory has
+// scratch(servo) numbers.
 struct ServoKernel {
   int (*scratch)(const Servo<double>&);
   void (*evaluate_tasks)(const Servo<double>&, const Command<double>&, ServoState<double>&,
@@ -165,36 +166,38 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
-// A table of seeds, indexed by the targets that they reach. Some seeds are the centers of clusters,
-// and each seed is stored with its nearest cluster, in blocks of one seed per lane. Targets are
-// compared by their scaled values: a block holds (targets + 1, lanes) numbers, of which the last
-// row is half the squared norm of the others. An incomplete table has no entries.
+// A table of seeds, searched by the targets that they reach. Some seeds are the centers of
+// clusters; each seed is stored with its nearest center, in blocks of one seed per lane. Targets
+// are compared by their scaled values. A block holds (targets + 1, lanes) numbers, of which the
+// last row is half the squared norm of the others. While the table is incomplete, it has no
+// entries.
 struct Table {
-  static constexpr int row = 8;  // joints in a pack
+  static constexpr int row = 8;  // joints per pack
   int entries;                   // number of seeds
   int clusters, blocks;          // number of blocks of clusters and of seeds
-  int padded, size;              // number of values in a padded q, and in a record
+  int padded, size;              // number of values of a padded q, and of a record
   const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
   const int* begin;              // (clusters lanes + 1,): the first block of each cluster
-  // (blocks lanes, size): for each seed q (padded,), the first step for a unit displacement of the
-  // target in each direction (6 tasks, padded), and the target that the seed reaches (targets,)
+  // (blocks lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
+  // of the target in each direction (6 tasks, padded), and the target that the seed reaches
+  // (targets,).
   const float* record;
-  const float* scale;   // (targets,)
-  const float* limits;  // (3, padded): lower, upper, and the longest first step of each joint
+  const float* scale;   // (targets,): factors of the values of a target
+  const float* limits;  // (3, padded): limits, lower and upper; largest first step of each joint
 };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* search;    // the problem for the search, in float
+  const IkProblem<float>* search;    // the problem in float, for the search
   const IkProblem<double>* polish;   // the problem in double, with the caller's tolerances
   const IkProblem<double>* closest;  // like `polish`, with the weights that define the closest pose
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
   const double* q0;          // initial guesses, or null
   std::ptrdiff_t q0_stride;  // distance to the next problem's q0; 0 if all share one
-  // A posture task: the index of each coordinate (n,) in the values of a target, -1 for none, and
-  // its weight (n,), at most 1; null if there is none.
+  // A posture task: for each coordinate (n,) the index of its value in a target, -1 for none, and
+  // its weight (n,), at most 1; null without a posture.
   const int* posture;
   const double* posture_weight;
   const Table* table;
@@ -208,9 +211,9 @@ struct SolveRequest {
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
   int* effort;           // (count, max_solutions, 2): iterations, starts
-  int* found;            // (count,): number of solutions, at least 1
-  // (count, 4), with `single`: number of starts and of failed starts, and the position and rotation
-  // error of the best failed one; null if not wanted
+  int* found;            // (count,): number of results, at least 1
+  // (count, 4), if `single`: number of starts, number of failed starts, and position and rotation
+  // error of the best failed start; null if not needed.
   double* failed;
   std::atomic<std::ptrdiff_t>* next;  // index of the next unclaimed problem, shared by all threads
   bool (*stop)(void* stop_context);   // whether to stop; null for never
@@ -220,10 +223,10 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // number of lanes of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // Initializes scratch memory for all requests with the same tasks.
+  // Initializes scratch memory; it can be used for all requests with the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
-  // Claims problems and solves them until none are left. For an unreachable target, the closest
-  // pose is written as the first solution.
+  // Takes problems from `next` and solves them until none are left. For an unreachable target, the
+  // closest pose is written as the first solution.
   void (*run)(const SolveRequest&, void* scratch);
 };
 

@@ -1,6 +1,5 @@
-// Shared parts of the batch loops: moving rows of arrays into and out of lanes, and bounds on the
-// input.
-// For files that are compiled once for each instruction set.
+// Parts that the batch loops share: moving rows of arrays into and out of lanes, and checks of the
+// input. For files that are compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +9,13 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Number of lanes of a batch: two registers, to hide latency, if the instruction set has enough
-// registers (isa.txt).
+// Number of lanes of a batch: those of two registers, whose operations overlap, if the instruction
+// set has enough registers; else of one (SUPPLE_REGISTERS, isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
-// The first of `lanes` lanes where a mask is false; the others repeat the last one.
+// Returns the first lane where a mask is false. Only the first `lanes` lanes are used; the others
+// repeat the last of them.
 template <class L>
 int first_false(const mask_t<L>& mask, int lanes) {
   int i = 0;
@@ -23,7 +23,7 @@ int first_false(const mask_t<L>& mask, int lanes) {
   return i;
 }
 
-// Lane i of x[k] <- rows[i * n + k]; lanes from `lanes` on repeat the last one.
+// Lane i of x[k] <- rows[i * n + k]; lanes from `lanes` on repeat row lanes - 1.
 template <class L, class T>
 void load(int n, int lanes, const T* rows, L* x) {
   for (int k = 0; k < n; ++k) {
@@ -53,11 +53,12 @@ void store(int n, int lanes, const L* x, T* rows) {
   }
 }
 
-// Displacements up to this bound keep every result finite.
+// Largest displacement of a prismatic joint that keeps every result finite [m].
 template <class T>
 constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
 
-// The lanes where all inputs are finite and all displacements within bounds. `qd` may be null.
+// Returns the lanes where all inputs are finite and all displacements within bounds. `qd` may be
+// null.
 template <class L, class T>
 mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   mask_t<L> valid = L(0) == L(0);
@@ -74,8 +75,9 @@ mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   return valid;
 }
 
-// Processes rows begin to end - 1 in blocks of lanes, with a workspace in `memory`. Returns the
-// index of the first row that `block` reports as invalid, or -1.
+// Processes rows begin to end - 1 of a batch with `block`, as many at a time as there are lanes,
+// with a workspace in `memory`. Returns the index of the first row that `block` reports as invalid,
+// or -1.
 template <template <class> class Space, class L, class T, class Request>
 std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                          std::ptrdiff_t end, void* memory) {
@@ -97,7 +99,7 @@ std::size_t workspace(const Chain<T>& chain, const Request& request) {
   return space.allocate(chain, request, nullptr);
 }
 
-// Runs a batch on lanes, and a single row on a scalar.
+// Calls `run_lanes`: with packs for a batch, with a scalar for a single row.
 template <template <class> class Space, class T, class Request>
 std::ptrdiff_t run_blocks(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                           std::ptrdiff_t end, void* memory) {

@@ -1,7 +1,8 @@
-// The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
+// The batch loops, compiled once for each instruction set, which SUPPLE_ISA names.
 //
 // Nothing here may instantiate a template of the standard library: the linker would merge it with
-// the copies of other instruction sets (checked by tests/test_symbols.py).
+// the copies for other instruction sets, which this machine may not be able to run (checked by
+// tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -58,7 +59,8 @@ void write_pose(const Pose<L>& T, L* matrix) {
   matrix[15] = L(1);
 }
 
-// The 6 x n Jacobian of one frame, in the axes of `in`, or in world axes if `in` is null.
+// Writes the Jacobian (6 x n) of one frame whose origin is p, in the axes `in`, or in world axes if
+// `in` is null.
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {
@@ -79,16 +81,18 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// The angular rates of the axes in which a frame's twist is expressed: its own or another frame's.
+// Returns the rates of the frame in whose axes twists are expressed: `own` for the frame itself,
+// else those of the frame request.axes.
 template <class L, class T, class R, class Rate>
 R rates_of_axes(const Chain<T>& chain, const Request<T>& request, const R& own, Rate&& rate) {
   return request.axes >= 0 ? rate(chain.frame[request.axes]) : own;
 }
 
-// The bias acceleration J̇q̇ of one frame whose origin is p.
+// Writes the bias acceleration J̇q̇ of one frame whose origin is p. R are the axes of the twist,
+// w_R their angular velocity, a and b the linear and angular acceleration in world axes:
 //
 //   moving axes R   twist R^T [v; w]       d/dt R^T v = R^T (a - w_R × v)
-//   spatial         twist [v + p × w; w]   d/dt = a + v × w + p × b
+//   spatial         twist [v + p × w; w]   d/dt (v + p × w) = a + v × w + p × b
 template <class L, class T>
 void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
                              const Frame<T>& frame, const Workspace<L>& space, const Vec3<L>& p,
@@ -107,12 +111,12 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
   put(bias_acceleration + 3, 1, rate.b);
 }
 
-// The bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the formulas above differentiated
-// once more, without the terms of q⃛. Here (a, b) is the full acceleration, including that due to
-// q̈:
+// Writes the bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the second derivatives of the
+// twists in `write_bias_acceleration` without the terms of q⃛. Here (a, b) is the full
+// acceleration, including that due to q̈, and (j, c) its derivative:
 //
 //   moving axes R   d²/dt² R^T v = R^T (j - 2 w_R × a - b_R × v + w_R × (w_R × v))
-//   spatial         d²/dt² = j + a × w + 2 v × b + p × c
+//   spatial         d²/dt² (v + p × w) = j + a × w + 2 v × b + p × c
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void write_bias_jerk(const Chain<T>& chain, const Request<T>& request,
                                           const Frame<T>& frame, const Workspace<L>& space,
@@ -138,7 +142,8 @@ SUPPLE_NOINLINE_HOST void write_bias_jerk(const Chain<T>& chain, const Request<T
   put(bias_jerk + 3, 1, rate.c);
 }
 
-// Returns the lanes where the product is finite.
+// Writes the singular values of the requested rows, and their product, the manipulability. Returns
+// the lanes where the product is finite.
 template <class L, class T>
 mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
                       int lanes, const Workspace<L>& space) {
@@ -193,7 +198,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.bias_jerk)
       write_bias_jerk(chain, request, frame, space, pose.p, in, space.bias_jerk + 6 * i);
   }
-  if (request.qd) {  // squares of speeds may overflow
+  if (request.qd) {  // results are quadratic in the speeds and may overflow
     const L* bias = request.bias_jerk ? space.bias_jerk : space.bias_acceleration;
     for (int k = 0; k < 6 * f; ++k) valid = valid & finite(bias[k]);
     if (!all(valid)) return valid;
@@ -210,7 +215,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   return valid;
 }
 
-// Maximum number of singular values of a spectrum.
+// Maximum number of singular values of one Jacobian.
 constexpr int max_values = 64;
 
 template <class T>

@@ -1,5 +1,5 @@
-// Control steps and velocity inverse kinematics, compiled once for each instruction set: SUPPLE_ISA
-// names it.
+// Control steps and velocity inverse kinematics, compiled once for each instruction set, which
+// SUPPLE_ISA names.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -38,7 +38,7 @@ void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
   advance_and_store(servo, state, memory);
 }
 
-// Scratch memory of one block of robots.
+// Scratch memory of one block of robots, one on each lane.
 template <class L>
 struct Robots {
   L *q, *velocity, *scratch;

@@ -1,8 +1,8 @@
-"""The command line: one module for each command, imported when it is called.
+"""The command line: one module for each command, imported when the command is called.
 
-Exit codes: 0 if all went well; 1 if the command ran but not all of it succeeded (a target that is
-out of reach, a self-test that fails); 2 if it was called wrongly, a file cannot be read or written,
-or an extra is missing; 130 after an interrupt.
+Exit codes: 0 on success; 1 if the command ran but not everything succeeded (a target out of reach,
+a failed self-test); 2 for wrong usage, a file that cannot be read or written, or a missing extra;
+130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 COMMANDS = {
     "info": "Show a robot: joints, limits, end effectors.",
     "solve": "Find configurations for a pose, or for a file of poses.",
+    "batch": "Solve Parquet files of poses in parts, here or on a Ray cluster.",
+    "reach": "Map where a robot reaches, with which orientations and how well.",
+    "dataset": "Write samples of configurations and poses for learning.",
     "track": "Follow poses over time, or a twist, through singularities.",
     "branches": "Show all solutions of one pose.",
     "view": "Open a robot in the browser and drag its end effectors.",

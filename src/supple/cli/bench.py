@@ -1,4 +1,4 @@
-"""`supple bench`: what this machine needs for a step, a pose and a batch of poses."""
+"""`supple bench`: times of kinematics, a servo step, and solving one or many poses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import supple as sp
 from supple.cli.console import as_json_option, print_json, print_table, progress
 from supple.cli.robots import with_robot
 
-_SECONDS = 0.25  # for each measurement
+_SECONDS = 0.25  # duration of each measurement [s]
 
 
 @click.command()
@@ -23,8 +23,8 @@ _SECONDS = 0.25  # for each measurement
 def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
     """Measure this machine: kinematics, a servo step, one pose, a batch of poses.
 
-    The median of short runs; timings of a busy machine vary. `make bench` in a clone compares with
-    other libraries.
+    Each time is the median of short runs; on a busy machine times vary. `make bench` in a clone of
+    the repository compares with other libraries.
     """
     if poses < 1:
         raise click.UsageError(f"--poses must be above 0; given: {poses}")
@@ -57,7 +57,7 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
     def one(i: int) -> None:
         sp.solve(robot, T[i % len(T)] if len(robot.tips) == 1 else list(T[i % len(T)]))
 
-    sp.solve(robot, target)  # prepares its tables
+    sp.solve(robot, target)  # the first call prepares the table of seeds
     found: dict[str, Any] = {
         "robot": robot.name,
         "fk_us": _median(lambda i: robot.fk(q[i % len(q)])),
@@ -80,7 +80,7 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
 
 
 def _median(call: Callable[[int], Any]) -> float:
-    """Return the median time of a call [µs], in runs of some milliseconds."""
+    """Return the median time of a call [µs], over runs of about 5 ms."""
     call(0)
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < 0.005:

@@ -23,7 +23,7 @@ from supple.cli.solve import one_solution
 from supple.errors import InputError
 from supple.kinematics.branch import BRANCHES, has_branches
 
-_COLUMN = 10  # characters of a solution
+_COLUMN = 10  # width of a solution's column [characters]
 
 
 @click.command()
@@ -33,7 +33,7 @@ _COLUMN = 10  # characters of a solution
 @click.option("--wraps", is_flag=True, help="Include those that differ by full turns of joints.")
 @click.option("--q0", metavar="Q", help="Configuration; the nearest solution is first.")
 @click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all of them together."
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all solutions together."
 )
 @as_json_option
 @click.pass_context
@@ -83,7 +83,7 @@ def branches(
 
 
 def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -> None:
-    """Print one column for each solution, as many side by side as fit."""
+    """Print one column per solution, in blocks that fit the width of the terminal."""
     rows = [
         [name, *(f"{x:.4f}" for x in found.q[:, j])] for j, name in enumerate(robot.joint_names)
     ]

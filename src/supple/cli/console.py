@@ -1,4 +1,4 @@
-"""What all commands share: errors, tables, progress bars and JSON."""
+"""Helpers shared by all commands: errors, tables, progress bars and JSON."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from rich.text import Text
 
 from supple.errors import MissingExtraError
 
-NARROW = 80  # columns; narrower terminals get lists instead of tables
-FAILED = 1  # the exit code of a command that ran, but not everything succeeded
+NARROW = 80  # width below which lists are printed instead of tables [characters]
+FAILED = 1  # exit code of a command that ran, but not everything succeeded
 
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
@@ -43,12 +43,12 @@ class UsageError(click.ClickException):
 
 
 def plain(text: str) -> str:
-    """Escape brackets, so that rich does not read [m/s] as a style."""
+    """Escape brackets, because rich would interpret [m/s] as a style."""
     return text.replace("[", r"\[")
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; numbers that are not finite are null."""
+    """Print a value as JSON; numbers that are not finite become null."""
     click.echo(json.dumps(_jsonable(value), indent=2, allow_nan=False, ensure_ascii=False))
 
 
@@ -65,7 +65,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows as a table, numbers to the right; as a list in a narrow terminal."""
+    """Print rows as a table with numbers right-aligned, or as a list in a narrow terminal."""
     console = Console()
     texts = [[plain(str(cell)) for cell in row] for row in rows]
     console.print(plain(title), style="bold", highlight=False)
@@ -97,7 +97,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with the rate and the time left on stderr, in a terminal; yield its update."""
+    """Show a progress bar on stderr if it is a terminal; yield the function that updates it."""
     console = Console(file=sys.stderr)
     columns = (
         TextColumn("{task.description}"),
@@ -116,7 +116,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def progress_of_parts(*columns: Any) -> Progress:
-    """Return a progress bar on stderr, shown only in a terminal."""
+    """Return a progress bar on stderr with extra columns, shown only in a terminal."""
     console = Console(file=sys.stderr)
     shown = (TextColumn("{task.description}"), BarColumn(), *columns, TimeElapsedColumn())
     return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
@@ -124,7 +124,7 @@ def progress_of_parts(*columns: Any) -> Progress:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Report in one line why a file or folder cannot be written."""
+    """Convert an OSError while writing a file or folder to a one-line `UsageError`."""
     try:
         yield
     except OSError as error:
@@ -155,7 +155,7 @@ def check_figure(path: Path | None, option: str = "--plot") -> None:
 
 
 def needs_matplotlib() -> None:
-    """Raise MissingExtraError before anything runs."""
+    """Raise MissingExtraError if Matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
@@ -163,12 +163,12 @@ def needs_matplotlib() -> None:
 
 
 def write_figure(figure: Any, path: Path) -> None:
-    """Write a figure and say where it is."""
+    """Write a figure to a file, and print its path."""
     with writing(path):
         figure.savefig(path)
     written(path)
 
 
 def written(path: Path) -> None:
-    """Say on stderr that a file was written."""
+    """Print on stderr that a file was written."""
     click.echo(f"written to {path}", err=True)

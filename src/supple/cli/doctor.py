@@ -1,4 +1,4 @@
-"""`supple doctor`: what this installation has, and whether it works."""
+"""`supple doctor`: versions, hardware and extras of this installation, and a self-test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.cli.console import FAILED, as_json_option, print_json, print_table
 from supple.errors import EXTRAS
 from supple.kinematics.environment import DEFAULT_THREADS
 
-_POSES = 2000
+_POSES = 2000  # number of poses in the self-test
 
 
 @click.command()
@@ -28,8 +28,8 @@ _POSES = 2000
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check the installation: versions, instruction set, threads, GPU, extras, a self-test.
 
-    The self-test takes about a second: poses solved are met by forward kinematics, and a servo
-    keeps its speed limits through a singularity. Exit code 1 says that it failed.
+    The self-test takes about a second: solutions are checked by forward kinematics, and a servo
+    must keep its speed limits through a singularity. Exit code 1 means that it failed.
     """
     found = {"versions": versions(), "machine": machine(), "extras": extras(), "test": self_test()}
     if as_json:
@@ -40,7 +40,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of supple and what it is built on."""
+    """Return the versions of supple, Python, NumPy and the platform, and paths."""
     return {
         "supple": sp.__version__,
         "python": platform.python_version(),
@@ -62,7 +62,7 @@ def machine() -> dict[str, Any]:
 
 
 def extras() -> dict[str, Any]:
-    """Return for each extra the packages that are missing."""
+    """Return the missing packages of each extra."""
     return {
         name: [each for each in wanted if not _installed(each)] for name, wanted in EXTRAS.items()
     }
@@ -77,7 +77,7 @@ def _installed(requirement: str) -> bool:
 
 
 def self_test() -> dict[str, Any]:
-    """Return what a second of solving and servoing shows."""
+    """Solve poses and run a servo through a singularity; return the results and `passed`."""
     began = time.perf_counter()
     panda, ur = sp.load("panda"), sp.load("ur5e")
     poses = panda.fk(panda.random(_POSES, seed=0))

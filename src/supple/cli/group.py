@@ -1,4 +1,4 @@
-"""The command `supple`: finds the module of each command when it is called."""
+"""The command `supple`, which imports the module of a command when the command is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """Commands that are imported on use; errors of supple are shown without a traceback."""
+    """A group that imports commands on use, and shows errors of supple without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

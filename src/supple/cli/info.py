@@ -1,4 +1,4 @@
-"""`supple info`: a robot in words and numbers."""
+"""`supple info`: joints, limits, end effectors and poses of a robot."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
 
 
 def facts(robot: sp.Robot, q: Any) -> dict[str, Any]:
-    """Return what is known of a robot, and its poses at q, as plain values."""
+    """Return a robot's joints, frames, and end-effector poses at q, as plain values."""
     kinds = {joint.name: joint.kind for joint in robot.description.joints}
     joints = [
         {

@@ -1,4 +1,4 @@
-"""The experiments of the papers: claims as tables, figures, curves and a page of all."""
+"""`supple paper`: run the experiments of the papers; write claims, figures, curves or a page."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from supple.papers.running import Finding, find_all
     "--report",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write index.html there: every figure and table on one page.",
+    help="Write index.html to this folder: every figure and table on one page.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Give a parameter of the experiment another value; repeatable.",
+    help="Set a parameter of the experiment; repeatable.",
 )
 @click.option(
     "--csv",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write the full curves there, as CSV files.",
+    help="Write the full curves to this folder, as CSV files.",
 )
 def paper(
     name: str | None,
@@ -183,7 +183,7 @@ def _make_folder(folder: Path | None) -> None:
 
 
 def _write_curves(folder: Path | None, name: str, outcome: Outcome | Finding) -> None:
-    """Write one file for each abscissa: NAME.ABSCISSA.csv."""
+    """Write the curves, one file for each horizontal axis: NAME.AXIS.csv."""
     for table in outcome.tables if folder else ():
         with writing(file := Path(folder or "") / f"{name}.{table.over}.csv"):
             file.write_text(table.csv(), encoding="utf-8")

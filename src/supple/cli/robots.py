@@ -1,4 +1,4 @@
-"""Robots, frames, configurations and targets as arguments of commands."""
+"""Arguments of commands: robots, frames, configurations and targets."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _POSITION = ("x", "y", "z")
 
 
 class RobotName(click.types.StringParamType):
-    """The name of a built-in robot, or of a URDF or MJCF file."""
+    """The type of the argument ROBOT: the name of a built-in robot, or a URDF or MJCF file."""
 
     name = "robot"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Return the names of built-in robots, or files."""
+        """Return the names of built-in robots that match, or complete file names if none does."""
         from supple.describe import builtin_names
 
         names = [name for name in builtin_names() if name.startswith(incomplete)]
@@ -42,14 +42,14 @@ class RobotName(click.types.StringParamType):
 
 
 def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> sp.Robot:
-    """Return a built-in robot or one from a file."""
+    """Return the robot that an argument ROBOT names: a built-in robot, or one from a file."""
     chosen, path = tips or None, Path(text)
     suffix = path.suffix.lower()
     if suffix in (".urdf", ".mjcf", ".xml"):
         reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:
-        raise click.UsageError("--fixed welds joints of a file; a built-in robot has none to weld")
+        raise click.UsageError(f"--fixed is for URDF and MJCF files; given: the robot {text!r}")
     return sp.load(text, tips=chosen)
 
 
@@ -57,7 +57,7 @@ def _is_urdf(path: Path) -> bool:
     try:
         return b"<robot" in path.read_bytes()[:100_000]
     except OSError:
-        return False  # the reader reports it
+        return False  # the reader reports the error
 
 
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -65,7 +65,7 @@ def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 def with_robot(command: Command) -> Any:
-    """Give a command the argument ROBOT, and the function the robot that it names."""
+    """Add the argument ROBOT to a command, and pass the robot that it names to the function."""
 
     @click.argument("robot", type=RobotName())
     @click.option("--tip", "tips", multiple=True, metavar="FRAME", help="End effector; repeatable.")
@@ -77,6 +77,29 @@ def with_robot(command: Command) -> Any:
         *args: Any, robot: str, tips: tuple[str, ...], fixed: tuple[str, ...], **kwargs: Any
     ) -> Any:
         return command(*args, robot=read_robot(robot, tips, fixed), **kwargs)
+
+    return call
+
+
+def ray_options(command: Command) -> Any:
+    """Add the options --ray, --cpus and --gpus to a command, and pass them as `RayOptions`."""
+
+    @click.option(
+        "--ray",
+        "address",
+        is_flag=False,
+        flag_value="",
+        metavar="[ADDRESS]",
+        help="Run on a Ray cluster; a local one without an address.",
+    )
+    @click.option("--cpus", default=1.0, show_default=True, help="CPUs of a worker, with --ray.")
+    @click.option("--gpus", default=0.0, show_default=True, help="GPUs of a worker, with --ray.")
+    @wraps(command)
+    def call(*args: Any, address: str | None, cpus: float, gpus: float, **kwargs: Any) -> Any:
+        from supple.cluster import RayOptions
+
+        ray = None if address is None else RayOptions(address or None, cpus, gpus)
+        return command(*args, ray=ray, **kwargs)
 
     return call
 
@@ -93,7 +116,10 @@ target_options = _options(
 
 
 def one_target(**given: Any) -> tuple[Array, bool]:
-    """Return a pose (4, 4), or a position (3,) if no rotation is given, and which of them."""
+    """Return a pose (4, 4), or a position (3,) if no rotation is given; and whether it is a pose.
+
+    `given` are the values of `target_options`.
+    """
     rotations = {
         name: given[name] for name in ("rpy", "wxyz", "rotation_vector") if given[name] is not None
     }
@@ -107,10 +133,10 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
 
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
-    """Return poses (N, 4, 4), or positions (N, 3), of a table, and whether they are poses.
+    """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
 
     Raises:
-        InputError: A table without x, y, z (or the array T of an npz file).
+        InputError: The table has neither x, y, z nor (in an npz file) the array T.
     """
     table = read_table(file)
     columns = dict(table.arrays)
@@ -164,7 +190,7 @@ def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:
     """Return the task of one frame.
 
     Raises:
-        InputError: A robot with several end effectors, without the name of one.
+        InputError: The robot has several end effectors and `frame` is None.
     """
     if frame is None and len(robot.tips) > 1:
         raise InputError(

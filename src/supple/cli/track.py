@@ -1,4 +1,4 @@
-"""`supple track`: a motion along poses of a file, or at a constant twist."""
+"""`supple track`: a motion along the poses in a file, or with a constant twist."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def track(
     reports.
     """  # noqa: D301
     if (file is None) == (twist is None):
-        raise click.UsageError("give a FILE of poses or --twist, one of them")
+        raise click.UsageError("give either a FILE of poses or --twist")
     if twist is not None and (duration is None or q0 is None):
         raise click.UsageError("--twist needs --duration and --q0")
     table_path(out)
@@ -94,7 +94,7 @@ def track(
     if start is None:
         found = sp.solve(robot, reference["target"][0], tasks=task)
         if not found:
-            raise InputError(f"the first pose of {file} is not met: {found}; --q0 gives a start")
+            raise InputError(f"the first pose of {file} is not met: {found}. --q0 sets the start")
         start = found.q
     rows = None if is_pose else ("x", "y", "z")
     bounds = sp.Limits.for_robot(
@@ -142,7 +142,7 @@ def _write(
 
 
 def summary(motion: sp.Trajectory) -> dict[str, Any]:
-    """Return the numbers of a motion's summary."""
+    """Return the summary of a motion as plain values."""
     error = np.linalg.norm(motion.error, axis=1)
     counts = {s.name: motion.status.count(s) for s in sp.StepStatus.__members__.values()}
     return {

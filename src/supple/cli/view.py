@@ -11,6 +11,7 @@ import click
 
 from supple.cli.console import as_json_option, print_json
 from supple.cli.robots import RobotName, configuration, read_robot
+from supple.cluster import ReachMap
 from supple.view.methods import DEFAULT, method_names
 
 
@@ -26,6 +27,10 @@ from supple.view.methods import DEFAULT, method_names
     type=click.Choice(method_names(), case_sensitive=False),
     help="Damping rule, or another step.",
 )
+@click.option("--map", "folder", type=click.Path(path_type=Path), help="Map of `supple reach`.")
+@click.option(
+    "--least", default=0.0, show_default=True, help="Dexterity above which a voxel is shown."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
@@ -36,6 +41,8 @@ def view(
     fixed: tuple[str, ...],
     at: str | None,
     method: str,
+    folder: Path | None,
+    least: float,
     host: str,
     port: int,
     no_browser: bool,
@@ -43,14 +50,15 @@ def view(
 ) -> None:
     """Open a robot in the browser, and drag its end effectors through singularities.
 
-    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is
-    shown with its meshes. The page is served to this machine only unless --host says otherwise.
-    Figures with several end effectors, such as y and double_y, start with moving targets. Ctrl-C
-    ends it.
+    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is shown
+    with its meshes. The page is served to this machine only, unless --host is given. Targets of
+    robots with several end effectors, such as y and double_y, move by themselves at first. Ctrl-C
+    stops the server.
     """
     from supple.view.viewer import Viewer
 
     made = read_robot(robot, tips, fixed)
+    found = None if folder is None else ReachMap.load(folder)
     path = Path(robot)
     figure = len(made.tips) > 1
     settings: dict[str, Any] = {"task": "position"} if figure else {}
@@ -64,10 +72,12 @@ def view(
         method=_exact(method),
         **settings,
     ) as viewer:
+        if found is not None:
+            viewer.show_points(*found.points(least=least), size=found.spacing / 3)
         if as_json:
             print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
         else:
-            click.echo(f"{made.name}: {viewer.url}   (Ctrl-C ends it)")
+            click.echo(f"{made.name}: {viewer.url}   (Ctrl-C stops the server)")
         for problem in viewer.problems:
             click.echo(f"Not drawn: {problem}", err=True)
         if not no_browser:

@@ -1,1 +1,1 @@
-"""Velocity control: one step, many robots at once, whole motions."""
+"""Velocity control: `Servo` computes one step, `track` a whole motion."""

@@ -1,6 +1,6 @@
 """Parse and validate the arguments of `Servo` and `track`.
 
-Tuned constants and what chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from supple.motion.task import (
     Task,
 )
 
-_LONGEST_STEP = 5.0  # [s]: a longer one is in milliseconds, or a rate
-DAMPING = 1e-3  # [s²] λ²/‖e‖² by default: bounds the speed along a singular direction by 16 rad/s
+_LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
+# Default of ErrorDamped, λ² = DAMPING ‖e‖² [s²]. The joint speed along a singular direction is at
+# most 1/(2 sqrt(DAMPING)) = 16 rad/s.
+DAMPING = 1e-3
 SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
-GAIN = 30.0  # [1/s] of the error by default
-ACCELERATION_TIME = 0.0525  # [s] in which the fastest joint reaches its speed, by default
+GAIN = 30.0  # default gain of the error to a target [1/s]
+ACCELERATION_TIME = 0.0525  # default time in which the fastest joint reaches its speed limit [s]
 
 
 def check_robot_first(robot: object, usage: str, *others: object) -> None:
@@ -41,8 +43,8 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
 
     Args:
         robot: The argument that must be a `Robot`.
-        usage: The call as it should be, for a robot that is among the other arguments.
-        others: The other arguments that may have been exchanged with the robot.
+        usage: The correct call, shown if the robot is among the other arguments.
+        others: The other arguments, one of which may be the robot by mistake.
     """
     if isinstance(robot, Robot):
         return
@@ -80,7 +82,10 @@ def check_order(order: object) -> None:
 
 
 def limits_for(limits: object, robot: Robot) -> Limits:
-    """Return the limits of a robot's joints, by default its own, with derived accelerations."""
+    """Return the limits of a robot's joints after checking them.
+
+    By default they are the robot's own, with acceleration limits derived from its speed limits.
+    """
     if limits is None:
         return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
@@ -105,7 +110,7 @@ def default_gain(limits: Limits, dt: float) -> float:
 
 
 def largest_curvature(layout: CompiledTasks) -> float:
-    """Return the largest curvature of what the tasks move, frames and open tasks [m/rad].
+    """Return the largest curvature of the tasks' frames and open tasks, as in `Curvature` [m/rad].
 
     A `PostureTask` is linear in q and has no curvature.
     """
@@ -146,7 +151,7 @@ def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
-    """Return the function that converts a task's targets and velocities for the kernel."""
+    """Return the function that converts targets and velocities to the kernel's layout."""
 
     def convert(name: str, given: Any) -> Array:
         if single:

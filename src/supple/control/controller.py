@@ -1,4 +1,4 @@
-"""How a control loop runs a step: the kernel's form of it where there is one, else Python."""
+"""Prepare a step for a control loop: it runs in the kernel if possible, otherwise in Python."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ class Controller:
     """A step, prepared for a control loop.
 
     Attributes:
-        mode: The combination of tasks and steps in the loop.
+        mode: The kernel's form of the step: one step, priorities, a criterion, a filter, or
+            estimated singular values.
         steps: The kernel's step, or one for each task.
         secondary: The kernel's form of a step with a secondary velocity.
         filter: The kernel's form of a numerical filter.
         secondary_velocity: q (n,) -> v (n,), the velocity along the negative gradient of a
             criterion; None if there is no criterion.
-        python_step: The step in Python where the kernel does not have it; None if it does.
-        max_speed: The bound on ‖q̇‖ that the step promises, which limits must not break.
+        python_step: The step, if it runs in Python; None if the kernel has it.
+        max_speed: The bound on ‖q̇‖ that the step guarantees, also after limits are applied.
     """
 
     mode: ControlMode = ControlMode.STEP
@@ -71,7 +72,7 @@ class Controller:
 
 
 def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
-    """Return the controller of a step: in the kernel where it has the step, else in Python."""
+    """Return the controller of a step, which runs in the kernel if possible."""
     given: object = step
     if isinstance(given, damping.KernelRule):
         raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
@@ -82,7 +83,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
             return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
-        if isinstance(step, Augmented):  # matrices or functions
+        if isinstance(step, Augmented):  # with weights that are matrices or functions
             return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own
@@ -96,7 +97,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
 
 
 def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
-    """Return the function that evaluates each `OpenTask` in a control loop; None without any."""
+    """Return the function that evaluates the open tasks in a control loop; None without any."""
     if not layout.open:
         return None
     gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
@@ -110,14 +111,14 @@ def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | N
         velocity: Array | None,
         acceleration: Array | None,
     ) -> None:
-        """Write the rows into J (m, n) and the desired J q̇, or J q̈, (m,)."""
+        """Write the rows of open tasks into J (m, n) and `desired` (m,), the desired J q̇ or J q̈."""
         for part in layout.open:
             x, slopes = part.open.linear(q)
             asked = np.zeros(len(x))
             if velocity is not None:
                 asked += velocity[part.velocities] * (rate_gain if second_order else 1.0)
             if target is not None:
-                e = part.open.distance(np.nan_to_num(target[part.targets] - x))  # NaN: none
+                e = part.open.distance(np.nan_to_num(target[part.targets] - x))  # NaN: no target
                 asked += gain * e
             if second_order:
                 asked -= part.open.bias(q, qd)
@@ -167,7 +168,7 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
     """Raise InputError if steps or weights are for other tasks or another robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"
-        raise InputError(f"Priority: steps must be one for each task, or one; given: {given}")
+        raise InputError(f"Priority: steps must be one step, or one per task; given: {given}")
     for kernel, rows in zip(kernels, counts, strict=True):
         sizes = {"task_scale": rows, "joint_scale": n, "direction": rows}
         for name, size in sizes.items():
@@ -195,7 +196,7 @@ class PythonStep:
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float, Array | None]:
-        """Return the step (n,), λ², and the norm that it minimizes, (n n,) or None."""
+        """Return the step (n,), its λ², and its `minimized_norm`, flattened (n n,), or None."""
         self._undo = self.state
         try:
             lin = Linearization(
@@ -208,7 +209,7 @@ class PythonStep:
             )
             given: Any = lin if self._ends is None else self._split(lin)
             step: Any = self._step
-            if isinstance(step, Augmented):  # with its weights here, on all rows
+            if isinstance(step, Augmented):  # a step on all rows, with the weights at this q
                 step, given = step.at(given), lin
             made: Any = step(given)
             try:

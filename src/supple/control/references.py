@@ -1,4 +1,4 @@
-"""References that `track` follows: constants, arrays or functions of time, sampled at its steps."""
+"""References that `track` follows: constants, arrays or functions of time, sampled at each step."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Reference: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
 
 
 class Commands(NamedTuple):
-    """What a robot follows in K steps, as numbers for the kernel; None where nothing is given.
+    """The references of K steps, in the kernel's layout; None if not given.
 
     Attributes:
         t: Times (K + 1,), increasing [s].
-        targets: Targets at the times (K + 1, k).
+        targets: Targets at these times (K + 1, k).
         velocities: Velocities in the steps (K, k).
         accelerations: Accelerations in the steps (K, k).
     """
@@ -50,15 +50,15 @@ def sample(
 
     Args:
         layout: The tasks.
-        single: Whether a reference is of one task, without a sequence around it.
-        references: "target", "velocity" and "acceleration".
+        single: Whether there is one task, whose reference is not wrapped in a sequence.
+        references: References by name: "target", "velocity" and "acceleration".
         dt: Length of a step [s].
         times: Times (K + 1,) [s] instead of dt.
         duration: Duration of the motion [s].
-        feedforward: Whether missing velocities are the differences of the targets.
+        feedforward: Whether missing velocities are derived from the differences of the targets.
 
     Raises:
-        InputError: no reference, references of different lengths, or times that do not increase.
+        InputError: There is no reference, references differ in length, or times do not increase.
     """
     if all(reference is None for reference in references.values()):
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
@@ -84,7 +84,7 @@ def _times(
     duration: float | None,
     references: dict[str, Reference],
 ) -> Array:
-    """Return the times (K + 1,), increasing."""
+    """Return the increasing times (K + 1,) of K steps, from one of the arguments [s]."""
     if times is not None:
         if dt is not None or duration is not None:
             raise InputError("times must be given without dt and duration; given: both")
@@ -114,7 +114,7 @@ def _is_constant(reference: Reference, name: str, task: Task) -> bool:
     matrix = name == "target" and isinstance(task, PoseTask | OrientationTask)
     try:
         return not callable(reference) and np.ndim(reference) == (2 if matrix else 1)  # type: ignore[arg-type]
-    except Exception:  # lists of different lengths, or an object's own conversion
+    except Exception:  # lists of different lengths, or raised by the object's own conversion
         return False
 
 
@@ -128,7 +128,7 @@ def _as_list(reference: Any, name: str) -> list[Any]:
         if not hasattr(reference, "__len__"):
             raise TypeError
         return list(reference)
-    except Exception as error:  # an object's own
+    except Exception as error:  # raised by the object itself
         expected = f"{name} must be a function of time, or a sequence with one for each time"
         raise InputError(f"{expected}; given: {short_repr(reference)}") from error
 
@@ -136,7 +136,7 @@ def _as_list(reference: Any, name: str) -> list[Any]:
 def _sampled(
     reference: Reference, t: Array, count: int, name: str, layout: CompiledTasks, single: bool
 ) -> Array | None:
-    """Return a reference as numbers for the kernel (count, k)."""
+    """Return the values of a reference in the kernel's layout (count, k)."""
     if reference is None:
         return None
     if callable(reference):

@@ -1,4 +1,4 @@
-"""One step of a control loop: the next joint coordinates, in microseconds."""
+"""`Servo`: a controller that computes one step of a control loop per call."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from supple.motion.steps.step import DLS, Pseudoinverse
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
-_TOLD = 1e-3  # share of a command, above which a report tells that damping takes it
-_NOTHING = 1e-12  # share of a command, below which a loss is due to rounding
+_TOLD = 1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
+_NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
 _SAME = 1e-6  # relative difference below which two joint velocities are parallel
 
 
 _DAMPED = int(StepStatus.DAMPED)
-_status = functools.cache(StepStatus)  # a flag of several causes takes microseconds to make
+_status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 
 
-NEGLIGIBLE = 1e-9  # share of a command along a direction, below which a filter does not damp it
+NEGLIGIBLE = 1e-9  # fraction lost in a filtered direction below which it does not count as damped
 
 
 class Servo(_core.Servo):
@@ -64,13 +64,14 @@ class Servo(_core.Servo):
         q = servo(q, target=target)               the same without feed-forward
         q = servo(q, velocity, target, acceleration)         resolved acceleration (order=2)
 
-    The call returns the joint coordinates dt later (n,). With `out=` it writes them into an array,
-    which may be q itself, and allocates nothing. Velocities, targets and accelerations are those of
-    the task: for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in world
-    axes unless the task says otherwise. Several tasks take a sequence with one entry per task; an
-    entry may be None. Limits always hold: at singularities, for targets out of reach and for
-    targets that jump. A Servo remembers the joint speeds of the step before, so that each one
-    belongs to one robot in one thread.
+    The call returns the joint coordinates after the step (n,). With `out=` it writes them into an
+    array, which may be q itself, and allocates nothing. Velocities, targets and accelerations are
+    those of the task: for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in
+    world axes unless the task names others. Several tasks take a sequence with one entry per task;
+    an entry may be None. The limits of positions and speeds hold at singularities, for targets out
+    of reach and for targets that jump; those of acceleration and jerk hold too, unless a joint
+    could not stop otherwise (`Limits`). A Servo stores the joint speeds of its last step: use a
+    separate one for each robot and each thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target -
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
@@ -115,8 +116,8 @@ class Servo(_core.Servo):
             dt: Length of a step [s], at most 5.
             step: A step or a callable; by default DLS with little damping and a second-order
                 correction at the end of the reach, so that the arm stops in front of a target out
-                of reach and leaves a stretched pose at once. The modes "scale" and "halt" use
-                `Pseudoinverse` instead; order=2 and open tasks use the rule `Curvature`.
+                of reach and leaves a stretched pose without delay. With limits of mode "scale" or
+                "halt", `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
             limits: Limits of the joints; by default the robot's own positions and speeds, with
                 accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
                 unbounded unless `max_norm` is given.
@@ -181,10 +182,10 @@ class Servo(_core.Servo):
             python_step=controller.python_step,
             open_rows=open_rows(self._layout, spec),
         )
-        self._made = frozenset((*self.__dict__, "_made"))  # attributes that __init__ makes again
+        self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 
     def _default_step(self) -> AnyStep:
-        """Return the step for the mode and order."""
+        """Return the default step for the mode of the limits and the order."""
         if self._folds:
             return DLS(ErrorDamped(DAMPING))
         if self.limits.mode != "exact" and self._order == 1:
@@ -205,7 +206,11 @@ class Servo(_core.Servo):
         return self._gain
 
     def reset(self, qd: ArrayLike | None = None) -> None:
-        """Forget all steps before; the joints are at rest, or move at speeds `qd` (n,)."""
+        """Discard the memory of previous steps, and set the joint speeds, by default to zero.
+
+        Args:
+            qd: Joint speeds (n,) [rad/s or m/s].
+        """
         n = self.robot.dof
         speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
         if speed.ndim != 1 or not np.isfinite(speed).all():
@@ -223,15 +228,15 @@ class Servo(_core.Servo):
 
     @property
     def lambda2(self) -> float:
-        """Damping λ², including what limits and the bound on the norm added to it.
+        """Damping λ² of the step, as raised by limits and the bound on the norm.
 
-        For `Priority`, the largest of all tasks.
+        For `Priority`, the largest damping of all tasks.
         """
         return self._lambda2
 
     @property
     def estimates(self) -> Estimates | None:
-        """σ̂, σ_eff, σ_o, α² and λ² of a `NumericalFilter` or `EstimatedDLS` in the last step.
+        """Estimated singular values and damping of a `NumericalFilter` or an `EstimatedDLS`.
 
         None for other steps, and before the first step.
         """
@@ -240,7 +245,7 @@ class Servo(_core.Servo):
 
     @property
     def _damps(self) -> bool:
-        """Whether the step was damped: in all directions, or in those of a filter."""
+        """Whether the step was damped, in all directions or in those of a numerical filter."""
         if self._chosen > 0 and self._lambda2 > 0:
             return True
         found = self._estimates
@@ -251,9 +256,9 @@ class Servo(_core.Servo):
 
     @property
     def active(self) -> NDArray[np.int8]:
-        """Each joint (n,): -1 at a lower limit, 1 at an upper limit, 0 if no limit acts.
+        """The limit that acts on each joint (n,): -1 for a lower limit, 1 for an upper, else 0.
 
-        `status` and `explain` tell which one it is: of position, speed, acceleration or jerk.
+        `status` and `explain` tell whether it limits position, speed, acceleration or jerk.
         """
         return self._side.astype(np.int8)
 
@@ -276,9 +281,9 @@ class Servo(_core.Servo):
 
     @property
     def lost(self) -> Array:
-        """The part of the command that is given up although joints could perform it (m,).
+        """The part of the weighted command that damping removes, before limits (m,).
 
-        Weighted, in the units of the rows: what damping takes, before limits.
+        It contains only motion that the joints could perform.
         """
         return self._lost
 
@@ -329,13 +334,13 @@ class Servo(_core.Servo):
         )
 
     def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
-        """Return whether steps before limits give up part of what is possible (...,)."""
+        """Return whether steps, before limits, perform less of the task than possible (...)."""
         levels = self._layout.counts if isinstance(self.step, Priority) else None
         weights = row_weights(self.step, self._layout.counts)
         return gives_up(J, e, dq, weights=weights, levels=levels)
 
     def _factor(self, linearization: Linearization) -> float | None:
-        """Return the factor by which mode "scale" slowed all joints; None if none is known."""
+        """Return the factor by which mode "scale" slowed all joints; None if it is unknown."""
         if self.limits.mode == "exact" or not self._held:
             return None
         step = unlimited_step(self.step, linearization, self._chosen)
@@ -384,7 +389,7 @@ class Servo(_core.Servo):
 
 
 def _recreated(kind: type[Servo], arguments: dict[str, Any]) -> Servo:
-    """Return a new Servo of these arguments; subclasses need not take the same ones."""
+    """Return a new Servo with these arguments; the `__init__` of a subclass is not called."""
     servo = kind.__new__(kind)
     Servo.__init__(servo, **arguments)
     return servo

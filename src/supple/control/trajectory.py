@@ -1,9 +1,9 @@
-"""Motions as arrays: the result of `track`."""
+"""Motions as arrays: the result of `track` and of timed paths."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from supple.control.trajectory_file import from_table, to_table
 from supple.kinematics import Robot
+from supple.kinematics.arrays import number
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
@@ -23,19 +24,21 @@ from supple.tables import read_table, write_table
 class Trajectory:
     """A motion of K steps, as arrays; `str()` of it is a summary.
 
-    Rows are those of the tasks, without weights [m, rad, or per s], in the tasks' axes.
+    Values of rows are those of the tasks, in their axes and without weights [m, rad, or per s].
 
     Attributes:
         t: Times (K + 1,) [s].
         q: Joint coordinates (K + 1, n) [rad or m].
-        qd: Joint speeds (K, n) between them [rad/s or m/s].
+        qd: Joint speeds of each step (K, n) [rad/s or m/s].
         lambda2: Damping of each step (K,).
         sigma_min: Smallest singular value of the weighted J at each step (K,).
         command: Command of each row (K, m): velocities, or accelerations if `order` is 2.
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
-        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
-        status: `StepStatus` of each step (K,): flags in an int16 array, whose entries are statuses.
+        active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
+            else 0.
+        status: `StepStatus` of each step (K,): flags, stored as int16; indexing returns a
+            `StepStatus`.
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
@@ -75,12 +78,49 @@ class Trajectory:
                 lines.append(f"  error: at most {errors.max():.3g}, {errors[-1]:.3g} at the end")
         return "\n".join(lines)
 
+    def resampled(self, dt: float) -> Trajectory:
+        """Return the same motion in steps of another length.
+
+        With steps of equal lengths, q is the cubic B-spline whose control points are the samples.
+        It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
+        and passes the samples at a distance of about q̈ dt²/6. Where the motion begins or ends at
+        rest, it takes one of the old steps longer. With uneven steps, q is linear between the
+        samples. Other values are those of the step in which each new step has its middle.
+
+        Args:
+            dt: Length of the new steps [s]. In the last one the motion ends, and rests.
+        """
+        dt = number(dt, "dt", above=0)
+        if not len(self):
+            return self
+        old, points = _rested(self.t, self.q)
+        steps = max(1, int(np.ceil((old[-1] - old[0]) / dt - 1e-9)))
+        t = old[0] + dt * np.arange(steps + 1)
+        q = _between(old, points, np.minimum(t, old[-1]))
+        middle = np.clip((t[1:] + t[:-1]) / 2, self.t[0], self.t[-1])
+        at = np.clip(np.searchsorted(self.t, middle, side="right") - 1, 0, len(self) - 1)
+        kept = ("lambda2", "sigma_min", "command", "velocity", "error", "active")
+        estimates = self.estimates
+        if estimates is not None:
+            estimates = Estimates(
+                *(np.asarray(getattr(estimates, each.name))[at] for each in fields(Estimates))
+            )
+        return replace(
+            self,
+            t=t - t[0] + self.t[0],
+            q=q,
+            qd=np.diff(q, axis=0) / dt,
+            status=StatusArray.of(StepStatus, np.asarray(self.status)[at]),
+            estimates=estimates,
+            **{name: getattr(self, name)[at] for name in kept},
+        )
+
     # ---- files and pictures ----------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the motion to a file, at once or not at all, and return its path.
+        """Write the motion to a file, atomically and without rounding, and return its path.
 
-        All arrays and names are kept exactly; the robot is not written.
+        The robot is not written.
 
         Args:
             path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the
@@ -88,8 +128,8 @@ class Trajectory:
                 are empty.
 
         Raises:
-            InputError: Another suffix.
-            MissingExtraError: Parquet without pyarrow.
+            InputError: The suffix is unknown.
+            MissingExtraError: The format is Parquet and pyarrow is not installed.
         """
         return write_table(path, to_table(self))
 
@@ -117,12 +157,12 @@ class Trajectory:
         return trajectory_figure(self, title=title)
 
     def animate(self, robot: Robot | None = None) -> Any:
-        """Return an animation of the robot: a notebook shows it, `save("motion.html")` writes it.
+        """Return an animation: notebooks display it, and `save("motion.html")` writes it to a file.
 
-        `save` also writes a GIF. In HTML the view turns by dragging.
+        `save` also writes GIF files. In HTML, dragging rotates the view.
 
         Args:
-            robot: The robot of a motion that was loaded; by default the one that `track` moved.
+            robot: The robot, for a motion that was loaded without one; by default `self.robot`.
         """
         from supple.plot.animation import trajectory_animation
 
@@ -132,3 +172,39 @@ class Trajectory:
         from supple.plot.html import trajectory_html
 
         return trajectory_html(self)
+
+
+def _even(t: Array) -> bool:
+    return np.allclose(np.diff(t), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-6, atol=0)
+
+
+def _rested(t: Array, q: Array) -> tuple[Array, Array]:
+    """Return times and samples with a step of rest before and after a motion from rest to rest.
+
+    A motion that leaves rest is faster in its second step than in its first one.
+    """
+    if len(t) < 4 or not _even(t):
+        return t, q
+    speeds = np.linalg.norm(np.diff(q, axis=0), axis=1)
+    h = (t[-1] - t[0]) / (len(t) - 1)
+    if speeds[0] < 0.75 * speeds[1]:
+        t, q = np.append(t[0] - h, t), np.concatenate([q[:1], q])
+    if speeds[-1] < 0.75 * speeds[-2]:
+        t, q = np.append(t, t[-1] + h), np.concatenate([q, q[-1:]])
+    return t, q
+
+
+def _between(t: Array, q: Array, at: Array) -> Array:
+    """Return q (L, n) at times `at` (L,): of a cubic B-spline, or linear if t is uneven."""
+    if not _even(t):
+        return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
+    # one more point at either end, mirrored: the spline begins and ends at the samples
+    points = np.concatenate([[2 * q[0] - q[1]], q, [2 * q[-1] - q[-2]]])
+    place = (at - t[0]) * ((len(t) - 1) / (t[-1] - t[0]))
+    k = np.clip(place.astype(int), 0, len(t) - 2)
+    x = (place - k)[:, None]
+    a, b, c, d = (points[k + i] for i in range(4))
+    y = 1 - x
+    return np.asarray(
+        (a * y**3 + d * x**3 + b * (4 - 6 * x**2 + 3 * x**3) + c * (4 - 6 * y**2 + 3 * y**3)) / 6
+    )

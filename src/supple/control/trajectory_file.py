@@ -1,4 +1,4 @@
-"""Motions in files: every array and name of a `Trajectory`, exactly."""
+"""Conversion of a `Trajectory` to and from the table in its file, without loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 
 
 def to_table(motion: Trajectory) -> Table:
-    """Return a motion as a table; statuses are words, which outlive a change of their numbers."""
+    """Return a motion as a table; statuses are stored by name, because their values may change."""
     n = motion.q.shape[1]
     joints = motion.robot.joint_names if motion.robot is not None else range(n)
     names: dict[str, Sequence[str]] = {
@@ -68,7 +68,7 @@ def from_table(table: Table) -> dict[str, Any]:
     for name, shape in shapes.items():
         if made[name].shape != shape:
             given = f"{name} of shape {made[name].shape} beside qd of {made['qd'].shape}"
-            raise InputError(f"the file is no trajectory: arrays do not fit; given: {given}")
+            raise InputError(f"the file is not a trajectory: shapes do not match; given: {given}")
     made["active"] = made["active"].astype(np.int8)
     made["status"] = _statuses(arrays["status"])
     made["rows"] = rows
@@ -93,6 +93,7 @@ def _statuses(words: NDArray[Any]) -> StatusArray[StepStatus]:
         except KeyError:
             names = join_names(StepStatus.__members__)
             raise InputError(
-                f"the file is no trajectory: unknown status {short_repr(word)}. Available: {names}"
+                f"the file is not a trajectory: unknown status {short_repr(word)}. "
+                f"Available: {names}"
             ) from None
     return StatusArray.of(StepStatus, np.array(values, dtype=np.int16)[where])

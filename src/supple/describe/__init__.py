@@ -1,4 +1,4 @@
-"""Readers of robot files and tables, which return joints, links and limits as immutable data."""
+"""Readers of robot files and tables; each returns an immutable `Description`."""
 
 from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names

@@ -1,4 +1,4 @@
-"""The branching figures of Buss's program. In the zero pose, all link frames have world axes.
+"""The branching arms of Buss's program. In the zero pose, all link frames have world axes.
 
 References:
     Buss, "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped

@@ -1,4 +1,4 @@
-"""Merge an MJCF file with the files that it includes, into one tree of elements per model."""
+"""Merge an MJCF file with the files that it includes into one XML tree per model."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """The folder in which file names are looked up, and the include chain of the current file."""
+    """The place of a file: the folder of its model, and the files that led to it."""
 
-    model_folder: Path
-    chain: tuple[Path, ...]  # include chain from the main file, if any, to this one
+    model_folder: Path  # file names are looked up here first
+    chain: tuple[Path, ...]  # from the main file, if any, to this file, each including the next
 
 
 def read_document(file: Source, budget: Budget) -> Document:
-    """Merge an MJCF with every file named by an <include> or a <model>; open no other file.
+    """Merge an MJCF with every file named by an <include> or a <model>; no other file is opened.
 
-    A name is looked up in the folder of the model (the working directory for a text), then in
-    the folder of the file that names it.
+    A file name is looked up in the folder of the model (the working directory for a text), then in
+    the folder of the file that contains the name.
 
     Raises:
         DescriptionError: A file cannot be read, includes itself or exceeds the budget.

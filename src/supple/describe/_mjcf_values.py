@@ -113,7 +113,7 @@ class Values:
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number; only 19 digits are read, which is more than any limit."""
+        """Return a required whole number; only 19 digits are read, which exceed any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
@@ -208,7 +208,8 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         raise values.error('has coordinate="global", which MuJoCo does not support')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
-        raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")
+        problem = f"eulerseq: expected three letters of xyzXYZ, given {short_repr(eulerseq)}"
+        raise values.error(problem)
     return Compiler(
         degrees=values.keyword("angle", ("degree", "radian"), "degree") == "degree",
         eulerseq=eulerseq,
@@ -218,7 +219,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
 
 
 MAIN = "main"
-Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by element
+Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by tag
 
 
 def defaults_of(sections: Iterable[Element]) -> Defaults:

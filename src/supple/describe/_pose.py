@@ -12,8 +12,8 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 4 * _EPS  # residual of a rotation that is orthonormal to machine precision
-# Largest entry of |RᵀR - 1| that is corrected: rotations rounded to four decimals have at most
-# 1.7e-4, a wrong scale or a typing error has far more.
+# Largest entry of |RᵀR - I| that is corrected: rotations rounded to four decimals have at most
+# 1.7e-4; a wrong scale or a typing error causes a far larger one.
 POSE_TOLERANCE = 1e-3
 _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 
@@ -21,8 +21,8 @@ _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 def cos_sin(angle: float) -> tuple[float, float]:
     """Return cosine and sine of an angle [rad], exactly 0 or ±1 at multiples of 90°.
 
-    A multiple of π/2 is recognized if it is exact up to rounding, and up to two full turns;
-    1.5707963 is not.
+    A multiple of π/2, up to two full turns, is recognized if it is exact up to rounding; 1.5707963
+    is not.
     """
     if math.isfinite(angle):
         k = round(angle / (math.pi / 2))
@@ -90,7 +90,7 @@ def motion(kind: str, axis: Array, value: float, pitch: float = 0.0) -> Array:
 
 
 def rotation_residual(R: Array) -> Array:
-    """Return the largest entry (...) of |RᵀR - 1| for matrices (..., 3, 3); NaN if it overflows."""
+    """Return the largest entry (...) of |RᵀR - I| for matrices (..., 3, 3); NaN if it overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2)))
 

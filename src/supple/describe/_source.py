@@ -1,4 +1,4 @@
-"""Read robot files and check their size and XML: well-formed, without document types."""
+"""Read robot files, and check that they are small, well-formed XML without document types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_ROOTS = {
 
 @dataclass
 class Budget:
-    """Limits for a file and all files that it includes, and the amounts read so far."""
+    """Limits for a file and all files that it includes, and the numbers read so far."""
 
     max_elements: int
     max_depth: int
@@ -36,7 +36,7 @@ class Budget:
     files: int = 0
 
     def spend(self, label: str, size: int) -> None:
-        """Add the bytes of another file before reading it."""
+        """Count the bytes of another file before it is read, and check the limit."""
         before = " and the files before it are" if self.bytes else " is"
         self.bytes += size
         if self.bytes > MAX_BYTES:
@@ -61,7 +61,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
         source: Path of a file, or XML text.
         budget: Limits shared with the files already read.
         root: Name of the expected root element; empty to accept any.
-        depth: Nesting depth at which the file is included.
+        depth: Nesting depth of the element that includes the file.
 
     Raises:
         DescriptionError: The file is missing, not a regular file, unreadable, empty or larger than
@@ -83,7 +83,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
 
 
 def _encoded(text: str) -> bytes:
-    """Return a text as UTF-8, without its declaration of another encoding."""
+    """Return a text as UTF-8, without its XML declaration, which may name another encoding."""
     text = re.sub(r"\A<\?xml\s[^>]*\?>", "", text.lstrip("\ufeff \t\r\n"))
     try:
         return text.encode()
@@ -113,7 +113,7 @@ def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, 
 
 
 def _label(path: Path) -> str:
-    """Return a quoted path; a long one is cut at the beginning, because its end tells more."""
+    """Return a quoted path; a long one is cut at the beginning, to keep the name of the file."""
     text = str(path)
     return repr(text if len(text) <= 80 else f"…{text[-79:]}")
 
@@ -184,7 +184,7 @@ class _Checker:
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
                 "xacro arm.urdf.xacro > arm.urdf"
             )
-        self.expected = ""  # no element below the root is checked
+        self.expected = ""  # only the name of the root is checked
         self.depth += 1
         self.budget.elements += 1
         if self.depth > self.budget.max_depth:

@@ -124,9 +124,9 @@ def puma560_mk() -> Description:
 def puma560() -> Description:
     """The Unimation PUMA 560 on its column, up to the mounting flange, without speed limits.
 
-    Zero position, signs and limits are those of the textbook table (and of MK Table I): the upper
-    arm is horizontal along x, the forearm points up. Authors differ by up to 1 mm in a3, d2 and d4;
-    these are the consensus values. z = 0 is the floor.
+    Zero position, signs and limits are those of the textbook table (and of Maciejewski & Klein's
+    Table I): the upper arm is horizontal along x, the forearm points up. Authors differ by up to
+    1 mm in a3, d2 and d4; these are the consensus values. z = 0 is the floor.
 
     References:
         Fu, Gonzalez & Lee, Robotics, 1987, Fig. 2.11 (axes, limits, d6);
@@ -149,7 +149,7 @@ def puma560_roll() -> Description:
     """The PUMA 560 with an extra roll joint in the shoulder: seven joints.
 
     "shoulder_roll" turns the arm about the upper arm's center line, after joint 2, and has no
-    limits. At zero it is a `puma560`.
+    limits. With this joint at zero, the arm is a `puma560`.
 
     References:
         Deo & Walker 1995, section 1 (on Egeland's study).
@@ -164,7 +164,7 @@ def puma560_roll() -> Description:
 def puma560_rail() -> Description:
     """The PUMA 560 with a base that slides along x: seven joints.
 
-    "rail" is the first joint; it has no limits. At zero it is a `puma560`.
+    "rail" is the first joint; it has no limits. With this joint at zero, the arm is a `puma560`.
 
     References:
         Deo & Walker 1995, section 1 (on a study in which the base translates).

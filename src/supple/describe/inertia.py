@@ -1,4 +1,4 @@
-"""Masses of links, for norms and criteria that depend on them."""
+"""Masses and inertias of links."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Inertia(PickledByFields):
     def check(self) -> None:
         """Raise an error unless mass, center and matrix are known and finite and the mass is >= 0.
 
-        Principal moments are checked only for whole bodies of links, because some public files have
-        small parts with negative ones.
+        Principal moments are checked later, after the inertias of all links that fixed joints
+        connect are added: some public files have small parts with negative moments.
         """
         what = f"inertia of link {short_repr(self.link)}"
         if math.isnan(self.mass):

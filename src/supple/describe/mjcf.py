@@ -72,7 +72,7 @@ def mjcf(
 
 
 class _Reader:
-    """Builds the description of a tree, with names for all of its parts."""
+    """Builder of the description of a tree, with names for all of its parts."""
 
     def __init__(self, tree: Tree, name: str) -> None:
         self.tree = tree
@@ -132,7 +132,7 @@ class _Reader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """Return one joint, which rotates about its anchor; the file's pose has q = ref."""
+        """Return one joint, which rotates about its anchor; in the file's pose, q = ref."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",
@@ -198,7 +198,7 @@ class _Reader:
 
 
 def _named(kind: str, given: list[str]) -> list[str]:
-    """Return names; a missing name is made of the kind and the index."""
+    """Return names; a missing name becomes the kind and the index, such as "body3"."""
     taken = set(given)
     return [name or _unique(f"{kind}{i}", taken) for i, name in enumerate(given)]
 

@@ -1,4 +1,4 @@
-"""Default end effectors of robot files, which do not name them.
+"""Default end effectors of robots from files, because the formats do not name end effectors.
 
 The leaf links of a real file include the base plate, cameras, IMUs, rotors and every finger. The
 default end effectors (`tips`) are chosen by these rules, in this order:
@@ -9,7 +9,8 @@ default end effectors (`tips`) are chosen by these rules, in this order:
 2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, counts as
    the last body of its branch. A finger has no more joints than the chain that carries it and at
    most half its length at the zero configuration. A single jaw on an arm of at least four joints is
-   recognized by its name (gripper, finger, jaw, claw). A hand without an arm keeps its fingertips.
+   recognized by its name (gripper, finger, jaw, claw). A hand without an arm ends at its
+   fingertips.
 3. Branches named after wheels, casters, rotors, propellers or thrusters, and bodies that carry only
    sensors (a camera head), are omitted if other branches remain.
 4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end
@@ -30,7 +31,7 @@ from supple.describe.description import Description
 from supple.describe.joint import Joint
 from supple.errors import InputError, short_repr, unknown_name_error
 
-_ROOT = ""  # the body of the root link; no joint has an empty name
+_ROOT = ""  # name of the root link's body; no joint has an empty name
 _FINGER_LENGTH = 0.5  # longest finger, relative to the chain from the root to its base
 
 

@@ -1,1 +1,1 @@
-"""Access to GPUs: devices, compilation, memory and arrays of other libraries."""
+"""Access to GPUs: devices, compilation, memory, and arrays of other libraries."""

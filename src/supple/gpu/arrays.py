@@ -1,4 +1,4 @@
-"""Arrays in GPU memory: arguments from CuPy, PyTorch, JAX and others, and results for them."""
+"""Arrays in GPU memory: exchange with CuPy, PyTorch, JAX and other libraries."""
 
 from __future__ import annotations
 

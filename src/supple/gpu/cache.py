@@ -1,4 +1,4 @@
-"""Compiled GPU code on disk, shared by all processes."""
+"""Cache of compiled GPU code on disk, shared by all processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that choose a device and a precision, and targets in GPU memory."""
+"""Validation of the arguments `device` and `precision`, and detection of targets on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ARRAY = np.ndarray
 
 
 def is_named(given: object, name: str) -> bool:
-    """Return whether an argument is the given name, without comparing arrays and other objects."""
+    """Return whether an argument is the given name; unlike ==, also works for arrays."""
     return isinstance(given, str) and given == name
 
 

@@ -1,4 +1,4 @@
-"""The CUDA driver and compiler: compilation, kernels, streams and memory.
+"""The CUDA driver and compiler: compilation, launches, streams and memory.
 
 NVIDIA's packages are imported on first use. Most functions need only `cuda.bindings`; `cuda.core`
 is avoided where possible because importing it takes longer than the rest of a first call.
@@ -138,10 +138,10 @@ def compile_source(
 
     Args:
         text: The source.
-        architecture: Architecture of the GPU, "sm_90".
+        architecture: Architecture of the GPU, for example "sm_90".
         accurate_sines: Whether sines are as accurate as on a CPU and quotients and roots accurate
-            to 2 ulp, for float32 results that the user receives. Otherwise faster approximations
-            are used, for results that are verified in float64.
+            to 2 ulp, for float32 results that are returned to the user. Otherwise faster
+            approximations are used, for results that are verified in float64.
         relocatable: Whether the code can be linked with other code.
 
     Raises:
@@ -158,8 +158,8 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
 
     Args:
         texts: The sources, each of which may define functions that another declares `extern`. A
-            context must be current for linking.
-        architecture: Architecture of the GPU, "sm_90".
+            CUDA context must be current for linking.
+        architecture: Architecture of the GPU, for example "sm_90".
     """
     from concurrent.futures import ThreadPoolExecutor  # kept out of the import of supple
 
@@ -230,7 +230,7 @@ def _compiled(text: str, options: Sequence[str]) -> bytes:
 
 
 def link(codes: Sequence[bytes]) -> bytes:
-    """Link pieces of machine code by the driver's linker; a context must be current."""
+    """Link pieces of machine code by the driver's linker; a CUDA context must be current."""
     cuda = driver()
     kind = cuda.CUjitInputType.CU_JIT_INPUT_CUBIN
     state = check(cuda.cuLinkCreate(0, [], []))
@@ -245,7 +245,7 @@ def link(codes: Sequence[bytes]) -> bytes:
 
 
 class Device:
-    """One GPU: memory, copies and kernel launches on its streams."""
+    """One GPU: memory, copies, and launches of CUDA kernels on its streams."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -270,7 +270,7 @@ class Device:
         return self._stream
 
     def order(self, before: int, after: int | None) -> None:
-        """Let stream `after` wait for the work queued on `before`, unless it is -1 or None."""
+        """Make stream `after` wait for the work queued on `before`, unless it is -1 or None."""
         if after is None or after in (-1, before) or {before, after} <= {0, 1}:
             return
         self.use()
@@ -280,23 +280,23 @@ class Device:
         check(self._driver.cuEventDestroy(event))
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-        """Load machine code and return its kernels by name."""
+        """Load machine code and return its CUDA kernels by name."""
         module = check(self._driver.cuModuleLoadData(code))
         return {
             name: check(self._driver.cuModuleGetFunction(module, name.encode())) for name in names
         }
 
     def resident(self, kernel: Any, threads: int) -> int:
-        """Return the number of blocks of a kernel that can run at the same time."""
+        """Return the number of blocks of a CUDA kernel that can run at the same time."""
         ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return self.processors * max(1, int(check(ask(kernel, threads, 0))))
 
     def allocate(self, size: int, stream: int) -> Memory:
-        """Allocate memory of `size` bytes, freed when the object is deleted."""
+        """Allocate `size` bytes, which are freed when the returned object is deleted."""
         return Memory(self, int(check(self._driver.cuMemAllocAsync(max(size, 1), stream))), stream)
 
     def free(self, pointer: int, stream: int) -> None:
-        """Free memory; errors are ignored because nobody could handle them here."""
+        """Free memory; errors are ignored, because this runs in a destructor."""
         self._driver.cuMemFreeAsync(pointer, stream)
 
     def zero(self, pointer: int, size: int, stream: int) -> None:
@@ -324,7 +324,7 @@ class Device:
         stream: int,
         *arguments: ctypes.Structure | Any,
     ) -> None:
-        """Launch a kernel; arguments are ctypes objects, passed by value."""
+        """Launch a CUDA kernel; arguments are ctypes objects, passed by value."""
         each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
         check(
             self._driver.cuLaunchKernel(
@@ -340,7 +340,7 @@ class Memory:
         self.device, self.pointer, self.stream = device, pointer, stream
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # (at exit the driver may be unloaded already)
+        with contextlib.suppress(Exception):  # at exit, the driver may already be unloaded
             self.device.free(self.pointer, self.stream)
 
 

@@ -1,4 +1,4 @@
-"""Source text for the GPU's compiler: headers, the constants of a robot, and CUDA kernels."""
+"""CUDA source text of a robot: the headers, its constants, and the CUDA kernels."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "motion", _PACKAGE / "ik/gpu", _PACKAGE / "include")
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
-_GIVEN = "given.hpp"
-_PLACE = f"//// {_GIVEN}\n"
+_GIVEN = "given.hpp"  # header that the kernels include, generated for each robot
+_PLACE = f"//// {_GIVEN}\n"  # placeholder for its content
 
 
 def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:
     """Return the source of a file of CUDA kernels for one robot, with all includes inlined.
 
     Args:
-        name: Name of the file, "search.cu".
+        name: Name of the file, for example "search.cu".
         constants: Content of given.hpp: `constants()` of the compiled robot and tasks.
         rough: Floating-point type of the search, "float" or "double".
         several: Whether several solutions are compared, instead of returning the first.

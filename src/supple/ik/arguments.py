@@ -24,8 +24,8 @@ from supple.motion.task import PoseTask, Task
 Progress: TypeAlias = Callable[[int, int], object]
 
 LARGEST = 1e9  # largest magnitude in a target or a seed, as in the kernel
-_MAX_SEEDS = 2**31 - 1  # the largest count of the kernel
-_MAX_SOLUTIONS = 100_000  # bounded because memory for all of them is allocated at the beginning
+_MAX_SEEDS = 2**31 - 1  # largest int of the kernel
+_MAX_SOLUTIONS = 100_000  # bounded, because memory for all of them is allocated in advance
 _INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
 
 
@@ -56,7 +56,7 @@ class SolveOptions:
         solutions: Maximum number of solutions of one target; None for one `Solution`.
         began: Time at which the call began, by `time.perf_counter` [s].
         deadline: End of the time limit, by the same clock [s].
-        explain: Whether a solution has a report.
+        explain: Whether the solution includes a report.
         threads: Maximum number of threads.
         progress: Function of the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
@@ -118,9 +118,9 @@ def parse_options(
     count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
     if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
         raise InputError(
-            'for targets in GPU memory, prefer must be "fast" or "nearest" and solutions is not '
-            "available (it is for NumPy arrays with device=); given: "
-            f"prefer={short_repr(prefer)}, solutions={count}"
+            'for targets in GPU memory, prefer must be "fast" or "nearest", and solutions must not '
+            f"be given; given: prefer={short_repr(prefer)}, solutions={count}. NumPy arrays with "
+            "device= have all options"
         )
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
@@ -195,14 +195,14 @@ def per_task(target: Any, single: bool, all_tasks: Sequence[Task]) -> Sequence[A
 
 
 def _real(target: Any) -> Any:
-    """Return a target after checking that it is not complex: NumPy would only warn."""
+    """Return a target, or raise an error if it is complex: NumPy would drop the imaginary part."""
     if isinstance(target, np.ndarray) and target.dtype.kind == "c":
         raise InputError(f"target must be real numbers; given: an array of {target.dtype}")
     return target
 
 
 def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
-    """Return q0 as one seed for all targets (n,), as one for each (..., n), or None."""
+    """Return q0 as an array, one seed for all targets (n,) or one per target (..., n), or None."""
     if q0 is None:
         return None
     q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Run a search for targets on the CPU or a GPU, and choose among the solutions it finds.
+"""Run the search of `solve` on the CPU or a GPU, and choose among the solutions found.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -25,10 +25,12 @@ from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
 _CHUNK = 4096  # number of targets whose solutions are compared at a time
-_MERGED = (65_536, 1024)  # number of targets merged at a time, without and with a timeout
+# Number of targets whose subproblems are solved and merged at a time, without and with a timeout.
+_MERGED = (65_536, 1024)
 
-# Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
-# the statistics of failed seeds (B, 4).
+# For up to s solutions of each of B targets: q (B, s, n), status (B, s), errors (B, s, 2), and
+# iterations and seeds (B, s, 2); then the number of solutions (B,), which `_best` omits, and the
+# statistics of failed seeds (B, 4).
 RawSolutions: TypeAlias = tuple[Any, ...]
 
 
@@ -83,7 +85,7 @@ class Driver:
         return BatchSolution(*_fields(*parts), robot=self.problem.layout.robot)
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
-        """Return the best solution of each target, in chunks to bound memory."""
+        """Return the best solutions of targets (B, k), computed in chunks to bound memory."""
         chunks, progress = [], self.options.progress
         for first in range(0, max(len(targets), 1), _CHUNK):
             chunk = slice(first, first + _CHUNK)
@@ -107,11 +109,28 @@ class Driver:
         rows = np.arange(len(targets))[:, None]
         return (*(part[rows, order] for part in found), failed)
 
+    def solve_branches(self, targets: Array) -> RawSolutions:
+        """Return up to `solutions` solutions of each target (B, k), the best first.
+
+        The result is arrays (B, s, ...) and, last, the number of solutions of each target (B,).
+        Entries beyond this number are undefined.
+        """
+        chunks: list[RawSolutions] = []
+        most = self.options.solutions or 1
+        for first in range(0, max(len(targets), 1), _CHUNK):
+            *found, count, _ = self._run(
+                targets[first : first + _CHUNK], None, max_solutions=most, single=True
+            )
+            order = np.argsort(self._costs(found[0], count, None), axis=1, kind="stable")
+            rows = np.arange(len(count))[:, None]
+            chunks.append((*(part[rows, order] for part in found), count))
+        return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
+
     def _costs(self, q: Array, count: Any, seeds: Array | None) -> Array:
         """Return the costs (B, s) of solutions (B, s, n), infinite beyond their counts (B,).
 
-        Costs are not evaluated for targets with only one solution: after a timeout there may be
-        millions of them.
+        A solution without alternatives has the cost 0 and is not evaluated: after a timeout there
+        may be millions of targets with only one.
         """
         there = np.arange(q.shape[1]) < count[:, None]
         cost = np.where(there, 0.0, math.inf)
@@ -170,5 +189,5 @@ class Driver:
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
     """Return the fields of `SolutionArrays`."""
-    restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that are not tried have no seed
+    restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

@@ -1,8 +1,8 @@
 """Position inverse kinematics by a given step, repeated until the targets are met.
 
-Buss (2009) calls this the second mode of inverse kinematics. It runs in Python around the kernel's
-kinematics and steps, so that any step and any task can be used; the default search of `solve` runs
-entirely in the kernel.
+The loop runs in Python around the kernel's kinematics and steps, so that any step and any task can
+be used; the default search of `solve` runs entirely in the kernel. Buss (2009) calls this use of a
+step the second mode of inverse kinematics.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ MAX_ITERATIONS = 1000  # default number of iterations of each seed
 MAX_SEEDS = 8  # default number of seeds
 _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _DAMPING = 0.005  # default damping λ² = _DAMPING ‖J‖ ‖e‖ for open tasks
-_SAMPLES = 16  # number of configurations from which the size of J is estimated
-_PATIENCE = 100  # iterations within which the error of a seed must decrease by the next fraction
-_PROGRESS = 0.01
+_SAMPLES = 16  # number of configurations from which the median norm of J is estimated
+_PATIENCE = 100  # number of iterations within which the error must decrease by _PROGRESS
+_PROGRESS = 0.01  # smallest relative decrease of the error that counts as progress
 _STILL = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
 _HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that use the previous step
 
@@ -149,7 +149,19 @@ class StepSearch:
         iterations: NDArray[np.int32],
         status: NDArray[np.int8],
     ) -> NDArray[np.intp]:
-        """Iterate from one seed (B, n) for each problem that is left; return those still left."""
+        """Iterate every unsolved problem from its own seed; return the problems still unsolved.
+
+        Updates best, cost, iterations and status in place.
+
+        Args:
+            left: Indices of the unsolved problems (L,).
+            q: Their seeds (L, n).
+            targets: Targets of all problems (B, k).
+            best: The configurations with the smallest error so far (B, n).
+            cost: The norms of these errors (B,).
+            iterations: Numbers of iterations (B,).
+            status: Statuses (B,).
+        """
         move = self._steps(len(left))
         running = np.arange(len(left))
         least, since = np.full(len(left), math.inf), np.zeros(len(left), dtype=int)
@@ -174,7 +186,7 @@ class StepSearch:
             iterations[left[running]] += 1
             moved = np.abs(then - at).max(axis=1) > _STILL
             q[running] = then
-            running = running[moved]  # a search that has come to rest makes no more progress
+            running = running[moved]  # a start whose configuration no longer changes has ended
             if not len(running):
                 break
         return left[~solved]
@@ -184,8 +196,8 @@ class StepSearch:
     ) -> Array:
         """Return the next configurations (B, n), inside the joint limits.
 
-        A joint at a limit that the step pulls outwards is held, and the step is computed again for
-        the other joints.
+        A joint at a limit that the step would move out of its range is held, and the step is
+        computed again for the other joints.
         """
         robot = self.layout.robot
         free = np.ones_like(q, dtype=bool)
@@ -200,7 +212,10 @@ class StepSearch:
         return np.asarray(np.clip(q + shorter * dq, robot.lower, robot.upper))
 
     def _steps(self, count: int) -> Move:
-        """Return the step for `count` problems, each with its own memory."""
+        """Return a function that computes the steps of `count` problems.
+
+        A step in Python may have a memory, so each problem gets its own copy.
+        """
         spec, threads, effectors = (
             self._kernel,
             self.options.threads,
@@ -231,7 +246,10 @@ class StepSearch:
         return in_python
 
     def _errors(self, e: FloatArray) -> Array:
-        """Return the largest position and rotation error of all tasks (B, 2), given e (B, m)."""
+        """Return the largest position and rotation errors of all tasks (B, 2) [m, rad].
+
+        `e` (B, m) is weighted.
+        """
         plain = e / self.layout.weights
         largest = np.zeros((len(e), 2))
         for part, task, end in zip(
@@ -245,6 +263,8 @@ class StepSearch:
         return largest
 
 
+# (indices of problems (B,), J (B, m, n), e (B, m), q (B, n), again) -> joint displacements (B, n).
+# `again` is true if the step of this iteration is computed once more, with some joints held.
 Move = Callable[[NDArray[np.intp], Any, Any, Array, bool], Array]
 
 
@@ -259,7 +279,7 @@ def step_search(
     """Return the search for some tasks by a step, by default damped least squares.
 
     Raises:
-        InputError: Both a step and a damping rule are given, or the step is not a step.
+        InputError: Both a step and a damping rule are given, or `step` is not a valid step.
     """
     if step is not None and damping is not None:
         problem = "damping must not be given with step=, which has its own"
@@ -279,7 +299,7 @@ def default_damping(layout: CompiledTasks) -> ErrorNorm:
 
 
 def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
-    """Return the kernel's form of a step; None if it exists only in Python."""
+    """Return the kernel's form of a step; None if the step must run in Python."""
     if isinstance(step, Augmented) and step.is_diagonal:
         step = step.as_weighted(layout.counts)
     if isinstance(step, Augmented | Priority):
@@ -289,7 +309,7 @@ def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
     except InputError:  # the step, or a rule inside it, is the user's own
         spec = None
     if spec is None or hasattr(step, "start"):
-        PythonStep(step, layout)  # checks it
+        PythonStep(step, layout)  # raises an error if the step is invalid
         return None
     return None if spec.damping.rule in _HISTORY else spec
 

@@ -48,8 +48,8 @@ def _solver_of(robot: Robot, tasks: Any, damping: Any) -> Any:
 def _fast_path(function: Function) -> Function:
     """Return the function with a fast path in C++, for one target and common arguments.
 
-    Such a call takes about a microsecond; parsing its arguments in Python would take longer. The
-    fast path neither checks for signals nor releases the GIL.
+    Parsing the arguments in Python would take about as long as the solve itself. The fast path
+    neither checks for signals nor releases the GIL.
     """
     whole = known_arguments(**HINTS)(function)
     wrapped: Function = _core.with_fast_path(whole, _solver_of, all_solver, Solution, STATUS, Task)
@@ -188,10 +188,10 @@ def solve(
         max_seeds: Maximum number of seeds before a target is reported unreachable, counted
             separately for tasks that share no joint; by default 512, up to 1024 for targets that
             are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
-        explain: Whether the solution of one target has a diagnosis, `Solution.report`.
+        explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
         progress: Function of the number of finished targets and the number of all targets, called
-            now and then.
+            repeatedly during a batch.
         device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
             that holds the target. On a GPU, timeout, explain, threads and progress are not
             available.

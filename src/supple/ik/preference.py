@@ -52,7 +52,10 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
 
 
 def _limit_proximity(robot: Robot, q: Array) -> Array:
-    """Return the largest distance of a joint from mid-range relative to half its range (...)."""
+    """Return the largest distance of a joint from the middle of its range (...).
+
+    Distances are relative to half the range: 0 in the middle, 1 at a limit.
+    """
     bounded = np.isfinite(robot.lower) & np.isfinite(robot.upper) & (robot.upper > robot.lower)
     if not bounded.any():
         return np.zeros(q.shape[:-1])

@@ -42,10 +42,10 @@ _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a transla
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
-_SLOWEST = 1000  # largest factor of the number of iterations, for a small max_step
+_SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
 # Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
-_LONG_SCALE = 32.0  # largest displacement of a long joint in one iteration
+_LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _FAR = 10.0  # error above which the damping does not grow further
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
@@ -92,7 +92,7 @@ class CompiledProblem:
         settings: Damping rule and maximum joint displacement from the caller, or None.
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
-        poses: Number of poses in a target; 0 if it has other tasks.
+        poses: Number of tasks if all of them are poses, else 0.
         kernel: The compiled solver.
     """
 
@@ -207,7 +207,7 @@ def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> CompiledProblem:
     if any(isinstance(task, OpenTask) for task in tasks):
-        raise InputError("the kernel has no OpenTask; given: one")
+        raise InputError("tasks must not include an OpenTask, which the kernel cannot evaluate")
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
@@ -302,7 +302,7 @@ def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array
 
 
 def _scale(weights: Array, measures: Sequence[Measure], reach: float) -> float:
-    """Return the typical magnitude of the weighted rows."""
+    """Return the typical norm of a weighted row of J."""
     position = [w for w, kind in zip(weights, measures, strict=True) if kind == Measure.POSITION]
     return float(reach * max(position) if position else weights.max())
 
@@ -341,10 +341,10 @@ def turns(robot: Robot) -> Array:
 
 
 def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
-    """Return the lower end and the width of the range of seeds, and their sequence step (n,).
+    """Return the lower end, the width and the stride of the sequence of seeds, each (n,).
 
-    Points 0.5 + k step, modulo 1, fill a cube of any dimension evenly: step_j = φ^-j with
-    φ^(n+1) = φ + 1.
+    Seed k is lower + width ((0.5 + k stride) mod 1), component by component. The sequence fills the
+    range evenly in any dimension n: stride_j = φ^-j with φ^(n+1) = φ + 1.
     """
     reach = np.where(robot.prismatic, 1.0, np.pi)
     lower = np.where(robot.lower > -_LARGEST_LIMIT, robot.lower, -np.inf)
@@ -369,7 +369,10 @@ def _ranges(robot: Robot) -> Array:
 
 
 def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
-    """Return the largest distance of frames from their mean, and their largest coordinate [m]."""
+    """Return the size of the workspace and the largest coordinate of a frame [m].
+
+    The size is the largest distance of a frame from its mean position over `reached` (N, k).
+    """
     ends = np.cumsum(layout.kernel.target_sizes)
     at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
     if not at:
@@ -399,7 +402,7 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
 def _postures(
     robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
-    """Return the index of each coordinate's rest posture in a target, and its weight."""
+    """Return the index of each coordinate's rest posture in a target, and its relative weight."""
     if not rows:
         return [], []
     rest, pull = [-1] * robot.dof, [0.0] * robot.dof

@@ -15,7 +15,8 @@ from supple.motion.steps.step import DLS
 
 AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # name of a joint, and its limit
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
-_SMALLEST_PULL = 1e-6  # smallest relevant |Jᵀe| of a joint, relative to the largest possible
+# Smallest relevant |Jᵀe| of a joint, relative to its largest possible value, ‖column of J‖ ‖e‖.
+_SMALLEST_PULL = 1e-6
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,13 @@ class SolveReport:
     """The diagnosis of a solution by `solve(explain=True)`; `str()` of it is a few sentences.
 
     Attributes:
-        explanation: All singular directions of the weighted J and e at the solution in words, the
-            damping there and its reason, as `supple.explain` returns them.
-        sigma_min: Smallest singular value of the weighted J there.
-        lambda2: Damping there.
+        explanation: The report of `supple.explain` at the solution: all singular directions of the
+            weighted J, the damping and its reason.
+        sigma_min: Smallest singular value of the weighted J at the solution.
+        lambda2: Damping at the solution.
         at_limit: Joints at a limit, each with "lower" or "upper".
-        blocking: Joints at a limit that keep the solution from coming closer to the target: the
-            error pulls them outwards.
+        blocking: Joints whose limit keeps the solution from coming closer to the target: the
+            gradient of the error would move them out of their range.
         seeds: Number of seeds, including those that ran in parallel.
         failed: Number of seeds that did not lead to a solution.
         best_failed: Position and rotation error of the best failed seed [m], [rad]; None if none
@@ -89,8 +90,8 @@ def make_report(
         q: The solution (n,).
         status: Its status.
         iterations: Iterations of the search.
-        failed: Number of seeds, number of failed seeds, and the two errors of the best failed seed
-            (4,).
+        failed: Number of seeds, number of failed seeds, and the position and rotation error of the
+            best failed seed [m], [rad] (4,).
         seconds: Time of the call [s].
     """
     layout, rows = problem.layout, slice(problem.primary)
@@ -121,7 +122,7 @@ def make_report(
 def _limits(
     problem: CompiledProblem, lin: Linearization, q: Array
 ) -> tuple[tuple[AtLimit, ...], tuple[AtLimit, ...]]:
-    """Return the joints at a limit, and those that the error pulls outwards."""
+    """Return the joints at a limit, and those of them whose limit blocks: see `SolveReport`."""
     robot = problem.layout.robot
     pull = lin.J.T @ lin.e
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import overload
 
 
-STATUS = tuple(SolveStatus)  # indexed by value
+STATUS = tuple(SolveStatus)  # statuses, indexed by their values
 _MAX_LISTED = 20  # maximum number of solutions that `str()` lists
 _LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
 _PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
@@ -179,7 +179,7 @@ class SolutionArrays:
         )
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
-        """Return a Matplotlib figure of the robot at these solutions, the first in full.
+        """Return a Matplotlib figure of the robot at these solutions, all but the first pale.
 
         Args:
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.

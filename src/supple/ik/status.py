@@ -17,8 +17,8 @@ class SolveStatus(IntEnum):
         TIMEOUT: The time limit was reached; the best configuration so far is returned.
         NONFINITE_INPUT: A target or a seed is not finite; nothing was solved.
         NOT_CONVERGED: The iterations of all seeds ended before the target was met, in a search by
-            `step` or with an `OpenTask`; it may still be reachable. The best configuration is
-            returned.
+            `step` or with an `OpenTask`. The best configuration found is returned; the target may
+            still be reachable.
     """
 
     CONVERGED = 0
@@ -45,5 +45,5 @@ _SENTENCES = {
     SolveStatus.TIMEOUT: "the time limit was reached; this is the best pose so far",
     SolveStatus.NONFINITE_INPUT: "the target or the seed is not finite; nothing was solved",
     SolveStatus.NOT_CONVERGED: "the iterations ended before the targets were met; this is the best "
-    "pose found, and others may be reachable",
+    "pose found, and the targets may still be reachable",
 }

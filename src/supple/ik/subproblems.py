@@ -1,4 +1,4 @@
-"""Decouple tasks that share no joint into subproblems; the compiled solver merges solutions."""
+"""Decouple tasks that share no joint into subproblems; the compiled solver merges the solutions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Subproblem:
 
 @lru_cache(maxsize=64)
 def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
-    """Return the subproblems of a problem: no joint moves tasks of two subproblems.
+    """Return the smallest subproblems of a problem such that no joint moves tasks of two of them.
 
     The squared error is a sum over tasks and the limits are a box, so the closest configurations of
     the subproblems together form the closest configuration of the whole problem. Fewer seeds are

@@ -19,7 +19,7 @@ from supple.errors import InputError, short_repr
 
 FloatArray = NDArray[np.floating[Any]]
 
-_ROUNDING = 1e-14  # residual |RᵀR - 1| up to which a rotation is left unchanged
+_ROUNDING = 1e-14  # largest entry of |RᵀR - I| up to which a rotation is left unchanged
 
 
 class ReadOnlyArrays:
@@ -89,7 +89,7 @@ def poses(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> 
     Args:
         given: Matrices (..., 4, 4).
         name: Name of the argument in error messages.
-        tolerance: Largest entry of |RᵀR - 1| that is corrected.
+        tolerance: Largest entry of |RᵀR - I| that is corrected.
 
     Raises:
         InputError: The array has another shape, or a matrix is not finite or not a pose within the

@@ -3,7 +3,8 @@
 Each joint of a chain moves along or about the z axis of its frame. This frame may be rotated about
 z by any constant angle, a phase that is added to the joint's angle. The phase is chosen such that
 the constant rotation to the next joint is a twist about x, as in the Denavit-Hartenberg convention.
-Unlike there, origins do not move, so nearly parallel axes cause no numerical problems.
+Unlike in that convention, origins stay where they are, so nearly parallel axes cause no numerical
+problems.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class FixedFrame:
 
 @dataclass
 class _Slot:
-    """A joint of a chain under construction; `rest` is its body's pose in the kernel frame."""
+    """A joint of a chain under construction, in the kernel's frame, whose z is the joint axis.
+
+    `rest` is the pose of the joint's body in this frame at q = 0.
+    """
 
     parent: int
     motion: Motion
@@ -65,7 +69,7 @@ class _Slot:
     free_to_turn: bool = field(default=True)
 
     def turn(self, cosine: float, sine: float) -> None:
-        """Rotate the kernel frame about its z axis, without moving bodies and axes."""
+        """Rotate the kernel's frame about its z axis, without moving bodies and axes."""
         turn = _about_z(cosine, sine)
         self.rest = _inverse(turn) @ self.rest
         self.free_to_turn = False
@@ -157,7 +161,7 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Return the slot of a joint; turn the parent's frame if that makes the rotation a twist."""
+    """Return the slot of a joint; rotate the parent's frame if that makes the rotation a twist."""
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest
@@ -176,8 +180,8 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     if parent == WORLD or not slots[parent].free_to_turn:
         return slot
 
-    # R = Rz(phi) Rx(alpha) Rz(psi): phi goes to the parent's phase, psi to that of this joint, and
-    # the twist alpha remains.
+    # R = Rz(phi) Rx(alpha) Rz(psi): phi becomes part of the parent's phase and psi of this joint's
+    # phase, and the twist alpha remains.
     x, y = slot.rotation[0, 2], -slot.rotation[1, 2]
     length = hypot(x, y)
     cosine, sine = (y / length, x / length) if length > 1e-15 else (1.0, 0.0)

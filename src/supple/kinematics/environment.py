@@ -1,4 +1,4 @@
-"""Number of threads and instruction set, from SUPPLE_THREADS and SUPPLE_ISA."""
+"""Number of threads and instruction set, from the variables SUPPLE_THREADS and SUPPLE_ISA."""
 
 from __future__ import annotations
 

@@ -84,10 +84,11 @@ def analytic_jacobian(
 ) -> FloatArray:
     """Return the Jacobian ∂x/∂q of position and orientation parameters, (..., 3 + k, n).
 
-        x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(1, Ω) J
+        x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(I, Ω) J
 
-    The first three rows are those of `jacobian`. Several frames have an axis before the matrix
-    axes.
+    p is the position of the frame, and Ω maps its angular velocity to the rates of the k
+    parameters. The first three rows are those of `jacobian`. Several frames have an axis before the
+    matrix axes.
 
     Args:
         q: Configurations (..., n) [rad or m].

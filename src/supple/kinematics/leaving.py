@@ -1,4 +1,4 @@
-"""Cleanup at exit: compiled objects are released while the interpreter is still alive."""
+"""Cleanup at exit: release compiled objects while the interpreter is still alive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PATIENCE = 1.0  # time for other threads to finish [s]
 
 
 def _leave() -> None:
-    """Stop batches of daemon threads and empty every cache.
+    """Stop batches that run in daemon threads, and empty every cache.
 
     A reference cycle through `gc.callbacks`, a class of another extension or a daemon thread can
-    keep a robot alive beyond the end of the interpreter. After this call such a robot refers only
-    to plain Python objects. Objects on the stack of a daemon thread cannot be released, and are not
+    keep a robot alive beyond the end of the interpreter. After this call, all robots refer only to
+    plain Python objects. Objects on the stack of a daemon thread cannot be released, and are not
     reported as leaks.
     """
     _core.close_down(_PATIENCE)

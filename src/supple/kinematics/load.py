@@ -1,4 +1,4 @@
-"""Robots by name, file or table: the readers of `supple.describe`, placed in the world."""
+"""Robots by name, file or table: the readers of `supple.describe`, returning a `Robot`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besi
 
 
 class Robot:
-    """An immutable kinematic tree: joints, limits, named frames; poses and Jacobians.
+    """An immutable kinematic tree with joint limits and named frames, and its kinematics.
 
     Robots are created by `supple.load`, `urdf`, `mjcf` or `dh`, and can be shared between threads.
 
@@ -217,8 +217,7 @@ class Robot:
         return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
-        """Convert configurations (..., N) of the robot before `freeze` to those of this one (...,
-        n).
+        """Convert configurations (..., N) of the robot before `freeze` to this one's (..., n).
 
         The inverse of `full_q`; positions of the frozen joints are ignored.
         """

@@ -28,8 +28,8 @@ _PRODUCTS, _CONSTANT = _quaternion_products()
 def quaternion(R: Matrix) -> Matrix:
     """Return unit quaternions (..., 4), scalar first, of rotations (..., 3, 3); w is not negative.
 
-    At a half turn (w = 0) the sign is such that the largest entry (the first of several) is
-    positive.
+    At a half turn (w = 0) the sign is such that the entry of largest magnitude (the first of
+    several) is positive.
     """
     q = _scaled_quaternion(R)
     return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True))
@@ -47,23 +47,36 @@ def _scaled_quaternion(R: Matrix) -> Matrix:
     return np.asarray(q.reshape(*R.shape[:-2], 4))
 
 
-def from_quaternion(wxyz: Matrix) -> Matrix:
-    """Return rotations (..., 3, 3) of nonzero quaternions (..., 4), scalar first, of any length."""
-    scaled = wxyz / np.abs(wxyz).max(axis=-1, keepdims=True)  # so that squares do not overflow
-    w, x, y, z = np.moveaxis(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True), -1, 0)
-    entries = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(entries), (0, 1), (-2, -1))
+def from_quaternion(wxyz: Matrix, out: Matrix | None = None) -> Matrix:
+    """Return rotations (..., 3, 3) of nonzero quaternions (..., 4), scalar first, of any length.
+
+    Args:
+        wxyz: The quaternions.
+        out: Array for the result.
+    """
+    w, x, y, z = np.moveaxis(wxyz, -1, 0)  # separately, faster than reductions along a short axis
+    largest = np.maximum(np.maximum(abs(w), abs(x)), np.maximum(abs(y), abs(z)))
+    w, x, y, z = w / largest, x / largest, y / largest, z / largest  # avoids overflow of squares
+    length = np.sqrt(w * w + x * x + y * y + z * z)
+    w, x, y, z = w / length, x / length, y / length, z / length
+    R = np.empty((*wxyz.shape[:-1], 3, 3)) if out is None else out
+    xx, yy, zz = x * x, y * y, z * z
+    for i, diagonal in enumerate((yy + zz, xx + zz, xx + yy)):
+        R[..., i, i] = 1 - 2 * diagonal
+    for (i, j), plus, minus in (
+        ((1, 0), x * y, w * z),
+        ((0, 2), x * z, w * y),
+        ((2, 1), y * z, w * x),
+    ):
+        R[..., i, j], R[..., j, i] = 2 * (plus + minus), 2 * (plus - minus)
+    return R
 
 
 def log(R: Matrix) -> Matrix:
     """Return rotation vectors (..., 3), axis times angle, of rotations (..., 3, 3) [rad].
 
     The angle is in [0, π], and accurate near both ends. At a half turn, the axis has the sign for
-    which its largest entry (the first of several) is positive.
+    which its entry of largest magnitude (the first of several) is positive.
     """
     q = _scaled_quaternion(R)
     w, v = q[..., :1], q[..., 1:]

@@ -1,1 +1,1 @@
-"""From tasks to joint velocities: tasks, linearizations, damping rules, steps, limits, reports."""
+"""Joint velocities for tasks: linearizations, damping rules, steps, limits and reports."""

@@ -1,4 +1,4 @@
-"""Reports in words: nearly singular directions, and the effect of a step in each."""
+"""Reports as text: the singular directions of a task, and the effect of a step in each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from supple.errors import InputError, short_repr
 from supple.motion.damping import DampingRule
 from supple.motion.damping.rule import name_of
 from supple.motion.direction_text import direction_text
+from supple.motion.limits import Mode
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import WITH_CRITERION, added
@@ -102,7 +103,7 @@ class Report:
             (a step with a memory).
         damped: The fraction of the command of a `Servo` that its damping takes, and its direction
             as text; None if it takes less than 0.1 %.
-        beyond: The fraction of the command of a `Servo` that is beyond the end of the reach.
+        beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
     """
 
     directions: tuple[Direction, ...]
@@ -120,7 +121,7 @@ class Report:
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
-    mode: Literal["exact", "scale", "halt"] | None = None
+    mode: Mode | None = None
     factor: float | None = None
     damped: tuple[float, str] | None = None
     beyond: float = 0.0
@@ -173,7 +174,7 @@ def explain_taken(
     lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
-    mode: Literal["exact", "scale", "halt"] | None,
+    mode: Mode | None,
     factor: float | None,
 ) -> Report:
     """Explain a step that was taken, with the limits applied.
@@ -319,9 +320,9 @@ def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
-    """Return the rule's reason if the rule gives the chosen damping here, otherwise its value.
+    """Return the rule's reason for the chosen λ², or only its value if the rule gives another.
 
-    The rule may give another damping if it compares with previous steps, or if tasks are weighted.
+    This happens if the rule compares with previous steps, or if tasks are weighted.
     """
     if not _same_damping(damping_of(rule, lin), chosen):
         return f"{name_of(rule)}: lambda2 = {chosen:.3g}"

@@ -31,7 +31,7 @@ class Request(ctypes.Structure):
 
 
 def text_of(velocity: VelocityIk, dtype: np.dtype[Any]) -> str:
-    """Return the source for the GPU's compiler, for one dtype."""
+    """Return the CUDA source of a step, for one dtype."""
     return source("velocity.cu", f"using Real = {_REAL[dtype]};\n{velocity.kernel.constants()}")
 
 
@@ -135,7 +135,7 @@ class GpuVelocityIk:
         count: int,
         stream: int,
     ) -> None:
-        """Launch the kernel on a stream, asynchronously, given addresses in the GPU's memory."""
+        """Launch the CUDA kernel on a stream, asynchronously, given addresses in GPU memory."""
         if not count:
             return
         request = Request(q, qd, velocity, out, count)
@@ -151,6 +151,6 @@ def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=32)
 def on_device(velocity: VelocityIk, device: str) -> GpuVelocityIk:
-    """Return a prepared step on a GPU."""
+    """Return a step prepared for a GPU, cached."""
     number, info = device_named(device)
     return GpuVelocityIk(velocity, number, info.architecture)

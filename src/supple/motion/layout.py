@@ -383,7 +383,7 @@ def task_names(tasks: Sequence[Task]) -> str:
 def selected_tasks(
     robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[tuple[Task, ...], bool]:
-    """Return the tasks, and whether there is a single one, whose target needs no sequence.
+    """Return the tasks, and whether a single task is selected, not a sequence of tasks.
 
     Args:
         robot: The robot that the tasks belong to.
@@ -391,7 +391,7 @@ def selected_tasks(
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
 
     Raises:
-        InputError: Both are given, or one has the wrong type.
+        InputError: Both `frame` and `tasks` are given, or one of them has the wrong type.
     """
     if frame is not None:
         if tasks is not None:

@@ -21,8 +21,8 @@ from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
-Mode = Literal["exact", "scale", "halt"]
-MODES = ("exact", "scale", "halt")
+Mode = Literal["exact", "scale", "halt", "path"]
+MODES = ("exact", "scale", "halt", "path")
 _MAX_LISTED = 12  # maximum number of joints in a repr
 
 
@@ -47,10 +47,11 @@ class Limits(ReadOnlyArrays):
         max_acceleration: Acceleration limits (n,), above 0 [rad/s² or m/s²].
         max_jerk: Jerk limits (n,), above 0 [rad/s³ or m/s³].
         max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
-        mode: "exact" minimizes the damped problem inside the box: joints without an active limit
-            compensate for the others. "scale" slows down the whole motion, to a stop if necessary,
-            so that it keeps the direction of the command. "halt" also slows down before a
-            singularity and halts at it (docs/servo.md).
+        mode: "exact" minimizes the cost of the damped step within the limits: joints without an
+            active limit compensate for the others. "scale" slows down the whole motion, to a stop
+            if necessary, so that it keeps the direction of the command. "halt" also slows down
+            before a singularity and halts at it (docs/servo.md). "path", only for `track`, keeps
+            the tool on its path and changes the timing.
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of their positions, "rad" or "m"; empty if unknown.
     """
@@ -200,7 +201,7 @@ class Limits(ReadOnlyArrays):
             q: Joint positions (n,) [rad or m].
             qd: Previous joint speeds (n,) [rad/s or m/s], for acceleration limits.
             dt: Length of this step and the following ones [s].
-            change: By how much the last step changed qd (n,), for jerk limits; zero by default.
+            change: Change of qd in the last step (n,), for jerk limits; zero by default.
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
         last = np.zeros(n) if change is None else finite_array(change, n, "change")
@@ -296,7 +297,13 @@ def boxes_of_joints(
 
 
 def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
-    """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds."""
+    """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds.
+
+    Raises:
+        InputError: The mode needs a whole path.
+    """
+    if limits.mode == "path":
+        raise InputError('mode "path" needs a whole path, and is for track; given: one step')
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

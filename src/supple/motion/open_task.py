@@ -51,7 +51,7 @@ class OpenTask(Task):
         tolerance: The allowed range of x - x*: a number for ±number, or a pair (lower, upper) whose
             ends may be infinite; one for all rows, or a mapping by their names.
         unit: Unit of the rows for `solve`: "m" if the position tolerance applies to them and the
-            position error includes them, "rad" for those of rotation.
+            position error includes them, "rad" for the rotation tolerance and error.
 
     References:
         Deo & Walker 1995, section 4 (x_c = f_c(θ)); Buss 2009, section 4.
@@ -173,7 +173,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
     if count > robot.dof:
         raise InputError(
             f"an OpenTask must have at most {robot.dof} rows, one per joint; given: {count}. "
-            "Several tasks may have more"
+            "Use several tasks for more rows"
         )
     made = OpenRows(
         goal=Goal.POSTURE,  # a placeholder in the kernel with one number per row

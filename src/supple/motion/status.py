@@ -1,4 +1,4 @@
-"""Statuses of steps: the damping and limits that acted, in words that an operator understands."""
+"""Statuses of steps: the damping and the limits that acted, as flags and as text."""
 
 from __future__ import annotations
 
@@ -123,9 +123,10 @@ def statuses_of(
         dt: Length of the steps [s].
         q: Positions at the beginning of each step (K, n).
         before: Speeds before each step (K, n).
-        change: By how much the step before each step changed the speeds (K, n).
+        change: Change of the speeds in the previous step, for each step (K, n).
         qd: Speeds in each step (K, n).
-        active: The limit at which each joint is (K, n): -1 for the lower, 1 for the upper, else 0.
+        active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
+            else 0.
         damped: Whether the damping rule acts in each step (K,).
         limited: Whether limits, or the bound, changed each step (K,).
     """
@@ -141,14 +142,17 @@ def statuses_of(
 
 
 def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
-    """Return the ends that hold the joints; a joint that is too fast is held at the end ahead."""
+    """Return which limit holds each joint: 1 for an upper limit, -1 for a lower one, else 0.
+
+    A joint that exceeds its acceleration limit is held by the limit ahead of it.
+    """
     return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 
 def jerk_exceeded(
     limits: Limits, before: Array, change: Array, qd: Array, dt: float
 ) -> NDArray[np.bool_]:
-    """Return which joints exceed their jerk limits by more than rounding (..., n).
+    """Return a mask of the joints that exceed their jerk limits by more than rounding (..., n).
 
     Arguments are those of `statuses_of`.
     """
@@ -165,9 +169,10 @@ def limits_acting(
     Args:
         limits: The limits of the joints.
         q: Positions at the beginning of the step (..., n).
-        before: Speeds in the step before (..., n).
-        change: By how much that step changed them (..., n).
-        active: The end of its limits at which each joint is (..., n): -1, 0 or 1.
+        before: Speeds in the previous step (..., n).
+        change: Change of the speeds in that step (..., n).
+        active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
+            else 0.
         dt: Length of the step [s].
     """
     kinds = np.zeros(q.shape, dtype=np.int16)
@@ -189,7 +194,7 @@ def limits_acting(
             inside & (fastest >= speed * NEARLY),
             inside & (more >= acceleration * dt * NEARLY),
             inside & (more - end * change >= jerk * dt * dt * NEARLY),
-            # a joint that slows down its acceleration for its speed limit
+            # a joint that reduces its acceleration as it approaches its speed limit
             inside & np.isfinite(jerk) & _approaches(limits, joints, q, before, change, end, dt),
         ],
         [_SPEED, _ACCELERATION, _JERK, _SPEED],
@@ -207,7 +212,7 @@ def _approaches(
     end: Array,
     dt: float,
 ) -> NDArray[np.bool_]:
-    """Return which joints (K,) would be held alike if they had no position limits."""
+    """Return a mask (K,) of the joints whose bounds would be the same without position limits."""
     free = np.full(len(limits.lower), np.inf)
     unbounded = replace(limits, lower=-free, upper=free)
     with_ends, without = (
@@ -235,13 +240,14 @@ def held_joints(
     flags: Sequence[int],
     exceeded: Array,
 ) -> tuple[Held, ...]:
-    """Return the joints at an end of their limits, and the limit that holds each.
+    """Return the joints that are held by a limit, and the limit that holds each.
 
     Args:
         limits: The limits of the joints.
         names: Names of the joints.
         before: Speeds before the step (n,).
-        active: The end of its limits at which each joint is (n,): -1, 0 or 1.
+        active: The limit that acts on each joint (n,): -1 for a lower limit, 1 for an upper, else
+            0.
         flags: The limits that act on each joint (n,), as values of `StepStatus`.
         exceeded: Ratio of each joint's acceleration to its limit (n,).
     """

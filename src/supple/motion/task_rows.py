@@ -82,9 +82,11 @@ class TaskRows:
         """Return the weighted J (rows, n).
 
         In the base's coordinates the rows are R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b),
-        which are then rotated into the axes of the rows. For an alternate J with a target at t,
-        v + w × (t - p) replaces v, and t replaces p. The row of a tilt is n·w, with n perpendicular
-        to the axis and to its target; it is zero without a target.
+        which are then rotated into the axes of the rows; v and w are the linear and angular
+        velocities and p the position of the frame, those with the index b belong to the base. For
+        an alternate J with a target at t, v + w × (t - p) replaces v, and t replaces p. The row of
+        a tilt is n·w, with n perpendicular to the axis and to its target; it is zero without a
+        target.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -186,7 +188,7 @@ class TaskRows:
         return 2 if self.goal == Goal.AXIS else self.about
 
     def _tilts(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the rotation vector (3,) from the controlled axis to its target, and its angle."""
+        """Return the rotation vector from the controlled axis to its target, and its angle (4,)."""
         d = self._desired_axis(robot, q, target)
         angle = math.atan2(math.hypot(d[0], d[1]), d[2])
         return np.append(np.roll(tilt(d), self._axis - 2), angle)

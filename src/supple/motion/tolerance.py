@@ -26,14 +26,14 @@ def ranges_of(
         single: Whether one range may be given for all rows, because they share a unit.
 
     Raises:
-        UnknownNameError: The task has no such row.
+        UnknownNameError: The task has no row of a given name.
         InputError: A value is not a range, a range is empty, or one range is given for rows of
             different units.
     """
     if given is None:
         return None
     if isinstance(given, tuple) and given and all(isinstance(one, tuple) for one in given):
-        given = dict(given)  # type: ignore[arg-type]  # ranges that have been read before
+        given = dict(given)  # type: ignore[arg-type]  # ranges that are already converted
     if not isinstance(given, Mapping):
         if not single:
             raise InputError(

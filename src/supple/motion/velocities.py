@@ -65,7 +65,7 @@ def velocities(
         tasks = each[0] if single else each
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
-        # `velocity_ik` reports arguments that are not hashable.
+        # An argument that cannot be a key of the cache is checked by `velocity_ik` below.
         with suppress(TypeError, ValueError):
             prepared = _cached(*key)
     if prepared is None:
@@ -102,8 +102,8 @@ class Velocities:
     Attributes:
         qd: Joint velocities (..., n) [rad/s or m/s].
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
-        active: The limit at which each joint is (..., n): -1 for the lower, 1 for the upper, else
-            0.
+        active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
+            else 0.
         status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
             `StepStatus`.
     """
@@ -294,7 +294,7 @@ class OpenVelocityIk(VelocityIk):
 def raise_not_finite(
     q: FloatArray, velocity: FloatArray, qd: FloatArray | None, row: int
 ) -> NoReturn:
-    """Raise the error for one row of the flattened batch."""
+    """Raise the error for a row of the flattened batch that is not finite."""
     place = [int(i) for i in np.unravel_index(row, q.shape[:-1])] if q.ndim > 1 else ""
     given = ", ".join(
         f"{name}{place} = {short_repr(one.reshape(-1, one.shape[-1])[row].tolist())}"
@@ -334,7 +334,7 @@ def velocity_ik(
         )
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
-    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # limits must not break the guarantee
+    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # the step's own bound also holds
     return _made(layout, single, kernel, bounds, bound, number(dt, "dt", above=0))
 
 

@@ -62,9 +62,9 @@ def damping_used(step: object, lin: Linearization) -> float:
 
 
 def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | None:
-    """Return rows (n, n) whose norm a step minimizes, up to a constant vector.
+    """Return a matrix A (n, n) such that a step minimizes ‖A q̇ - b‖² for some b.
 
-    Return None if the rows are those of J and λ I.
+    Return None if the step minimizes ‖J q̇ - e‖² + λ²‖q̇‖².
     """
     if isinstance(step, ErrorClamp | AngleClamp):
         return minimized_norm(step.step, lin, lambda2)
@@ -74,7 +74,7 @@ def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | 
 
 
 def row_weights(step: object, counts: Sequence[int]) -> Array | None:
-    """Return the matrix (m, m) by which a step multiplies the rows of a task; None for none.
+    """Return the matrix (m, m) by which a step multiplies the rows of a task; None for no matrix.
 
     Args:
         step: The step.
@@ -100,14 +100,14 @@ def gives_up(
 ) -> NDArray[np.bool_]:
     """Return whether steps perform less of their task than they could (...,).
 
-    This is so if e - J q̇ has a component in the range of J, above rounding: that part of the task
-    is possible but not performed. The part that no joint motion can perform does not count.
+    The result is true if e - J q̇ has a component in the range of J, above rounding: that part of
+    the task is possible but not performed. A part that no joint motion can perform does not count.
 
     Args:
         J: Task Jacobians (..., m, n).
         e: Task vectors (..., m).
         dq: Steps (..., n).
-        weights: A matrix (m, m) by which the step multiplies all rows; None for none.
+        weights: A matrix (m, m) by which the step multiplies all rows; None for no matrix.
         levels: Number of rows of each task, in order of priority, if each task may use only the
             null space of the previous ones; None if all rows form one task.
         epsilon: Machine epsilon of the type in which the steps were computed.

@@ -1,5 +1,5 @@
-"""Pictures of robots and motions: figures, animations, and tables for notebooks.
+"""Figures and animations of robots and motions, and HTML tables for notebooks.
 
-Nothing here imports the rest of supple: robots and results are passed as they are, and call these
-functions from their methods. Matplotlib is imported when a figure is drawn.
+The modules import nothing else of supple except errors and tables, because robots and results call
+them from their methods. Matplotlib is imported when a figure is drawn.
 """

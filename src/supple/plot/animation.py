@@ -1,4 +1,4 @@
-"""Moving pictures: one page of HTML that needs nothing else, or a GIF."""
+"""Animations of robots, as a self-contained HTML page or a GIF."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from supple.tables import replacing
 
 _FRAMES_PER_SECOND = 25
 _MAX_FRAMES = 600
-_DIGITS = 4  # of a coordinate in HTML, relative to the size of the robot
+_DIGITS = 4  # number of digits of a coordinate in HTML, relative to the robot's size
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class Arm:
 
 
 class Animation:
-    """Robots that move side by side; a notebook shows it, `save` writes it.
+    """Robots that move side by side; notebooks display it, and `save` writes it to a file.
 
-    In the page the view turns by dragging, and a slider chooses the time.
+    In HTML, dragging rotates the view, and a slider selects the time.
     """
 
     def __init__(self, t: ArrayLike, arms: Sequence[Arm], *, title: str = "") -> None:
@@ -68,7 +68,7 @@ class Animation:
         self._frames = np.clip(np.searchsorted(self._t, wanted), 0, len(self._t) - 1)
 
     def html(self) -> str:
-        """Return a whole page of HTML, with nothing to load."""
+        """Return a self-contained HTML page."""
         parts = files("supple.plot")
         page = (parts / "player.html").read_text(encoding="utf-8")
         return page.replace("TITLE", escape(self._title)).replace("PLAYER", self.player("player"))
@@ -76,7 +76,7 @@ class Animation:
     def player(self, name: str) -> str:
         """Return the player as part of a page, in an element with the id `name`."""
         script = (files("supple.plot") / "player.js").read_text(encoding="utf-8")
-        # "<" cannot end the script element from inside a string.
+        # Escape "<", because "</script>" in a string would end the element.
         data = json.dumps(self._data(), separators=(",", ":")).replace("<", "\\u003c")
         place = json.dumps(name).replace("<", "\\u003c")
         return (
@@ -111,7 +111,7 @@ class Animation:
         )
 
     def _data(self) -> dict[str, Any]:
-        """Return what the player draws, as plain numbers."""
+        """Return the data that the player draws, as numbers, strings and lists."""
         return {
             "t": [round(float(t), 4) for t in self._t[self._frames]],
             "arms": [self._arm_data(arm) for arm in self._arms],
@@ -183,10 +183,12 @@ def trajectory_animation(motion: Any, robot: Any) -> Animation:
     """Return the animation of one motion.
 
     Raises:
-        InputError: A motion without a robot, such as one loaded from a file.
+        InputError: `robot` is None, as for a motion loaded from a file.
     """
     if robot is None:
-        raise InputError("animate needs the robot of a motion that was loaded; given: robot=None")
+        raise InputError(
+            "animate needs the robot if the motion was loaded from a file; given: none"
+        )
     figures.configurations(robot, motion.q[:1])
     speeds = np.linalg.norm(motion.qd, axis=1)
     speeds = np.concatenate([speeds[:1], speeds])

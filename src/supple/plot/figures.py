@@ -1,6 +1,7 @@
 """Figures of robots and motions, drawn by Matplotlib without pyplot.
 
-`figure.savefig("robot.png")` writes one; a notebook shows it; `ax=` draws into axes of one's own.
+`figure.savefig("robot.png")` writes a figure, notebooks display it, and `ax=` draws into existing
+axes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from supple.errors import InputError, MissingExtraError, short_repr
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
-_LEGEND = 10  # joints that are named
+_LEGEND = 10  # maximum number of joints in a legend
 _MAX_CONFIGURATIONS = 200
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure that shows itself in a notebook [inch]."""
+    """Return an empty figure of a width and height [inch], which notebooks display."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -57,7 +58,7 @@ def robot_figure(
     ax: Any = None,
     title: str | None = None,
 ) -> Any:
-    """Return a figure of a robot at a configuration (n,), or at several (k, n): the last in full.
+    """Return a figure of a robot at a configuration (n,), or at several (k, n), the last in full.
 
     Args:
         robot: The robot.
@@ -88,7 +89,7 @@ def robot_figure(
 
 
 def configurations(robot: Any, q: ArrayLike) -> Matrix:
-    """Return configurations as (k, n)."""
+    """Return configurations as (k, n) after checking them; at most 200 of them, evenly chosen."""
     several = np.asarray(q, dtype=np.float64)
     several = several[None] if several.ndim == 1 else several
     if several.ndim != 2 or several.shape[1] != robot.dof or not np.isfinite(several).all():
@@ -110,7 +111,7 @@ def draw_robot(
     alpha: float = 1.0,
     detailed: bool = True,
 ) -> None:
-    """Draw a robot whose links have these poses (links, 4, 4)."""
+    """Draw a robot whose links have the given poses (links, 4, 4)."""
     for ends, deep in zip(shape.segments(poses), shape.depth, strict=True):
         width = max(9.0 - 1.1 * deep, 3.0) if detailed else 2.0
         ax.plot(*ends.T, color=color, lw=width, alpha=alpha, solid_capstyle="round")
@@ -159,10 +160,10 @@ def _ticks() -> Any:
 
 
 def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
-    """Return a figure of a motion: positions, speeds, singular value and damping, error.
+    """Return a figure of a motion: positions, speeds, singular value with damping, error.
 
-    Speeds and positions are divided by their limits where the robot has them; shaded times are
-    those of steps at which a limit acted.
+    Positions and speeds are relative to the robot's limits, if it has them. Times at which a limit
+    acts are shaded.
     """
     figure = new_figure(9.5, 6.4)
     with _look():
@@ -208,7 +209,7 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
 
 
 def _draw_errors(ax: Any, after: Matrix, motion: Any) -> None:
-    """Draw the error to the target, or, without a target, the velocity that was not performed."""
+    """Draw the error to the target or, without a target, the velocity error J q̇ - command."""
     targeted = np.asarray(motion.error).any()
     rows = np.asarray(motion.error if targeted else motion.velocity - motion.command)
     turns = np.array([row.split()[0] in ("rx", "ry", "rz") for row in motion.rows], dtype=bool)
@@ -224,7 +225,7 @@ def _draw_errors(ax: Any, after: Matrix, motion: Any) -> None:
 
 
 def _shade(ax: Any, t: Matrix, where: Any) -> None:
-    """Shade the steps at which a limit acted."""
+    """Shade the steps marked in `where` (K,), at most 200 intervals."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(int)))
     for begin, end in edges.reshape(-1, 2)[:200]:
         ax.axvspan(t[begin], t[end], color=palette.ORANGE, alpha=0.15, lw=0)
@@ -254,3 +255,42 @@ def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:
     if robot is None:
         return -free, free, free
     return robot.lower, robot.upper, robot.max_speed
+
+
+def slices_figure(
+    slices: Sequence[Matrix], origin: Matrix, spacing: float, point: Matrix, title: str
+) -> Any:
+    """Return a figure of the three slices of a grid of values through a point.
+
+    Args:
+        slices: Values in the planes normal to x, y and z, each over the other two axes.
+        origin: Center of the first voxel (3,) [m].
+        spacing: Distance between the centers of neighboring voxels [m].
+        point: The point (3,) [m].
+        title: Title of the figure.
+    """
+    with _look():
+        figure = new_figure(11.0, 3.8)
+        largest = max((float(each.max(initial=0.0)) for each in slices), default=0.0) or 1.0
+        shown: Any = None
+        for k, values in enumerate(slices):
+            ax = figure.add_subplot(1, 3, k + 1)
+            i, j = (n for n in range(3) if n != k)
+            low = origin[[i, j]] - spacing / 2
+            high = low + spacing * np.array(values.shape)
+            shown = ax.imshow(
+                values.T,
+                origin="lower",
+                extent=(low[0], high[0], low[1], high[1]),
+                vmin=0.0,
+                vmax=largest,
+                cmap="viridis",
+                interpolation="nearest",
+            )
+            ax.grid(False)
+            ax.set_xlabel(f"{'xyz'[i]} [m]")
+            ax.set_ylabel(f"{'xyz'[j]} [m]")
+            ax.set_title(f"{'xyz'[k]} = {point[k]:.3g} m")
+        figure.colorbar(shown, ax=figure.axes, shrink=0.8)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure

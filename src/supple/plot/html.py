@@ -1,4 +1,4 @@
-"""Robots and results as HTML, for notebooks; no script, no style sheet, nothing to load."""
+"""Robots and results as self-contained HTML for notebooks, without scripts and style sheets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from supple.plot import palette
 from supple.plot.svg import curves_svg, robot_svg
 
-_ROWS = 60  # of a table; the rest is counted
+_ROWS = 60  # maximum number of rows in a table; further rows are only counted
 _CELL = "padding:2px 10px;text-align:{side};white-space:nowrap"
 
 
@@ -120,7 +120,7 @@ def solve_report_html(report: Any) -> str:
 
 
 class _Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML and must not be escaped."""
 
 
 def _joint_names(motion: Any) -> Sequence[str]:
@@ -131,7 +131,7 @@ def _joint_names(motion: Any) -> Sequence[str]:
 
 
 def _number(value: float) -> str:
-    """Return a limit; nothing if there is none."""
+    """Return a limit as text, empty if it is infinite."""
     return f"{value:.4g}" if math.isfinite(value) else ""
 
 
@@ -160,7 +160,7 @@ def _cell(value: Any, tag: str = "td") -> str:
 
 
 def _bar(value: float, lower: float, upper: float) -> str:
-    """Return a bar with a mark where a joint is in its range; nothing without one."""
+    """Return a bar that marks a joint's position in its range; empty if it has no limits."""
     if not (math.isfinite(lower) and math.isfinite(upper) and upper > lower):
         return ""
     share = min(max((value - lower) / (upper - lower), 0.0), 1.0)

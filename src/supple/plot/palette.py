@@ -1,6 +1,7 @@
-"""The look of all figures: colors that people with any color vision can tell apart, and fonts.
+"""Colors, line styles and fonts of all figures.
 
-The colors are those of Okabe & Ito 2008. Line styles differ as well, for figures printed in gray.
+The colors are those of Okabe & Ito 2008, which people with any color vision can distinguish. Line
+styles differ as well, for figures printed in gray.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ BLACK, GRAY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 
-SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # in the order they are drawn
-DASHES = ("-", (0, (5, 1.5)), (0, (7, 1.5, 1.5, 1.5)), (0, (1, 1)))  # after all colors are used
+SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # colors of successive curves
+DASHES = ("-", (0, (5, 1.5)), (0, (7, 1.5, 1.5, 1.5)), (0, (1, 1)))  # for each round of colors
 AXES = (VERMILION, GREEN, BLUE)  # x, y, z
 STEEL = "#5b6b7a"  # links
 
-LOOK: Any = {  # settings of Matplotlib, whose type lists every key
+LOOK: Any = {  # settings of Matplotlib
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same figure everywhere
+    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: figures are the same everywhere
     "font.size": 9.5,
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",

@@ -1,4 +1,4 @@
-"""What can be drawn of a robot by its kinematics alone: segments between joints, axes, tips."""
+"""The skeleton of a robot for drawing: segments between joints, joint axes and end effectors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 Matrix = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
-_SAMPLES = 256  # configurations that show how far a robot extends
-_FLAT = 1e-9  # relative height of a robot that moves in a plane
+_SAMPLES = 256  # number of configurations from which the extent of a robot is estimated
+_FLAT = 1e-9  # height, relative to the size, below which a robot counts as planar
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +41,16 @@ class Shape:
     """The skeleton of a robot.
 
     Attributes:
-        links: Names of the links that carry something to draw, and of the tips.
-        ends: Both ends of each segment.
+        links: Names of the links that have a part of the skeleton, and of the end effectors.
+        ends: Both ends of each of the s segments.
         depth: Number of moving joints before each segment (s,).
-        joints: Places of the moving joints.
-        axes: Directions of their axes in the frames of the same links (j, 3).
-        prismatic: Mask of the joints that slide (j,).
+        joints: Positions of the j moving joints.
+        axes: Directions of the joint axes, in the frames of the same links (j, 3).
+        prismatic: Mask of the prismatic joints (j,).
         tips: Indices of the end effectors in `links`.
-        center: Center of a typical view (3,) [m].
+        center: Center of the workspace (3,) [m].
         size: Half the side of a cube around the workspace [m].
-        flat: Whether all of it moves in a plane z = constant.
+        flat: Whether all links move in the plane z = constant.
     """
 
     links: tuple[str, ...]
@@ -83,7 +83,7 @@ class Shape:
 
 
 def shape_of(robot: Any) -> Shape:
-    """Return the skeleton of a robot, with the branches that lead to a tip or a moving joint."""
+    """Return the skeleton of a robot, without branches that have no moving joint and no tip."""
     described = robot.description
     wanted = _wanted(described, robot.tips)
     links = [link for link in described.links if link in wanted]
@@ -107,7 +107,7 @@ def shape_of(robot: Any) -> Shape:
     for joint in described.joints:
         if joint.child not in wanted:
             continue
-        back = np.linalg.inv(joint.child_placement)  # the moved joint frame in the child
+        back = np.linalg.inv(joint.child_placement)  # pose of the moved joint frame in the child
         parent, child = index[joint.parent], index[joint.child]
         leaves, enter = joint.origin[:3, 3], back[:3, 3]
         depth[joint.child] = depth[joint.parent] + joint.moves
@@ -139,7 +139,7 @@ def shape_of(robot: Any) -> Shape:
 
 
 def _wanted(described: Any, tips: tuple[str, ...]) -> set[str]:
-    """Return the links on the way to a tip or to a moving joint."""
+    """Return the links between the root and each end effector or moving joint."""
     above = {joint.child: joint.parent for joint in described.joints}
     frames = {frame.name: frame.link for frame in described.frames}
     wanted = {described.root}
@@ -153,7 +153,7 @@ def _wanted(described: Any, tips: tuple[str, ...]) -> set[str]:
 
 
 def _measured(shape: Shape, robot: Any) -> Shape:
-    """Return the shape with the center and size of a view that fits nearly all configurations."""
+    """Return the shape with its center, size and flatness, from random configurations."""
     poses = shape.poses(robot, robot.random(_SAMPLES, seed=0))
     points = np.concatenate(
         [shape.segments(poses).reshape(-1, 3), shape.joints.at(poses).reshape(-1, 3)]

@@ -1,4 +1,4 @@
-"""Small pictures as SVG text, for notebooks: a robot, and curves over time."""
+"""Small SVG images for notebooks: a robot, and curves over time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
-_POINTS = 240  # of a curve
-AZIMUTH, ELEVATION = -0.9, 0.38  # of a typical view [rad]
+_POINTS = 240  # maximum number of points of a curve
+AZIMUTH, ELEVATION = -0.9, 0.38  # direction of view [rad]
 
 
 def view_matrix(shape: Shape) -> Matrix:
-    """Return the rotation (3, 3) of a typical view: rows are right, up and toward the viewer."""
+    """Return the rotation (3, 3) from world to view; its rows point right, up and to the viewer."""
     if shape.flat:
         return np.eye(3)
     a, b = AZIMUTH, ELEVATION
@@ -28,7 +28,7 @@ def view_matrix(shape: Shape) -> Matrix:
 
 
 def robot_svg(robot: Any, q: ArrayLike, *, width: int = 260, height: int = 240) -> str:
-    """Return a drawing of a robot at one configuration (n,), or at several (k, n).
+    """Return a drawing of a robot at one configuration (n,), or at up to eight (k, n).
 
     The first is drawn in full, the others pale behind it.
     """
@@ -96,14 +96,14 @@ def curves_svg(
     width: int = 300,
     height: int = 130,
 ) -> str:
-    """Return curves over time [s] with the range of their values.
+    """Return a chart of curves over time, labeled with the range of their values.
 
     Args:
-        t: Times (K,).
+        t: Times (K,) [s].
         curves: Names and values (K,) of the curves.
         title: Title with the unit.
-        limit: A value drawn as a dashed line, if it is inside the range.
-        log: Whether the axis of the values is logarithmic; zeros are at its lower end.
+        limit: A value to draw as a dashed line, if it is inside the range.
+        log: Whether the vertical axis is logarithmic; zeros are drawn at its lower end.
         width: Width [px].
         height: Height [px].
     """

@@ -1,4 +1,4 @@
-"""The viewer: a robot in the browser that follows what is dragged, through singularities.
+"""The viewer: a robot in the browser, whose end effectors follow targets that the user drags.
 
-viser draws; it is imported when a viewer is opened.
+Drawing is done by viser, which is imported when a viewer is opened.
 """

@@ -1,4 +1,4 @@
-"""Solids to draw, made from the kinematics of a robot alone."""
+"""Solids to draw for a robot without meshes, made from its kinematics."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Solid:
 
 
 def trimesh_module() -> Any:
-    """Return trimesh.
+    """Return the module trimesh.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: trimesh is not installed.
     """
     try:
         import trimesh
@@ -50,14 +50,14 @@ def trimesh_module() -> Any:
 
 
 def solids_of(robot: sp.Robot, shape: Shape | None = None) -> list[Solid]:
-    """Return rods between joints, thinner toward the tips, a drum for each joint, and the base."""
+    """Return rods between joints, thinner toward the tips, cylinders for joints, and a base."""
     shape = shape_of(robot) if shape is None else shape
     trimesh, made = trimesh_module(), []
     thickest = 0.055 * shape.size
     starts, stops = shape.ends
     for i, deep in enumerate(shape.depth.tolist()):
         if starts.link[i] != stops.link[i]:
-            continue  # a slide: its rod belongs to the joint
+            continue  # a prismatic joint, whose rod is added below
         radius = _radius(thickest, deep)
         rod = _rod(trimesh, starts.position[i], stops.position[i], radius)
         made.append(solid_of(shape.links[starts.link[i]], rod, LINK))
@@ -99,7 +99,7 @@ def _depths(robot: sp.Robot) -> dict[str, int]:
 def _rod(trimesh: Any, start: Array, stop: Array, radius: float) -> Any:
     length = float(np.linalg.norm(stop - start))
     rod = trimesh.creation.capsule(height=length, radius=radius, count=[24, 24])
-    # Versions of trimesh differ in where a capsule begins.
+    # Versions of trimesh place the origin of a capsule differently.
     rod.apply_translation([0, 0, 0.5 * length - float(rod.bounds[:, 2].mean())])
     rod.apply_transform(_along(start, stop - start))
     return rod
@@ -112,7 +112,7 @@ def _drum(trimesh: Any, at: Array, axis: Array, radius: float, height: float) ->
 
 
 def _along(origin: Array, direction: Array) -> Array:
-    """Return a pose (4, 4) with a given origin and a given direction of its z axis."""
+    """Return a pose (4, 4) with a given origin, and with z along a given direction."""
     size = np.linalg.norm(direction)
     z = direction / size if size > 0 else np.array([0.0, 0.0, 1.0])
     x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
@@ -124,7 +124,7 @@ def _along(origin: Array, direction: Array) -> Array:
 
 
 def solid_of(link: str, mesh: Any, color: str | tuple[int, int, int]) -> Solid:
-    """Return a mesh of trimesh as a solid."""
+    """Convert a mesh of trimesh, in the link's frame, to a solid."""
     return Solid(
         link,
         np.asarray(mesh.vertices, dtype=np.float64),

@@ -1,4 +1,4 @@
-"""Solids of a robot's file."""
+"""Solids of the links in a robot's file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.view.urdf_bodies import solids_in_urdf
 
 
 def solids_in(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
-    """Return what a URDF or MJCF file shows of each link, and what cannot be read, in sentences."""
+    """Return the solids of all links in a URDF or MJCF file, and messages about unreadable ones."""
     try:
         root = parse(path).getroot()
     except (OSError, ParseError):

@@ -1,4 +1,4 @@
-"""Methods by name: the steps of a servo, with parameters that suit a robot."""
+"""Steps of a `Servo` by name, with parameters derived from a robot."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import supple as sp
 from supple.errors import unknown_name_error
 
-DEFAULT = "Default"  # that of a `Servo`
+DEFAULT = "Default"  # the default step of a `Servo`
 _STEPS = ("Pseudoinverse", "TruncatedSVD", "NumericalFilter", "SDLS", "Transpose")
-_MAX_GAIN = 5.0  # of a numerical filter and of a truncated SVD: joint speed per task speed
+_MAX_GAIN = 5.0  # bound on the gain of NumericalFilter and TruncatedSVD
 
 
 def method_names() -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def method(
         parameters: Parameters of the method that replace the derived ones.
 
     Raises:
-        UnknownNameError: No method has this name, or the method no such parameter.
+        UnknownNameError: No method has this name, or the method does not have a parameter.
     """
     known = {each.lower(): each for each in method_names()}
     if name.lower() not in known:

@@ -1,4 +1,4 @@
-"""Solids of an MJCF file, as MuJoCo compiles them."""
+"""Solids of the bodies in an MJCF file, as MuJoCo compiles them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import supple as sp
 from supple.view.bodies import Solid, trimesh_module
 
-_SHOWN = 3  # groups of geoms that MuJoCo shows: 0 to 2; by custom, 3 is for collisions
+_SHOWN = 3  # MuJoCo shows the groups 0 to 2 of geoms; by convention, group 3 is for collisions
 
 
 def solids_in_mjcf(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
-    """Return what an MJCF file shows of each body, and sentences about what cannot be read."""
+    """Return the solids of all bodies in an MJCF file, and messages about unreadable ones."""
     try:
         import mujoco
     except ModuleNotFoundError:
         return [], ["the shapes of an MJCF file are read by MuJoCo: pip install mujoco"]
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
-    except ValueError as error:  # an asset that is missing, or a file that MuJoCo refuses
+    except ValueError as error:  # an asset is missing, or MuJoCo rejects the file
         return [], [str(error).splitlines()[0]]
     return list(_solids(model, robot)), []
 
@@ -44,7 +44,10 @@ def _solids(model: Any, robot: sp.Robot) -> Iterator[Solid]:
 
 
 def _shape(model: Any, i: int) -> tuple[Any, Any] | None:
-    """Return vertices (v, 3) and faces (f, 3) of a geom in its own frame, None for planes."""
+    """Return vertices (v, 3) and faces (f, 3) of a geom in its own frame.
+
+    Return None for a type that is not drawn, such as a plane.
+    """
     import mujoco
 
     create, size = trimesh_module().creation, [float(x) for x in model.geom_size[i]]
@@ -71,6 +74,6 @@ def _shape(model: Any, i: int) -> tuple[Any, Any] | None:
     vertices = np.array(made.vertices)
     if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
         vertices = vertices * size
-    if kind == mujoco.mjtGeom.mjGEOM_CAPSULE:  # versions of trimesh differ in where it begins
+    if kind == mujoco.mjtGeom.mjGEOM_CAPSULE:  # its origin depends on the version of trimesh
         vertices[:, 2] -= 0.5 * (vertices[:, 2].min() + vertices[:, 2].max())
     return vertices, np.array(made.faces)

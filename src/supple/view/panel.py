@@ -1,4 +1,4 @@
-"""The controls: method, limits, pictures, joints, solutions and recordings."""
+"""The viewer's controls: method, limits, display, joints, solutions and recordings."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from supple.view.methods import method, method_names, numbers_of
 from supple.view.posture import controlled_rows
 from supple.view.simulation import DT, MODES, Simulation
 
-_RANGE = 2.0  # decades of a parameter's slider on each side of what suits the robot
+_RANGE = 2.0  # range of a parameter's slider on each side of the derived value [decades]
 EXPORTS = {"CSV": ".csv", "NPZ": ".npz", "Parquet": ".parquet", "animation": ".html"}
 
 
 class Panel:
-    """The controls of the viewer, in the order a newcomer needs them."""
+    """The controls of the viewer, the most used ones first."""
 
     def __init__(self, server: Any, simulation: Simulation, view: Any) -> None:
-        """Add the controls.
+        """Add the controls to the page.
 
         Args:
             server: The server of viser.
-            simulation: The moving robot.
-            view: The viewer, whose pictures the controls switch.
+            simulation: The simulated robot, which the controls command.
+            view: The viewer, whose display options the controls set.
         """
         self._server, self._simulation, self._view = server, simulation, view
         self._parameters: list[Any] = []
@@ -48,10 +48,10 @@ class Panel:
         with gui.add_folder("Joints", expand_by_default=False):
             self._joint_controls()
 
-    # ---- what is called as time passes -----------------------------------------------------------
+    # ---- updates ---------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Show the current state: the status in words, and the joints."""
+        """Show the current status, error and damping as text, and the joint positions."""
         if not self._simulation.history:
             return
         last = self._simulation.history[-1]
@@ -70,7 +70,7 @@ class Panel:
             slider.value = float(np.round(min(max(value, low), high), 4))
         self._record.label = "Stop recording" if self._simulation.recording else "Record"
 
-    # ---- parts -----------------------------------------------------------------------------------
+    # ---- groups of controls ----------------------------------------------------------------------
 
     def _method_controls(self) -> None:
         gui, settings = self._server.gui, self._simulation.settings
@@ -101,7 +101,7 @@ class Panel:
             self._change(event, gain=gain.value)
 
     def _make_parameters(self) -> None:
-        """Make a slider for each number of the method, around the value that suits the robot."""
+        """Add a slider for each numeric parameter of the method, centered at the derived value."""
         for handle in self._parameters:
             handle.remove()
         self._parameters = []
@@ -116,7 +116,7 @@ class Panel:
                 self._parameters.append(self._server.gui.add_markdown("*none*"))
 
     def _parameter(self, name: str, value: float) -> Any:
-        """Return a logarithmic slider."""
+        """Return a logarithmic slider for a parameter, centered at `value`."""
         middle = math.log10(value)
         slider = self._server.gui.add_slider(
             f"log₁₀ {name}",
@@ -124,7 +124,7 @@ class Panel:
             round(middle + _RANGE, 3),
             0.01,
             round(middle, 3),
-            hint=f"{name} = {value:.4g} suits this robot.",
+            hint=f"{name} = {value:.4g} is the value derived from this robot.",
         )
 
         @slider.on_update
@@ -165,7 +165,7 @@ class Panel:
         )
         ellipsoid = gui.add_checkbox("Manipulability ellipsoid", view.shows_ellipsoids)
         moving = gui.add_checkbox(
-            "Moving targets", simulation.moves_targets, hint="Targets wander, partly out of reach."
+            "Moving targets", simulation.moves_targets, hint="Targets move, partly out of reach."
         )
         home = gui.add_button("Back to the start")
 
@@ -251,7 +251,7 @@ class Panel:
 
     def _joint_mover(self, slider: Any, j: int) -> Callable[[Any], None]:
         def move(event: Any) -> None:
-            if event.client is not None:  # not set by `update`
+            if event.client is not None:  # moved by the user, not by `update`
                 self._simulation.set_joint(j, slider.value)
 
         return move
@@ -282,10 +282,10 @@ class Panel:
 
 
 def exported(simulation: Simulation, suffix: str) -> bytes:
-    """Return the recording as a file.
+    """Return the content of a file with the recording, in the format given by a suffix.
 
     Raises:
-        InputError: Nothing is recorded.
+        InputError: There is no recording.
     """
     motion = simulation.trajectory()
     if motion is None:

@@ -1,4 +1,4 @@
-"""Live curves: singular value and damping, joint speeds, errors."""
+"""Live charts: smallest singular value and damping, joint speeds, errors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import supple as sp
 from supple.plot import palette
 from supple.view.simulation import Measured
 
-_SECONDS = 8.0  # shown
-_POINTS = 200  # of a curve
+_SECONDS = 8.0  # time span of a chart [s]
+_POINTS = 200  # approximate number of points of a curve
 _FLOOR = 1e-4  # smallest value on a logarithmic axis
-_SMALLEST_ERROR = 0.01  # at the top of the chart [m or rad]
-_SMALLEST_SPEED = 0.1  # at the top of the chart of a robot without limits [rad/s or m/s]
-_RESTING = 1e-9  # smaller changes of all curves are not drawn
+_SMALLEST_ERROR = 0.01  # smallest range of the error axis [m or rad]
+_SMALLEST_SPEED = 0.1  # smallest range of the speed axis, without speed limits [rad/s or m/s]
+_RESTING = 1e-9  # change of all curves below which the charts are not updated
 _X: Any = {"x": {"time": False, "auto": False, "range": (-_SECONDS, 0.0)}}
 
 
@@ -24,7 +24,7 @@ class Plots:
     """Three charts of the last seconds."""
 
     def __init__(self, server: Any, robot: sp.Robot) -> None:
-        """Add the charts to the present container."""
+        """Add the charts to viser's current container."""
         self._resting = False
         self._highest: dict[str, float] = {}
         self._bounded = bool(np.isfinite(robot.max_speed).all())
@@ -70,7 +70,7 @@ class Plots:
         )
 
     def update(self, history: Sequence[Measured]) -> None:
-        """Draw the last measurements; nothing is sent while all curves are level."""
+        """Draw the last measurements; nothing is sent while all curves are constant."""
         if len(history) < 2:
             return
         now = history[-1].t
@@ -95,7 +95,13 @@ class Plots:
         self._fit(self._errors, 0.0, max(float(errors.max()), _SMALLEST_ERROR))
 
     def _fit(self, chart: Any, below: float, highest: float) -> None:
-        """Change the vertical range, from `below` times its end, if the curves need another."""
+        """Change the range of the vertical axis if the curves exceed it, or use less than half.
+
+        Args:
+            chart: The chart.
+            below: Lower end of the axis, as a multiple of the upper one.
+            highest: Largest value of the curves.
+        """
         before = self._highest.get(chart.title, 0.0)
         if not 0.5 * before <= highest <= before:
             self._highest[chart.title] = end = 1.2 * highest

@@ -1,4 +1,4 @@
-"""Where a robot starts in the viewer, and in which directions its end effectors can move."""
+"""The initial configuration of a robot in the viewer, and the rows that it can control."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ import supple as sp
 Array = NDArray[np.float64]
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-_NO_MOTION = 1e-9  # times the largest entry of a Jacobian: rounding
-_FLAT = 1e-9  # of heights [m]: rounding
-_TRIED = 600  # configurations
-_SHORT = 0.3  # part of the longest distance between joints; shorter ones are offsets, not bones
+_NO_MOTION = 1e-9  # entry of a Jacobian that counts as zero, relative to the largest one
+_FLAT = 1e-9  # difference of heights that counts as zero [m]
+_TRIED = 600  # number of configurations to choose from
+_SHORT = 0.3  # distance between joints below which a link is an offset, relative to the longest
 
 
 def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
-    """Return the rows that the end effectors can move in at all: x, y and rz of a planar arm."""
+    """Return the rows in which the end effectors can move: x, y and rz for a planar arm.
+
+    Args:
+        robot: The robot.
+        positions: Whether to return position rows only.
+    """
     J = np.abs(robot.jacobian(robot.random(32, seed=0), tuple(robot.tips)))
     moves = J.max(axis=(0, 1, 3)) > _NO_MOTION * J.max()
     return tuple(row for row, can in zip(ROWS[: 3 if positions else 6], moves, strict=False) if can)
 
 
 def up_axis(robot: sp.Robot) -> int:
-    """Return the axis that points up: 1 for a figure in the plane of x and y, 2 for others."""
+    """Return the index of the axis that points up: 1 (y) for a robot in the x-y plane, else 2."""
     heights = robot.fk(robot.neutral(), tuple(robot.description.links))[:, 2, 3]
     return 1 if np.ptp(heights) < _FLAT else 2
 
@@ -34,8 +39,9 @@ def up_axis(robot: sp.Robot) -> int:
 def comfortable(robot: sp.Robot) -> Array:
     """Return a configuration (n,) away from limits and singularities, for a first view.
 
-    Among random ones near the middle of the ranges, that with the largest manipulability, if
-    possible with all links above the base and no link folded back onto the one before it.
+    It is chosen among random configurations near the middle of the ranges: the one with the largest
+    σ_min, preferring configurations with all links above the base and no link folded back onto the
+    previous one.
     """
     low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
     high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
@@ -53,7 +59,11 @@ def comfortable(robot: sp.Robot) -> Array:
 
 
 def _posture(robot: sp.Robot, q: Array, up: int) -> tuple[Array, Array]:
-    """Return the lowest height of any link [m], and the smallest cosine between bones (k,)."""
+    """Return two scores (k,) of configurations (k, n).
+
+    The first is the lowest height of a link [m], the second the smallest cosine of the angle
+    between successive links: -1 if a link is folded back.
+    """
     lowest, smallest = np.full(len(q), np.inf), np.ones(len(q))
     parents = {joint.child: joint.parent for joint in robot.description.joints}
     parents |= {frame.name: frame.link for frame in robot.description.frames}

@@ -1,4 +1,4 @@
-"""Recordings of a simulated motion, as trajectories."""
+"""Recording and replay of a simulated motion."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class _Sample:
 
 
 class Recording:
-    """Steps of a robot that follows targets, from a first configuration on."""
+    """The recorded steps of a robot that follows targets."""
 
     def __init__(self, robot: sp.Robot, rows: Sequence[str], dt: float, q: Array) -> None:
         """Start a recording.
 
         Args:
             robot: The robot.
-            rows: The controlled rows of each end effector, some of `posture.ROWS`.
+            rows: The controlled rows of each end effector, among `posture.ROWS`.
             dt: Length of a step [s].
             q: Configuration (n,) before the first step.
         """
@@ -53,16 +53,16 @@ class Recording:
 
     @property
     def full(self) -> bool:
-        """Whether no more steps fit."""
+        """Whether the recording has reached its maximum length."""
         return len(self) >= _MAX_STEPS
 
     def add(self, servo: sp.Servo, q: Array, targets: Array) -> None:
         """Add the last step of a servo.
 
         Args:
-            servo: The servo that made the step.
-            q: Configuration (n,) after it.
-            targets: Poses (tips, 4, 4) that it followed [m].
+            servo: The servo that computed the step.
+            q: Configuration (n,) after the step.
+            targets: Targets (tips, 4, 4) of the step [m].
         """
         lin = servo.linearization
         self._rows = lin.rows
@@ -80,7 +80,7 @@ class Recording:
         )
 
     def trajectory(self) -> sp.Trajectory | None:
-        """Return the motion, None without a step."""
+        """Return the motion; None if there is no step."""
         samples = list(self._samples)
         if not samples:
             return None
@@ -104,7 +104,7 @@ class Recording:
         )
 
     def _errors(self, q: Array, targets: Array) -> Array:
-        """Return the errors of all rows (K, m) to targets (K, tips, 4, 4)."""
+        """Return the errors of all rows (K, m) to targets (K, tips, 4, 4) at q (K, n)."""
         tips = tuple(self._robot.tips)
         at, parts = np.asarray(self._robot.fk(q, tips), dtype=np.float64), []
         for k in range(len(tips)):
@@ -117,11 +117,11 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A path that is played from a time on.
+    """A recorded path that is played back.
 
     Attributes:
         path: Configurations (k, n), one for each step.
-        since: Time of the first [s].
+        since: Time at which the first one is shown [s].
         dt: Length of a step [s].
     """
 

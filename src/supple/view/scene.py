@@ -1,4 +1,4 @@
-"""What the browser shows in three dimensions: robots, ghosts, targets and the ellipsoid."""
+"""The viewer's 3D scene: robots, ghosts, draggable targets and manipulability ellipsoids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supple.view.bodies import Solid
 
 Array = NDArray[np.float64]
 
-_HIDDEN_BELOW = 1e-9  # smallest σ₁ in the scale of an ellipsoid, against a division by zero
+_HIDDEN_BELOW = 1e-9  # lower bound on σ₁ in the scale of an ellipsoid, avoids division by zero
 
 
 class Figure:
@@ -36,11 +36,11 @@ class Figure:
 
         Args:
             server: The server of viser.
-            name: Name of its node in the scene.
+            name: Name of the robot's node in the scene.
             robot: The robot.
-            solids: Its solids.
-            color: One color for all of them, "#rrggbb"; their own by default.
-            opacity: Opacity of a ghost, 0 to 1; solid by default.
+            solids: The robot's solids.
+            color: Color of all solids, "#rrggbb"; by default each has its own.
+            opacity: Opacity of a ghost, 0 to 1; opaque by default.
         """
         self._robot, self._links = robot, tuple(dict.fromkeys(each.link for each in solids))
         self._root = server.scene.add_frame(f"/{name}", show_axes=False)
@@ -61,7 +61,7 @@ class Figure:
                 )
 
     def place(self, q: Array) -> None:
-        """Move all links to a configuration."""
+        """Move all links to their poses at a configuration (n,)."""
         for node, T in zip(self._nodes, self._robot.fk(q, self._links), strict=True):
             node.position, node.wxyz = T[:3, 3], sp.poses.wxyz(T)
 
@@ -76,7 +76,7 @@ class Figure:
 
 
 class Gizmos:
-    """A handle for each end effector, which moves its target."""
+    """Handles in the scene, one per end effector, by which the user drags its target."""
 
     def __init__(
         self, server: Any, robot: sp.Robot, size: float, moved: Callable[[int, Array], None]
@@ -87,7 +87,8 @@ class Gizmos:
             server: The server of viser.
             robot: The robot.
             size: Size of the handles [m].
-            moved: Called with the number of the end effector and the pose (4, 4) of its target.
+            moved: Function called with the index of the end effector and the pose (4, 4) of its
+                target when the user drags it.
         """
         self._server, self._moved, self._size = server, moved, size
         self._tips = tuple(robot.tips)
@@ -97,7 +98,7 @@ class Gizmos:
         self.make(rotations=True)
 
     def make(self, *, rotations: bool) -> None:
-        """Replace the handles, with or without rings for rotations."""
+        """Create the handles anew, with or without rings for rotations."""
         places = [(handle.position, handle.wxyz) for handle in self._handles]
         for handle in self._handles:
             handle.remove()
@@ -116,27 +117,27 @@ class Gizmos:
         )
 
         @handle.on_update
-        async def _(event: Any) -> None:  # on the event loop: in the order of the messages
+        async def _(event: Any) -> None:  # async, so that messages are handled in order
             if event.phase == "end":
                 self.held.discard(k)
             else:
                 self.held.add(k)
             try:
                 self._moved(k, pose_of(event.target))
-            except (SuppleError, ValueError):  # a message that no browser of ours sends
+            except (SuppleError, ValueError):  # an invalid pose: `place` moves the handle back
                 self._refused = True
 
         return handle
 
     def place(self, targets: Array) -> None:
-        """Move the handles to targets (tips, 4, 4), except those that are held."""
+        """Move the handles to targets (tips, 4, 4), except those that the user holds."""
         refused, self._refused = self._refused, False
         for k, (handle, T) in enumerate(zip(self._handles, targets, strict=True)):
             if refused or k not in self.held:
                 handle.position, handle.wxyz = T[:3, 3], sp.poses.wxyz(T)
 
     def show(self, on: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the handles."""
         for handle in self._handles:
             handle.visible = on
 
@@ -147,7 +148,10 @@ def pose_of(node: Any) -> Array:
 
 
 class Ellipsoid:
-    """The velocities of an end effector for unit joint speeds, and its singular direction."""
+    """The manipulability ellipsoid of an end effector, with an arrow along its shortest axis.
+
+    The ellipsoid contains the velocities that joint speeds of norm 1 cause.
+    """
 
     def __init__(self, server: Any, name: str, shape: Shape) -> None:
         from supple.view.bodies import trimesh_module
@@ -174,7 +178,7 @@ class Ellipsoid:
         self.show(False)
 
     def place(self, position: NDArray[Any], J: NDArray[Any]) -> None:
-        """Draw the axes of J Jᵀ at a position, for the rows (3, n) of the linear velocity."""
+        """Draw the ellipsoid of J (3, n), the position rows of the Jacobian, at a position (3,)."""
         U, sigma, _ = np.linalg.svd(J)
         sigma = np.concatenate([sigma, np.zeros(3 - len(sigma))])
         scale = self._size / max(float(sigma[0]), _HIDDEN_BELOW)

@@ -1,6 +1,6 @@
-"""The moving robot behind the viewer: targets in, configurations and measurements out.
+"""The simulated robot of the viewer: it follows targets and records measurements.
 
-Nothing here draws. Calls from several threads are safe.
+This module does not draw. All methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
 
-MODES: tuple[str, ...] = get_args(get_type_hints(sp.Limits)["mode"])
+MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mode != "path")
 DT = 0.004  # length of a step [s]
-_CATCH_UP = 25  # steps at most in one call: after a pause the robot goes on, it does not jump
-_KEPT = 10.0  # measurements of these last seconds are kept [s]
-_LOST = 1e3  # distance of a joint at which the ghost returns to the robot [rad or m]
+_CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
+_KEPT = 10.0  # time for which measurements are kept [s]
+_LOST = 1e3  # joint distance from the robot at which the ghost is reset [rad or m]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the robot follows its targets.
+    """Settings of the controller.
 
     Attributes:
         method: Damping rule or step, one of `methods.method_names`.
-        parameters: Its parameters; those that are left out suit the robot.
+        parameters: Parameters of the method; missing ones are derived from the robot.
         task: "pose", or "position" to leave rotations free.
         gain: Gain of the error [1/s].
         limited: Whether the limits of the joints act.
@@ -59,16 +59,16 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What the robot does at one time.
+    """Measurements at one time.
 
     Attributes:
         t: Time [s].
         sigma_min: Smallest singular value of the task's Jacobian.
         damping: λ, the square root of the damping.
-        speeds: Speeds of all joints, relative to their limits or in rad/s and m/s without (n,).
+        speeds: Joint speeds (n,), relative to the speed limit, or in rad/s or m/s without one.
         position_error: Distance of the farthest end effector from its target [m].
         rotation_error: Largest angle between an end effector and its target [rad].
-        status: Status of the last step, in words.
+        status: Status of the last step, as text.
     """
 
     t: float
@@ -84,11 +84,11 @@ class Simulation:
     """A robot that follows one target for each end effector in real time."""
 
     def __init__(self, robot: sp.Robot, q: ArrayLike | None = None, **settings: Any) -> None:
-        """Place a robot.
+        """Place the robot at a configuration, with its targets at the end effectors.
 
         Args:
             robot: The robot.
-            q: Initial configuration (n,); a comfortable one by default.
+            q: Initial configuration (n,) [rad or m]; by default that of `comfortable`.
             settings: Fields of `Settings`.
         """
         self.robot = robot
@@ -119,7 +119,7 @@ class Simulation:
 
     @property
     def ghost_q(self) -> Array:
-        """The configuration (n,) of the robot that the pseudoinverse moves."""
+        """The configuration (n,) of the ghost, a second robot moved by the pseudoinverse."""
         with self._lock:
             return self._ghost_q.copy()
 
@@ -135,17 +135,17 @@ class Simulation:
 
     @property
     def linearization(self) -> sp.Linearization:
-        """J (m, n) of the tasks at the present configuration."""
+        """The linearization of the tasks at the current configuration; e is zero."""
         with self._lock:
             return sp.linearize(self.robot, self._tasks, self._q)
 
     # ---- commands --------------------------------------------------------------------------------
 
     def change(self, **settings: Any) -> None:
-        """Change settings; on an error nothing changes.
+        """Change settings; after an error, the previous ones remain.
 
         Raises:
-            SuppleError: A value that is out of range, or an unknown name.
+            SuppleError: A value is out of range, or a name is unknown.
         """
         with self._lock:
             before = self.settings
@@ -161,7 +161,7 @@ class Simulation:
         """Move the target of one end effector; the robot follows.
 
         Raises:
-            InputError: A pose that is not finite.
+            InputError: The pose is not finite.
         """
         T = sp.poses.orthonormalize(np.asarray(pose, dtype=np.float64))
         if not np.isfinite(T).all():
@@ -171,7 +171,7 @@ class Simulation:
             self._targets[tip] = T
 
     def go_to(self, q: ArrayLike) -> None:
-        """Place the robot, and its targets, at a configuration (n,), inside the limits."""
+        """Move the robot and its targets to a configuration (n,), clipped to the joint limits."""
         placed = np.clip(np.asarray(q, dtype=np.float64), self.robot.lower, self.robot.upper)
         with self._lock:
             self._replay = None
@@ -182,20 +182,20 @@ class Simulation:
             self._ghost.reset()
 
     def set_joint(self, j: int, value: float) -> None:
-        """Move one joint; the targets stay with the end effectors."""
+        """Move one joint; the targets move with the end effectors."""
         with self._lock:
             q = self._q.copy()
         q[j] = value
         self.go_to(q)
 
     def show_ghost(self, on: bool) -> None:
-        """Start or stop the robot that the pseudoinverse moves, from where the other one is."""
+        """Show or hide the ghost; it starts at the robot's configuration."""
         with self._lock:
             self._restart_ghost()
             self.shows_ghost = on
 
     def move_targets(self, on: bool) -> None:
-        """Let the targets wander around where they are, partly out of reach; or stop them."""
+        """Start or stop the motion of the targets around their current positions."""
         with self._lock:
             self._homes = self._targets.copy()
             self._moving_since = self._t if on else math.nan
@@ -206,7 +206,7 @@ class Simulation:
         return not math.isnan(self._moving_since)
 
     def solutions(self, most: int = 8) -> Array:
-        """Return configurations (k, n) that meet the present targets; none if there are none."""
+        """Return up to `most` configurations (k, n) that meet the current targets."""
         goals: Any = self._goals(self.targets)
         found = sp.solve(self.robot, goals, tasks=self._tasks, q0=self.q, solutions=most)
         return np.asarray(found.q[found.success])
@@ -224,7 +224,7 @@ class Simulation:
         return 0 if self._recording is None else len(self._recording)
 
     def record(self, on: bool) -> None:
-        """Start a new recording, or stop it."""
+        """Start a new recording, or stop the current one."""
         with self._lock:
             if on:
                 self._replay = None
@@ -232,12 +232,12 @@ class Simulation:
             self._is_recording = on
 
     def trajectory(self) -> sp.Trajectory | None:
-        """Return the recorded motion, None if nothing is recorded."""
+        """Return the recorded motion; None if there is none."""
         recording = self._recording
         return None if recording is None else recording.trajectory()
 
     def replay(self) -> bool:
-        """Play the recording from its start; False if there is none."""
+        """Play the recording from its start; return False if there is none."""
         motion = self.trajectory()
         if motion is None:
             return False
@@ -248,13 +248,13 @@ class Simulation:
 
     @property
     def replaying(self) -> bool:
-        """Whether a recording is played."""
+        """Whether a recording is being played."""
         return self._replay is not None
 
     # ---- time ------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> Measured:
-        """Let time pass, at most a tenth of a second at once, and measure."""
+        """Simulate some time, at most 0.1 s, and return measurements at its end."""
         with self._lock:
             self._left += min(max(seconds, 0.0), _CATCH_UP * DT)
             while self._left >= DT:
@@ -286,7 +286,7 @@ class Simulation:
             self._is_recording = not self._recording.full
 
     def _restart_ghost(self) -> None:
-        """Place the robot that the pseudoinverse moves where the other one is, at rest."""
+        """Place the ghost at the robot's configuration, at rest."""
         self._ghost_q = self._q.copy()
         self._ghost.reset()
 
@@ -308,14 +308,14 @@ class Simulation:
             status="replay" if self._replay is not None else str(self._servo.status),
         )
 
-    # ---- parts -----------------------------------------------------------------------------------
+    # ---- controllers and targets -----------------------------------------------------------------
 
     @property
     def _positions(self) -> bool:
         return self.settings.task == "position"
 
     def _make(self) -> None:
-        """Build both controllers; the joints keep their speeds."""
+        """Build the controllers of the robot and the ghost; the joints keep their speeds."""
         given, robot = self.settings, self.robot
         task = sp.PositionTask if self._positions else sp.PoseTask
         self._rows = rows = controlled_rows(robot, self._positions)
@@ -344,13 +344,13 @@ class Simulation:
             gain=given.gain,
         )
         self._servo, self._ghost = servo, ghost
-        self._is_recording = False  # rows may have changed
+        self._is_recording = False  # because all steps of a recording have the same rows
 
     def _goals(self, targets: Array) -> Any:
         return [T[:3, 3] if self._positions else T for T in targets]
 
     def _wandering(self, t: float) -> Array:
-        """Return positions (tips, 3) of targets that wander, each in its own rhythm."""
+        """Return the positions (tips, 3) of moving targets at a time t [s]."""
         count = len(self._homes)
         phase = 2 * math.pi * np.arange(count)[:, None] / max(count, 1)
         rates = np.array([0.9, 0.7, 0.5]) + 0.13 * np.arange(count)[:, None]

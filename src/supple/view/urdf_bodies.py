@@ -1,4 +1,4 @@
-"""Solids of a URDF file: its visuals, with their meshes."""
+"""Solids of the links in a URDF file: its visuals, with their meshes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from supple.view.bodies import LINK, Solid, solid_of, trimesh_module
 Array = NDArray[np.float64]
 
 _MESHES = (".stl", ".obj", ".dae", ".ply", ".glb", ".gltf", ".off")
-_MAX_BYTES = 64_000_000  # of a mesh file
-_MAX_FACES = 400_000  # of a mesh
+_MAX_BYTES = 64_000_000  # maximum size of a mesh file
+_MAX_FACES = 400_000  # maximum number of triangles of a mesh
 
 
 def solids_in_urdf(path: Path, root: Element, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
-    """Return what a URDF file shows of each link, and sentences about what cannot be read.
+    """Return the solids of all links in a URDF file, and messages about unreadable visuals.
 
-    Meshes are looked for next to the file, and for package:// in the folders above it.
+    Meshes are searched for in the folder of the file, those of package:// also in the folders above
+    it.
 
     Args:
         path: The file.
-        root: Its root element.
-        robot: The robot read from it.
+        root: The root element of the file.
+        robot: The robot read from the file.
     """
     colors = {
         each.get("name", ""): _color(each, {}) for each in root.findall("material") if len(each)
@@ -122,7 +123,7 @@ def mesh_file(name: str, urdf: Path) -> Path:
     """Return the file of a mesh that a URDF file names.
 
     Raises:
-        FileNotFoundError: No such file; the message says where it was looked for.
+        FileNotFoundError: The mesh is not in the searched folders.
     """
     folders = [urdf.resolve().parent, *urdf.resolve().parent.parents]
     if name.startswith("package://"):

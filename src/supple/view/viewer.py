@@ -1,4 +1,4 @@
-"""The viewer: a server of viser, the scene, the controls, and the loop that drives them."""
+"""The viewer: a server of viser with the scene and the controls, and the loop that updates them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from supple.view.simulation import DT, Simulation
 Array = NDArray[np.float64]
 
 HOST, PORT = "127.0.0.1", 8080
-_FRAME = 1 / 60  # [s]
-_WORDS = 0.12  # time between updates of numbers and joints [s]
+_FRAME = 1 / 60  # time between frames [s]
+_WORDS = 0.12  # time between updates of the status text and the joint sliders [s]
 _CURVES = 0.15  # time between updates of the charts [s]
-_STILL = 1e-7  # smaller changes of a coordinate are not drawn [rad or m]
-_APART = 0.01  # smallest difference of a joint at which the ghost is drawn [rad or m]
+_STILL = 1e-7  # change of a coordinate below which nothing is drawn [rad or m]
+_APART = 0.01  # joint difference from the robot above which the ghost is drawn [rad or m]
 _FIELD = 0.8  # vertical angle of view [rad]
 
 
@@ -53,8 +53,9 @@ class Viewer:
 
         Args:
             robot: The robot.
-            file: Its URDF or MJCF file, for meshes; without them it is drawn from its kinematics.
-            q: Initial configuration (n,).
+            file: The robot's URDF or MJCF file, for meshes; without meshes, the robot is drawn from
+                its kinematics.
+            q: Initial configuration (n,) [rad or m]; chosen automatically by default.
             host: Address to listen on; only this machine by default.
             port: Port; the next free one if it is taken.
             moving: Whether the targets move by themselves from the start.
@@ -126,7 +127,7 @@ class Viewer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- pictures --------------------------------------------------------------------------------
+    # ---- display ---------------------------------------------------------------------------------
 
     def show_ellipsoids(self, on: bool) -> None:
         """Show or hide the manipulability ellipsoids with the singular directions."""
@@ -152,6 +153,23 @@ class Viewer:
                 )
                 ghost.place(one)
                 self._ghosts.append(ghost)
+
+    def show_points(self, points: Array, values: Array, size: float) -> None:
+        """Show points, colored from vermilion for zero to blue for the largest value.
+
+        Args:
+            points: Positions (N, 3) in the world [m].
+            values: Their values (N,), not negative.
+            size: Diameter of a point [m].
+        """
+        share = (values / values.max(initial=1e-9))[:, None]
+        ends = [np.array(palette.rgb(each)) for each in (palette.VERMILION, palette.BLUE)]
+        self.points = self._server.scene.add_point_cloud(
+            "/points",
+            np.asarray(points, np.float32),
+            np.asarray((1 - share) * ends[0] + share * ends[1], np.uint8),
+            point_size=size,
+        )
 
     def _decorate(self, shape: Any) -> None:
         """Set up the floor, the light, the camera and the title."""
@@ -217,7 +235,7 @@ class Viewer:
                 self._plots.update(list(self.simulation.history))
             if self._dragged.wait(max(_FRAME - (time.perf_counter() - now), 0.001)):
                 self._dragged.clear()
-                time.sleep(DT)  # the next step is due, and drawn without waiting for a frame
+                time.sleep(DT)  # one step later, draw without waiting for the next frame
 
     def _drag(self, tip: int, pose: Array) -> None:
         self.simulation.set_target(tip, pose)
@@ -249,7 +267,7 @@ class Viewer:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep viser's messages off the terminal, where the command line prints its own."""
+    """Suppress viser's messages on the terminal."""
     import rich
 
     console = rich.get_console()
@@ -261,10 +279,10 @@ def _silent() -> Iterator[None]:
 
 
 def viser_module() -> Any:
-    """Return viser.
+    """Return the module viser.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: viser or trimesh is not installed.
     """
     trimesh_module()
     try:

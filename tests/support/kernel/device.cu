@@ -4,6 +4,7 @@
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/default_step.hpp"
 #include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/fast_step.hpp"
@@ -21,6 +22,8 @@
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
 #include "supple/ik/branch.hpp"
+#include "supple/servo_limits.hpp"
+#include "supple/servo_state.hpp"
 #include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
 #include "supple/ik/policy.hpp"
@@ -180,7 +183,7 @@ template <class T>
 __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
                           const T* offset, T* J, T* e, T* speed, T* change, T* work) {
   const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
-  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, J, e, work);
+  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, speed, J, e, work);
   const T free = free_depth(rows, columns, J, speed, fold.depth, work);
   const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
   work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;

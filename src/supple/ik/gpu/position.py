@@ -30,11 +30,13 @@ KERNELS = {
     ("postprocess.cu",): ("postprocess",),
 }
 
-_LISTED = 4  # the same as `listed` in search.cu
+_LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
 FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
-_DISTINCT = 1e-2  # the same as `distinct` in include/supple/ik/restarts.hpp
+# Distance in every joint within which solutions are the same [rad or m], as `distinct` in
+# include/supple/ik/restarts.hpp.
+_DISTINCT = 1e-2
 _ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
@@ -123,7 +125,7 @@ class GpuSolver:
         precision: Precision of the search, "mixed" or "double".
         several: Whether several solutions of a target are compared.
         number: Number of the GPU.
-        architecture: Architecture of the GPU, "sm_90".
+        architecture: Architecture of the GPU, for example "sm_90".
     """
 
     def __init__(
@@ -205,7 +207,7 @@ class GpuSolver:
             return piece.reshape(shape)
 
         effort = part("effort", np.int32, count, max_solutions, 2)
-        effort[..., 1] += 1  # seeds
+        effort[..., 1] += 1  # number of seeds: one more than the number of restarts
         found = (
             part("q", np.float64, count, max_solutions, n),
             part("outcome", np.int8, count, max_solutions),

@@ -19,7 +19,7 @@ def gpu_solver(
 
     Args:
         problem: The problem to solve.
-        device: Name of the GPU, "cuda:0".
+        device: Name of the GPU, for example "cuda:0".
         precision: Precision of the search, "mixed" or "double".
         several: Whether several solutions of a target are compared.
     """

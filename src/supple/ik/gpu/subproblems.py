@@ -29,7 +29,7 @@ class SolutionPointers(ctypes.Structure):
 
     @classmethod
     def among(cls, at: dict[str, int]) -> SolutionPointers:
-        """Return the pointers to arrays with one solution for each problem."""
+        """Return pointers to arrays with one solution per target, given their addresses."""
         return cls(1, *(at[name] for name in ("q", "outcome", "error", "effort")), None)
 
 
@@ -62,7 +62,10 @@ class GpuSubproblems(GpuSolver):
 
     @cached_property
     def _whole(self) -> GpuSolver:
-        """The solver of the whole problem: several solutions of a target are not merged."""
+        """The solver of the undecoupled problem, for several solutions per target.
+
+        The CUDA kernel `merge` combines one solution of each subproblem.
+        """
         return GpuSolver(self.problem, *self._how)
 
     def launch(
@@ -108,6 +111,6 @@ class GpuSubproblems(GpuSolver):
 
 @lru_cache(maxsize=8)
 def _kernels(gpu: Device, architecture: str) -> dict[str, Any]:
-    """Return the kernels, which are the same for all robots."""
+    """Return the CUDA kernels, which are the same for all robots."""
     gpu.use()
     return gpu.load(compile_source(source("subproblems.cu", ""), architecture), KERNELS)

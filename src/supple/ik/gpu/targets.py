@@ -24,8 +24,8 @@ KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     AxisTask: (2, ((3,),)),
     OrientationTask: (3, ((3, 3), (4, 4))),
 }
-PLAIN = 4
-_MAX_AXES = 8
+PLAIN = 4  # `Kind` of values that are copied unchanged: postures and seeds
+_MAX_AXES = 8  # maximum number of batch axes, as in targets.cu
 _DTYPES = (np.float64, np.float32)
 
 

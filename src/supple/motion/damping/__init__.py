@@ -1,9 +1,9 @@
 """Damping rules: functions from a Linearization to λ².
 
-The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
-most 1/(2λ). A rule is a small frozen class that is called with a `Linearization` and returns
-`lambda2`; any callable with this signature can serve as a rule. The papers write λ², α² or ρ² for
-lambda2, except Deo & Walker, who write λ.
+The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Along a singular direction with the singular value σ,
+its gain is σ/(σ² + λ²), at most 1/(2λ). A rule is a small frozen class that is called with a
+`Linearization` and returns `lambda2`; any callable with this signature can serve as a rule. The
+papers write λ², α² or ρ² for lambda2, except Deo & Walker, who write λ.
 
 The `__call__` of each class is the paper's formula. `kernel` describes the same rule to the
 compiled code (`include/supple/damping.hpp`), which runs it on batches.

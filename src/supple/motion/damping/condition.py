@@ -113,8 +113,8 @@ class MayorgaRank(KernelRule):
 
         lambda2 = lambda2_0 (1 - l)²  if l > 1, else 0            l = ‖J - J_before‖/σ_min
 
-    A change of J by less than σ_min cannot make J singular. Because l is unbounded, lambda2 is
-    limited to lambda2_max. lambda2 is zero at the first step.
+    J_before is J at the previous step. A change of J by less than σ_min cannot make J singular.
+    Because l is unbounded, lambda2 is limited to lambda2_max. lambda2 is zero at the first step.
 
     Attributes:
         lambda2_0: Factor in the formula.

@@ -19,7 +19,7 @@ from supple.motion.linearization import EPSILON, Linearization
 
 # The smallest tolerance of the root search that rounding permits.
 _MIN_TOLERANCE = 64 * EPSILON
-_MAX_ITERATIONS = 201  # ends the search in any case
+_MAX_ITERATIONS = 201  # ends the search even if rounding prevents convergence
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Optimal(KernelRule):
             linearization: The linearization to damp.
             start: Initial value of lambda2; a lower bound of the root if None.
             tolerance: Relative distance by which ‖q̇‖ may be below the bound.
-            from_zero: Whether to start at zero, as in the paper, instead of at the lower bound.
-                `newton` always starts there.
+            from_zero: Whether to start near zero, as in the paper, instead of at the lower bound,
+                if no `start` is given. With `newton=True` the search always starts near zero.
         """
         if start is not None:
             start = number(start, "Optimal: start", least=0.0)

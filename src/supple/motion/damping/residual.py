@@ -16,8 +16,8 @@ from supple.motion.damping.scale import Rows
 from supple.motion.linearization import EPSILON, Linearization
 
 _MIN_TOLERANCE = 64 * EPSILON  # smallest tolerance of the root search that rounding permits
-_MAX_ITERATIONS = 201  # ends the search in any case
-_HUGE = 2.0**1023
+_MAX_ITERATIONS = 201  # ends the search even if rounding prevents convergence
+_HUGE = 2.0**1023  # bound on y that avoids overflow
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ResidualOptimal(KernelRule):
             if (psi <= enough and not beyond) or slope == 0:
                 break
             further = (psi - aim) * float(terms.sum()) / (slope * aim)
-            # Far beyond the root, `further` has lost its digits.
+            # Far beyond the root, rounding errors dominate `further`.
             y = max(lower, y + further) if 2 * psi > aim else lower
         return largest / y * largest, iteration
 

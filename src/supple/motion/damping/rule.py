@@ -1,4 +1,4 @@
-"""The interface of a damping rule, and the base class of the rules that the kernel knows."""
+"""The interface of a damping rule, and the base class of the rules that the kernel has."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Scale:
 def reach(robot: Robot, frame: FrameNames = None) -> float:
     """Return the largest distance of frames from the base [m], excluding straight travel.
 
-    A prismatic joint that no revolute joint turns carries everything after it along a straight
-    line. Its travel, however long, says nothing about the size of the arm.
+    A prismatic joint that no revolute joint turns moves everything after it along a straight line.
+    Its travel does not contribute to the size of the arm.
     """
     q = robot.random(SAMPLES, seed=0)
     away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]

@@ -1,4 +1,4 @@
-"""The trade-off between speed and accuracy as λ² varies, and the paper's plain root searches."""
+"""The trade-off between speed and accuracy as λ² varies, and root searches without safeguards."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ q -> ∇h. The linearization must contain q. `explain` reports the leakage of v 
 
 | step | effect of the criterion on the task | continuous through singularities |
 |---|---|---|
-| `NullSpace` | none | no: a direction becomes free where rank is lost |
-| `GradientProjection` | leakage in directions with σ near λ and below | where λ² > 0 |
+| `NullSpace` | none | no: where J loses rank, the null space gains a direction |
+| `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
-| `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
-| `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
+| `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
+| `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
 """
 
 from __future__ import annotations
@@ -195,10 +195,10 @@ class TotalSpeed:
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
 
     λ² = α1² if that obeys the bound, else the root of ‖q̇‖ = max_speed above it. The norm
-    ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴, with b and b_0 the components of v inside and
-    outside the row space of J, decreases as λ² grows. The problem is strictly convex: q̇ is
-    continuous in J, e and v everywhere. The criterion leaks into the task (`null_space_leakage`),
-    less for smaller α1.
+    ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴ decreases as λ² grows; γ = Uᵀe, and b and b_0
+    are the components of v inside and outside the row space of J. The problem is strictly convex:
+    q̇ is continuous in J, e and v everywhere. The criterion leaks into the task
+    (`null_space_leakage`), less for smaller α1.
 
     `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
     obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
@@ -248,9 +248,8 @@ class TotalSpeed:
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
-            # The part of v in the null space alone bounds λ² from below; above that bound
-            # everything is
-            # finite.
+            # The part of v in the null space alone bounds λ² from below; above this bound, nothing
+            # overflows.
             free = _size(_free(linearization, pull))
             floor = EPSILON**2 * _size(J.T @ e + pull)
             least = max(free, floor) / self.max_speed

@@ -62,12 +62,14 @@ class NumericalFilter:
     Attributes:
         max_gain: Bound on ‖q̇‖/‖e‖ (θ̇max).
         printed: Whether to filter one direction as printed in the paper: α² = a(σ_m, 1) regardless
-            of e, and σ_eff = ‖e‖/sqrt(‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²), where e_s is the component of e
-            along û. With it, the arm stops at inner singularities that the default passes.
+            of e, and σ_eff = ‖e‖/sqrt(‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²). e_s is the component of e along û
+            and e_o the rest; σ_m and σ_o are the singular values for the two. In this form, the arm
+            stops at inner singularities that the default passes.
 
     References:
-        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike there, z is that of the same interval, not
-        of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may be zero.
+        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike in the paper, z is that of the same
+        interval, not of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may
+        be zero.
     """
 
     max_gain: float

@@ -29,9 +29,10 @@ class SDLS(BatchStep):
         φ_i = (u_iᵀe/σ_i) v_i,  limited to max|φ_i| <= γ_i
         γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
 
-    The sum of all φ_i is limited to max_angle as well. Where singular values coincide, the step
-    depends on the basis that the decomposition chooses for their directions. The position rows of a
-    task count as one end effector, and its rotation rows as another.
+    u_i,k are the entries of u_i in the rows of end effector k, and J_k,j is column j of J in these
+    rows. The sum of all φ_i is limited to max_angle as well. Where singular values coincide, the
+    step depends on the basis that the decomposition chooses for their directions. The position rows
+    of a task count as one end effector, and its rotation rows as another.
 
     Attributes:
         max_angle: γ_max [rad], or [rad/s] if e is a velocity, as in a `Servo`.

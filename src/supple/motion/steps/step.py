@@ -180,8 +180,8 @@ class Transpose(BatchStep):
 class Pseudoinverse(BatchStep):
     """The shortest q̇ that minimizes ‖J q̇ - e‖:  q̇ = J⁺ e.
 
-    Unlike the other steps, it is unbounded near singularities. Singular values that are zero to
-    working precision are omitted.
+    The step is unbounded near singularities. Singular values that are zero to working precision are
+    omitted.
 
     References:
         Buss 2009, section 4.
@@ -212,7 +212,7 @@ class TruncatedSVD(BatchStep):
     Attributes:
         threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
             if min_sigma or rank is given.
-        min_sigma: Threshold of the singular values, above 0; None for none.
+        min_sigma: Threshold of the singular values, above 0; None for no threshold.
         rank: Number of singular values that are kept, at least 1; None for all.
 
     References:
@@ -395,8 +395,7 @@ def gained(
     some[len(sigma) if rank is None else rank :] = False
     gain = np.zeros_like(sigma)
     with np.errstate(over="ignore", invalid="ignore"):
-        # σ² might underflow, so it is not used. If λ²/σ overflows, the gain is zero, as it should
-        # be.
+        # 1/(σ + λ²/σ), because σ² might underflow. If λ²/σ overflows, the gain is correctly zero.
         gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
         return finite_step(linearization.V @ (gain * linearization.gamma))
 

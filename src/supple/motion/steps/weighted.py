@@ -15,7 +15,7 @@ from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.steps.step import DLS, BatchStep, batched
 
-RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo.hpp
+RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo_limits.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
     meters compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
     The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives
-    the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇.
-    Where λ² = 0, the step is the least-squares solution that is shortest in the norm of W₂.
+    the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇. Where λ² = 0, the step is
+    the least-squares solution that is shortest in the norm of W₂.
 
     Attributes:
         rule: The damping rule.

@@ -5,8 +5,8 @@ A task is a small frozen class. Its `linearize` returns J and e at one configura
 coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
 `axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
 
-A row may have an allowed range, its tolerance. Inside the range it neither costs nor pulls; outside
-it, the error is the signed distance to the range,  o - min(max(o, lower), upper)  for the offset o.
+A row may have an allowed range, its tolerance. Inside the range its error is zero; outside, it is
+the signed distance to the range,  o - min(max(o, lower), upper)  for the offset o.
 """
 
 from collections.abc import Sequence

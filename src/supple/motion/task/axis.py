@@ -42,7 +42,7 @@ class AxisTask(Task):
         axis: The axis a (3,), in the coordinates of the frame.
         weight: One weight for both rows, or one per row.
         base: Name of the frame in which targets are expressed; the world if None.
-        cone: Largest allowed angle between the axis and its target [rad]; None for none. With a
+        cone: Largest allowed angle between the axis and its target [rad]; None for no cone. With a
             cone, there is only one row, the tilt  e = max(angle - cone, 0).
     """
 

@@ -203,7 +203,7 @@ class PoseTask(_TurningTask, _MetricTask):
         about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
             none. Only the direction of this axis is controlled, by the two rotations about the
             other axes of the frame. A rotation row about it is omitted.
-        cone: Largest allowed angle between the axis `about` and its target [rad]; None for none.
+        cone: Largest allowed angle between the axis `about` and its target [rad]; None for no cone.
             With a cone, one row, the tilt, replaces the two rotation rows.
 
     References:

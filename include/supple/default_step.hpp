@@ -1,0 +1,108 @@
+// The default step of a control loop, and the mode that halts before singularities.
+// Tuned constants are explained in docs/constants.md.
+#pragma once
+
+#include "supple/folds.hpp"
+#include "supple/servo_state.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Returns the condition number of J (m x n; overwritten).
+template <class T>
+SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
+  T *sigma = scratch, *work = sigma + m + n;
+  singular_values(m, n, J, sigma, work);
+  const T least = max(sigma[(m < n ? m : n) - 1], Number<T>::tiny);
+  return sigma[0] / least;
+}
+
+// Length of the trial motion that shows whether a step leads away from a singularity [rad or m].
+template <class T>
+inline constexpr T probe = T(1e-3);
+
+// Returns the factor by which a motion slows down before a singularity: 1 up to the condition
+// number `slow_condition`, 0 from `halt_condition` on, and linear between. A motion that reduces
+// the condition number leads away from the singularity and is not slowed down.
+template <class T>
+SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
+  const StepRows<T> rows = rows_of(servo, state);
+  T *J = scratch + 12 * servo.chain.joints, *q = J + rows.all * n, *rest = q + n;
+  for (int i = 0; i < m * n; ++i) J[i] = state.J[i];
+  const T here = condition_number(m, n, J, rest), size = sqrt(dot(n, state.dq, state.dq));
+  if (here <= servo.slow_condition || !(size > 0)) return T(1);
+  for (int j = 0; j < n; ++j) q[j] = fma(probe<T> / size, state.dq[j], state.q[j]);
+  forward(servo.chain, q, joint_poses);
+  rows_jacobian(rows, joint_poses, J);
+  if (condition_number(m, n, J, rest) < here) return T(1);
+  const T part = (servo.halt_condition - here) / (servo.halt_condition - servo.slow_condition);
+  return min(max(part, T(0)), T(1));
+}
+
+// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0.
+template <class T>
+SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
+  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
+  if (q >= limit.upper - tolerance) return T(1);
+  return q <= limit.lower + tolerance ? T(-1) : T(0);
+}
+
+// Updates state.stopped: joints at a position limit are stopped if the step would move them beyond
+// it. If `releases`, joints are released that would reduce the error by moving back into their
+// range. Returns whether something changed.
+template <class T>
+SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  const bool corrected = state.beyond >= 0;
+  bool changed = false;
+  for (int j = 0; j < n; ++j) {
+    T& stopped = state.stopped[j];
+    const T before = stopped;
+    if (before == 0 || !corrected) {
+      const T end = end_of_range(servo.limit[j], state.q[j]);
+      stopped = end * state.dq[j] > 0 ? end : T(0);
+    } else if (releases) {
+      T gain(0);
+      for (int i = 0; i < m; ++i) {
+        const T left = state.exact_e[i] - dot(n, state.exact_J + i * n, state.dq);
+        gain = fma(state.exact_J[i * n + j], left, gain);
+      }
+      if (before * gain < 0) stopped = T(0);
+    }
+    changed = changed || stopped != before;
+  }
+  return changed;
+}
+
+// Largest number of rounds in a step, in each of which the stopped joints are determined again.
+inline constexpr int stopping_rounds = 3;
+
+// Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
+// state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e keep the exact ones.
+// Joints that the step would move beyond a position limit are stopped, and the step is computed
+// again for the others.
+template <class T>
+SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
+  for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
+  for (int j = 0; j < n; ++j) {
+    if (state.stopped[j] != end_of_range(servo.limit[j], state.q[j])) state.stopped[j] = T(0);
+  }
+  for (int round = 0; round < stopping_rounds; ++round) {
+    for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
+    for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
+    const Fold<T> fold =
+        correct_folds(rows_of(servo, state), servo.limit, servo.dt, servo.curvature, state.q,
+                      state.offset, state.stopped, state.J, state.e, scratch);
+    state.beyond = fold.beyond;
+    Step<T> how = *servo.step;
+    how.damping.p[0] *= fold.depth;
+    state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+    if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
+  }
+  state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,374 @@
+// Joint limits in a control loop: from a step, state.dq, to joint speeds that respect all limits.
+// Tuned constants are explained in docs/constants.md.
+#pragma once
+
+#include "supple/box.hpp"
+#include "supple/direction.hpp"
+#include "supple/folds.hpp"
+#include "supple/servo_state.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Lanes of scratch memory that `weighted_limited_step` needs.
+SUPPLE_FN constexpr int weighted_limit_scratch(int m, int n) {
+  return (m + n) * n + n + n * n + limited_scratch(n, n);
+}
+
+// Whether the step is the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
+template <class T>
+SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
+  const Step<T>& how = *servo.step;
+  return servo.mode == ControlMode::step && !servo.in_python && is_damped(how) &&
+         !servo.acceleration_level && !how.task_scale && !how.joint_scale && !how.direction &&
+         !how.error_clamps && !(how.max_angle < Number<T>::huge);
+}
+
+// Weight of a task relative to that of the previous priority, where both compete because of limits.
+template <class T>
+inline constexpr T priority_weight = T(1e-2);
+
+// Returns the J in whose norm a step at its limits is closest to the step without them: with the
+// row weights of the step, and with smaller weights for lower priorities.
+template <class L, class T>
+SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  if (servo.mode == ControlMode::step) {
+    if (!servo.step->task_scale) return J;
+    scale_jacobian(*servo.step, m, n, J, weighted);
+    return weighted;
+  }
+  if (servo.mode != ControlMode::priority) return J;
+  T weight(1);
+  for (int k = 0, i = 0; k < servo.tasks; ++k, weight *= priority_weight<T>) {
+    for (const int end = i + servo.task_rows[k] * n; i < end; ++i) weighted[i] = J[i] * L(weight);
+  }
+  return weighted;
+}
+
+// The smallest λ² that is used with joint weights, relative to the square of the weighted J. It is
+// above that of `boxed_step` (`ridge`), so that the weights decide how joints move that the task
+// does not determine.
+template <class T>
+inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
+
+// Moves the step x (n) into a box with ‖x‖ <= servo.bound, with the smallest change in the norm
+// that the step minimizes: that of the rows state.metric, or of [W J; λ S⁻¹] with row weights W and
+// joint weights S. Returns the damping applied.
+template <class L, class T>
+SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
+                                  const L* low, const L* high, L* x, L* active_set, L* scratch) {
+  L *rows = scratch, *tau = rows + (m + n) * n, *norm = tau + n, *rest = norm + n * n;
+  if (state.metric) {
+    for (int i = 0; i < n * n; ++i) norm[i] = state.metric[i];
+  } else {
+    const T* const joint = servo.step->joint_scale;
+    scale_jacobian(*servo.step, m, n, state.J, rows);
+    L square(0);
+    for (int i = 0; i < m * n; ++i) square = fma(rows[i], rows[i], square);
+    const L lambda = sqrt(max(state.lambda2, square * L(weighted_ridge<T>)));
+    for (int i = 0; i < m + n; ++i) {
+      for (int j = 0; j < n; ++j) {
+        const L entry = i < m ? rows[i * n + j] : i - m == j ? lambda : L(0);
+        rows[i * n + j] = entry / L(joint[j]);
+      }
+    }
+    // The factor R of the QR factorization has the same norm and only n rows.
+    qr(m + n, n, rows, tau);
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
+    }
+  }
+  L square(0);
+  for (int i = 0; i < n * n; ++i) square = fma(norm[i], norm[i], square);
+  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
+  const L applied = limited_step(n, n, norm, L(0), low, high, L(servo.bound), x, active_set, rest);
+  return state.lambda2 + max(applied - least, L(0));
+}
+
+// Slows down joints that return from outside their limits if ‖q̇‖ would otherwise exceed `most`, to
+// speeds between the required ones and the lowest that their acceleration limits allow. If these
+// are too fast as well, the bound on the norm has precedence over the acceleration limits.
+template <class L, class T, class N>
+SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
+                           const mask_t<L>& exceeds, L* low, L* high) {
+  const L zero(0);
+  // Returns the lowest speed of a joint that must return.
+  const auto least = [&](int j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    const bool brakes = limit.acceleration < Number<T>::huge;
+    const L brake = L(brakes ? limit.acceleration : T(0)) * L(servo.dt), speed = state.qd[j];
+    const L down = brakes ? min(speed + brake, zero) : zero;
+    const L up = brakes ? max(speed - brake, zero) : zero;
+    const L over = select(state.q[j] > L(limit.upper), max(high[j], down), high[j]);
+    const L under = select(state.q[j] < L(limit.lower), min(low[j], up), low[j]);
+    return select(high[j] < zero, over, select(low[j] > zero, under, zero));
+  };
+  L pp(0), pd(0), dd(0);
+  for (int j = 0; j < n; ++j) {
+    const L p = least(j), d = max(low[j], min(high[j], zero)) - p;
+    pp = fma(p, p, pp), pd = fma(p, d, pd), dd = fma(d, d, dd);
+  }
+  // Solve ‖p + t d‖ = most for t.
+  const L room = max(most * most - pp, zero), half = max(pd, zero);
+  const mask_t<L> slows = exceeds & (room > zero);
+  const L t =
+      select(slows, room / select(slows, half + sqrt(fma(half, half, dd * room)), L(1)), zero);
+  const mask_t<L> too_fast = exceeds & !(room > zero);
+  const L slower = select(too_fast, most / sqrt(select(too_fast, pp, L(1))), L(1));
+  for (int j = 0; j < n; ++j) {
+    const L p = least(j), near = max(low[j], min(high[j], zero));
+    const L to = fma(t, near - p, p) * slower;
+    const mask_t<L> down = exceeds & (high[j] < zero), up = exceeds & (low[j] > zero);
+    high[j] = select(down, to, high[j]);
+    low[j] = select(up, to, low[j]);
+    low[j] = select(down, min(low[j], high[j]), low[j]);
+    high[j] = select(up, max(high[j], low[j]), high[j]);
+  }
+}
+
+// Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
+// direction is kept, else by the smallest change in the norm that the step minimizes. Writes
+// state.active_set and state.damping_applied.
+template <class L, class T, class M, class N>
+SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* low,
+                          const L* high, L* x, L* scratch) {
+  L *weighted = scratch, *rest = weighted + m * n;
+  const L bound(servo.bound),
+      lambda2 = select(state.held_lambda2 >= L(0), state.held_lambda2, state.lambda2);
+  state.damping_applied = state.lambda2;
+  if (servo.keep_direction) {
+    scale_into_box(n, low, high, bound, x, state.active_set);
+    shorten_in_box(n, low, high, bound, x);  // joints that must return add to ‖x‖
+    return;
+  }
+  const mask_t<L> shorter = dot(n, x, x) <= bound * bound;
+  mask_t<L> fits = shorter;
+  for (int j = 0; j < n; ++j) {
+    const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
+    fits = fits & (out == L(0));
+    // The active set of a step that is too long is unknown: a shorter one may fit.
+    state.active_set[j] = select(shorter, out, L(0));
+  }
+  if (!all(fits) && is_plain_dls(servo)) {
+    // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
+    const bool optimal = servo.step->damping.rule == Rule::optimal ||
+                         servo.step->damping.rule == Rule::optimal_newton;
+    L damping_applied, *y = weighted;
+    const mask_t<L> right = bounded_step(m, n, state.J, state.e, optimal ? L(0) : lambda2, low,
+                                         high, bound, y, state.active_set, &damping_applied, rest);
+    for (int j = 0; j < n; ++j) x[j] = select(right & !fits, y[j], x[j]);
+    state.damping_applied = select(right & !fits, damping_applied, state.damping_applied);
+    fits = fits | right;
+  }
+  if (all(fits)) return;
+  L* const y = rest;
+  for (int j = 0; j < n; ++j) y[j] = x[j];
+  L *active_set = y + n, *more = active_set + n, damping_applied;
+  if (state.metric || (servo.mode == ControlMode::step && servo.step->joint_scale)) {
+    damping_applied = weighted_limited_step(servo, m, n, state, low, high, y, active_set, more);
+  } else {
+    const L* const J = limit_metric(servo, state.J, weighted);
+    damping_applied = limited_step(m, n, J, lambda2, low, high, bound, y, active_set, more);
+  }
+  for (int j = 0; j < n; ++j) {
+    x[j] = select(fits, x[j], y[j]);
+    state.active_set[j] = select(fits, state.active_set[j], active_set[j]);
+  }
+  state.damping_applied = select(fits, state.damping_applied, damping_applied);
+}
+
+// Marks stopped joints in state.active_set as held at their limits.
+template <class T>
+SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
+  for (int j = 0; j < n; ++j) {
+    if (state.active_set[j] == 0) state.active_set[j] = state.stopped[j];
+  }
+}
+
+// Moves the default step x (n), which is x0 (n) before limits, into a box. If joints are held at
+// limits, the problem that remains for the others may be singular, and is then damped. A first
+// solution, with the damping of an exact singularity, shows which joints are held. The second one
+// has the damping that belongs to the depth of the remaining problem (`free_depth`).
+template <class T, class M, class N>
+SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
+                          const T* high, const T* x0, T* x, T* scratch) {
+  fit_in_box(servo, m, n, state, low, high, x, scratch);
+  bool held = false, changed = false;
+  for (int j = 0; j < n; ++j) {
+    held = held || state.active_set[j] != 0;
+    changed = changed || x[j] != x0[j];
+  }
+  if (!held && !changed) return;
+  if (state.beyond >= 0) mark_stopped(n, state);
+  const T least = damped_range<T> * servo.curvature * length(m, state.e);
+  const T most = state.held_lambda2;
+  const T depth = free_depth(m, n, state.J, state.active_set, least, scratch);
+  const T lambda2 = max(state.lambda2, most * depth);
+  if (!(lambda2 < most)) return;
+  state.held_lambda2 = lambda2;
+  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  fit_in_box(servo, m, n, state, low, high, x, scratch);
+  state.held_lambda2 = most;
+}
+
+// Whether the jerk of some joint is limited.
+template <class T>
+SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
+  bool limited = false;
+  for (int j = 0; j < servo.chain.coordinates; ++j) {
+    limited = limited || servo.limit[j].jerk < Number<T>::huge;
+  }
+  return limited;
+}
+
+// Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
+// without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
+// Otherwise a joint that compensates for a braking one would have to brake later, and the two would
+// oscillate.
+template <class L, class T, class M, class N>
+SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* x,
+                             L* low, L* high, L* scratch) {
+  L *slowest = scratch, *fastest = slowest + n, *goal = fastest + n, *rest = goal + n;
+  const L dt(servo.dt);
+  for (int j = 0; j < n; ++j) {
+    speed_box(servo.limit[j], state.q[j], dt, slowest[j], fastest[j]);
+    goal[j] = x[j];
+  }
+  fit_in_box(servo, m, n, state, slowest, fastest, goal, rest);
+  for (int j = 0; j < n; ++j) {
+    if (!(servo.limit[j].jerk < Number<T>::huge)) continue;
+    narrow_to(goal[j], state.qd[j], L(servo.limit[j].jerk) * dt * dt, low[j], high[j]);
+  }
+}
+
+// Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
+// direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
+// speed was not a result of this function.
+template <class T, class M, class N>
+SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
+                              const T* high, T* x, T* scratch) {
+  T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
+  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound};
+  T size(0), off(0);
+  for (int i = 0; i < m; ++i) {
+    d[i] = dot(n, state.J + i * n, x);
+    size = fma(d[i], d[i], size);
+    off += square(d[i] - state.e[i]);
+  }
+  const bool whole = !servo.whole || off <= square(T(same_direction<T>)) * dot(m, state.e, state.e);
+  if (size > 0 && whole) {
+    const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, rest);
+    if (s >= 0) {
+      for (int i = 0; i < m; ++i) state.direction[i] = d[i];
+      put_scaled(n, s, low, high, x, s != T(1), x, state.active_set);
+      return true;
+    }
+  }
+  // The command is zero or cannot be followed: continue the stop that was found in an earlier step.
+  bool moves = false, rests = true;
+  for (int j = 0; j < n; ++j) {
+    stopping_box(servo.limit[j], state.q[j], state.qd[j], state.change[j], servo.dt, slow[j],
+                 fast[j]);
+    moves = moves || state.qd[j] != T(0);
+    rests = rests && slow[j] <= T(0) && fast[j] >= T(0);
+    along[j] = T(0);
+  }
+  Factors<T> found{T(0), T(0)};
+  if (!rests) {
+    if (!moves || !along_direction(m, n, state.J, state.direction, along, rest)) return false;
+    found = factors_in_box(n, slow, fast, along, servo.bound);
+    if (!has_any(found)) return false;
+  }
+  put_scaled(n, found.least, slow, fast, along, true, x, state.active_set);
+  return true;
+}
+
+// Computes the admissible speeds of all joints, low and high (n), and the step before limits, x0
+// (n), as speeds.
+template <class L, class T, class N>
+SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state, L* low, L* high,
+                         L* x0) {
+  const L dt(servo.dt), rest_rate(servo.rest_gain);
+  L nearest(0);
+  for (int j = 0; j < n; ++j) {
+    joint_box(servo.limit[j], state.q[j], state.qd[j], state.change ? state.change[j] : L(0), dt,
+              low[j], high[j], servo.later, servo.later_count);
+    const L speed = state.qd[j], change = fma(-rest_rate, speed, state.dq[j]);
+    x0[j] = servo.acceleration_level ? fma(change, dt, speed) : state.dq[j];
+    const L near = max(low[j], min(high[j], L(0)));
+    nearest = fma(near, near, nearest);
+  }
+  // Joints that return from outside their limits must not raise ‖q̇‖ above its bound.
+  const L most = L(servo.bound) * L(just_below<T>);
+  const mask_t<L> exceeds = nearest > most * most;
+  if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
+}
+
+// Moves the joints at the speeds x (n) for one step. x0 (n) are the speeds of the step before
+// limits; state.limited becomes 1 if they differ.
+template <class L, class T, class N>
+SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, const L* x,
+                           const L* x0) {
+  const L dt(servo.dt);
+  state.limited = L(0);
+  for (int j = 0; j < n; ++j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
+    state.limited = select(abs(x[j] - x0[j]) > noise, L(1), state.limited);
+    const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
+    // Rounding must not move a joint past a limit that it has not passed.
+    const L not_above = select(q <= upper, min(next, upper), next);
+    state.q[j] = select(q >= lower, max(not_above, lower), not_above);
+    if (state.change) state.change[j] = x[j] - state.qd[j];
+    state.qd[j] = x[j];
+  }
+}
+
+// Applies the limits without regard to other steps: state.dq -> state.qd and state.q, for m rows
+// and n coordinates.
+template <class L, class T, class M, class N>
+SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
+  L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
+  all_boxes(servo, n, state, low, high, x0);
+  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  fit_in_box(servo, m, n, state, low, high, x, rest);
+  move_joints(servo, n, state, x, x0);
+}
+
+// Applies the limits in a control loop, where speeds settle and directions are kept over many
+// steps: state.dq -> state.qd and state.q. Where J was corrected at a fold, state.J becomes the
+// exact J again and state.exact_J the corrected one.
+template <class T>
+SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
+  all_boxes(servo, n, state, low, high, x0);
+  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  const bool keeps = servo.keep_direction && !servo.acceleration_level;
+  if (keeps) {
+    for (int j = 0; j < n; ++j) {
+      const T ramp = servo.limit[j].jerk * servo.dt * servo.dt;
+      if (ramp < Number<T>::huge) approach(x0[j], state.qd[j], ramp, low[j], high[j]);
+    }
+  } else if (limits_jerk(servo)) {
+    settle_speeds(servo, m, n, state, x, low, high, rest);
+  }
+  state.damping_applied = state.lambda2;
+  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
+  if (!kept && state.held_lambda2 >= 0) {
+    fit_damped(servo, m, n, state, low, high, x0, x, rest);
+    if (state.beyond >= 0) mark_stopped(n, state);
+  } else if (!kept) {
+    fit_in_box(servo, m, n, state, low, high, x, rest);
+  }
+  state.scattered = keeps && !kept;
+  move_joints(servo, n, state, x, x0);
+  if (state.beyond < 0) return;
+  for (int i = 0; i < m * n; ++i) {
+    const T corrected = state.J[i];
+    state.J[i] = state.exact_J[i];
+    state.exact_J[i] = corrected;
+  }
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,115 @@
+// Settings of a control loop, and its state from one step to the next.
+#pragma once
+
+#include "supple/filtering.hpp"
+#include "supple/limits.hpp"
+#include "supple/redundancy.hpp"
+#include "supple/step.hpp"
+#include "supple/step_rows.hpp"
+
+namespace supple {
+
+enum class ControlMode : int {
+  step,       // one step for all rows
+  secondary,  // the same, plus a secondary velocity in the null space
+  priority,   // one step for each task, in order of priority
+  filtered,   // numerical filtering, with directions kept from step to step
+  estimated,  // damping by singular values estimated from step to step
+};
+
+template <class T>
+struct Servo {
+  Chain<T> chain;
+  int tasks, rows;  // number of tasks, and of their rows
+  const Task<T>* task;
+  const int* task_rows;  // (tasks,)
+  ControlMode mode;
+  const Step<T>* step;         // (tasks,) in mode priority, else one
+  Redundancy<T> redundancy;    // for mode secondary
+  Filter<T> filter;            // for mode filtered
+  const JointLimit<T>* limit;  // (n,)
+  T bound;                     // bound on ‖q̇‖
+  bool keep_direction;         // whether limits slow down the whole step, which keeps its direction
+  bool acceleration_level;     // whether accelerations are resolved, not velocities
+  T dt;                        // [s]
+  T gain;                      // gain of the error: [1/s], or [1/s²] in resolved acceleration
+  T rate_gain;                 // gain of the velocity error in resolved acceleration [1/s]
+  T rest_gain;                 // decay rate of null-space motion in resolved acceleration [1/s]
+  // (later_count,): lengths of the steps after the next one [s], of which the last repeats; if
+  // there are none, all are dt.
+  const T* later = nullptr;
+  int later_count = 0;
+  bool in_python = false;  // whether the step is one in Python, which may set `ServoState::metric`
+  T curvature = 0;         // κ dt if folds are corrected (folds.hpp), else 0
+  bool whole = false;      // whether to stop where a step cannot perform the whole command
+  // Condition numbers of J at which the motion begins to slow down and at which it halts; zero if
+  // it does not halt.
+  T slow_condition = 0, halt_condition = 0;
+};
+
+// Targets, velocities and accelerations of all tasks, concatenated; null if not given. A target
+// whose first value is NaN is not given.
+template <class L>
+struct Command {
+  const L *target, *velocity, *acceleration;
+};
+
+// What a control loop keeps from step to step, and the result of its last step.
+template <class L>
+struct ServoState {
+  L* q;               // (n,): joint positions, updated by `advance`
+  L* qd;              // (n,): joint speeds, updated by `advance`
+  L* change;          // (n,): change of qd in the last step, updated by `advance`; null if unknown
+  L* J;               // (rows, n), weighted
+  L* desired;         // (rows,): desired J q̇ or J q̈, weighted
+  L* e;               // (rows,): `desired`, in resolved acceleration relative to q̈ = -rest_gain q̇
+  L* dq;              // (n,): the step, q̇ or q̈, before limits
+  L* active_set;      // (n,): -1 or 1 where a lower or upper limit is active, else 0
+  L* J_before;        // (rows, n): J of the previous step, weighted as for the damping rule
+  L* v;               // (n,): secondary velocity, given by the caller
+  L* u;               // (max_directions, rows): estimated weak directions (filtering.hpp)
+  L sigma;            // estimate of the smallest singular value, negative before the first step
+  L lambda2;          // damping of the step
+  L damping_applied;  // damping of the step after limits
+  L limited;          // 1 if limits changed the step, else 0
+  L before;           // manipulability at the previous step, negative if there was none
+  bool has_previous;  // whether there was a previous step, so that J_before is valid
+  Estimate<L> estimate = {};  // further estimates (filtering.hpp)
+  // (n, n): rows N of the norm ‖N q̇‖ that a step in Python minimizes; null if it is that of J and
+  // λ².
+  const L* metric = nullptr;
+  L* direction = nullptr;   // (rows,): direction of J q̇, if it is kept
+  L* exact_J = nullptr;     // (rows, n): exact J while state.J is corrected at a fold
+  L* exact_e = nullptr;     // (rows,): exact e while state.e is corrected at a fold
+  L* stopped = nullptr;     // (n,): -1 or 1 for a joint stopped at its lower or upper limit, else 0
+  L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
+  const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
+  bool scattered = false;   // whether the direction could not be kept
+  L halting = L(1);         // factor by which the motion slows down before a singularity
+  L held_lambda2 = L(-1);   // λ² if joints are held at limits; negative if it is that of the step
+  L beyond = L(-1);         // length of the part of e beyond folds; negative if J is not corrected
+  L* ranges = nullptr;      // memory of ranges.hpp; null if no row has an allowed range
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// Returns the rows of the tasks that take part in a step.
+template <class T>
+SUPPLE_FN StepRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state) {
+  int all = 0;
+  for (int k = 0; k < servo.tasks; ++k) all += servo.task[k].rows;
+  return {servo.chain, servo.tasks, servo.task, all, servo.rows, state.held};
+}
+
+// Writes J with the weights of the step (of the first step if there are several) to `seen`: the J
+// on which its damping rule depends. Returns its number of rows.
+template <class L, class T>
+SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
+  const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;
+  scale_jacobian(*servo.step, m, servo.chain.coordinates, J, seen);
+  return m;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,123 @@
+// Reports about the last step of a control loop: why it differs from its command.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/isa.hpp"
+#include "supple/servo.hpp"
+
+namespace supple {
+
+// The inputs and results of a step. The next step is computed in a second record, so that a step
+// that ends with an error changes nothing.
+struct ServoRecord {
+  ServoState<double> state;
+  // (n,): joint speeds before the step, their change in the step before it, and q before the step.
+  double *before, *change_before, *from;
+};
+
+// The values of StepStatus in Python.
+inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
+                     over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
+                     direction_lost = 512, halts = 1024;
+inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
+inline constexpr double noticed = 0.01;  // fraction of a command that counts as lost
+
+// Writes the part of e - J q̇, before limits, that lies in the range of J to `to` (m). J is that of
+// the step, corrected at folds. Returns its length.
+inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
+  const ServoState<double>& state = record.state;
+  const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
+  std::fill_n(to, m, 0.0);
+  if (state.lambda2 == 0) return 0;
+  const double* const J = servo.curvature > 0 && state.beyond >= 0 ? state.exact_J : state.J;
+  std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
+  for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
+  thin_svd(m, n, J, u.data(), sigma.data(), v.data());
+  double size2 = 0;
+  for (int i = 0; i < k && sigma[i] > rank_floor(sigma[0]); ++i) {
+    const double part = dot(m, u.data() + i * m, left.data());
+    for (int r = 0; r < m; ++r) to[r] += part * u[i * m + r];
+    size2 += part * part;
+  }
+  return std::sqrt(size2);
+}
+
+// Returns the limit at which a joint is held, and the limits that it exceeds, as flags of
+// StepStatus.
+inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, int j) {
+  const ServoState<double>& state = record.state;
+  const JointLimit<double>& limit = servo.limit[j];
+  const double dt = servo.dt, q = record.from[j], v = record.before[j], c = record.change_before[j],
+               more = state.qd[j] - v;
+  const double rounding = 8 * 2.3e-16 * (std::abs(v) + std::abs(state.qd[j]));
+  const bool too_hard = std::abs(more) > limit.acceleration * dt * exceeds;
+  int found = too_hard ? over_acceleration : 0;
+  if (std::abs(more - c) > limit.jerk * dt * dt * exceeds + rounding) found |= over_jerk;
+  if (state.active_set[j] == 0) return found;
+  const double end = too_hard ? (v > 0 ? 1 : -1) : state.active_set[j];
+  double low, high;
+  isa().f64.box(limit, q, v, c, dt, low, high);
+  const double fastest = end > 0 ? high : -low, rise = fastest - end * v;
+  if (q < limit.lower || q > limit.upper) return found | at_position;
+  if (fastest >= limit.speed * nearly) return found | at_speed;
+  if (rise >= limit.acceleration * dt * nearly) return found | at_acceleration;
+  if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
+  if (!(limit.jerk < std::numeric_limits<double>::infinity())) return found | at_position;
+  if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) return found | at_jerk;
+  // The position limit holds the joint, unless the result would be the same without it.
+  JointLimit<double> free = limit;
+  free.upper = std::numeric_limits<double>::infinity();
+  free.lower = -free.upper;
+  isa().f64.box(free, q, v, c, dt, low, high);
+  const double unbounded = end > 0 ? high : -low;
+  const bool same = std::abs(fastest - unbounded) <= (1 - nearly) * std::abs(unbounded);
+  return found | (same ? at_speed : at_position);
+}
+
+// Returns what changed or limited the last step, as flags of StepStatus.
+inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
+  const ServoState<double>& state = record.state;
+  const int n = servo.chain.coordinates, m = servo.rows;
+  int found = 0;
+  double norm2 = 0;
+  bool held = false;
+  for (int j = 0; j < n; ++j) {
+    norm2 += state.qd[j] * state.qd[j];
+    held = held || state.active_set[j] != 0;
+    found |= joint_flags(servo, record, j);
+  }
+  const double size = std::sqrt(norm2);
+  if (state.limited != 0 && (size >= servo.bound * nearly || !(held || found))) found |= at_norm;
+  const double asked = dot(m, state.desired, state.desired);
+  if (servo.curvature > 0 && state.lambda2 > 0) {
+    std::vector<double> lost(m);
+    if (lost_part(servo, record, lost.data()) > noticed * std::sqrt(asked)) found |= damped;
+  }
+  if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
+  if (state.scattered) found |= direction_lost;
+  if (state.halting < 1) found |= halts;
+  return found;
+}
+
+// Returns ‖e - J q̇‖/‖e‖ before limits.
+inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
+  const ServoState<double>& state = record.state;
+  const int n = servo.chain.coordinates, m = servo.rows;
+  double left = 0;
+  for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
+  return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
+}
+
+// Returns the smallest singular value of J in the last step.
+inline double sigma_min(const Servo<double>& servo, const ServoRecord& record) {
+  const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
+  std::vector<double> J(record.state.J, record.state.J + m * n), sigma(k), work(m * n);
+  singular_values(m, n, J.data(), sigma.data(), work.data());
+  return sigma[k - 1];
+}
+
+}  // namespace supple

@@ -1,0 +1,82 @@
+#define NO_IMPORT_ARRAY
+#include "bindings/module.hpp"
+
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "bindings/arrays.hpp"
+#include "bindings/specs.hpp"
+#include "drivers/gil.hpp"
+#include "drivers/spline.hpp"
+#include "drivers/timing.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+const double* checked(nb::handle given, npy_intp n, npy_intp m, const char* name) {
+  const double* const data = contiguous_data(given, n, m);
+  if (!data) throw nb::value_error(name);
+  return data;
+}
+
+// Slopes (N, n) of the spline through q (N, n) at s (N,).
+nb::object slopes(nb::handle s, nb::handle q, int width) {
+  const npy_intp count = nb::len(s);
+  if (count < 4) throw nb::value_error("s");
+  const npy_intp shape[] = {count, width};
+  nb::object made = new_array(NPY_DOUBLE, 2, shape);
+  spline_slopes(int(count), width, checked(s, count, 0, "s"), checked(q, count, width, "q"),
+                data_of<double>(made));
+  return made;
+}
+
+// The coefficients of the squared speed, from positive ones `start`.
+nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight, nb::handle speed,
+                         nb::handle acceleration, nb::handle jerk, nb::handle start, int joints,
+                         int degree) {
+  const npy_intp points = npy_intp(first.size()), unknowns = nb::len(start);
+  for (int each : first) {
+    if (each < 0 || each + degree >= unknowns) throw nb::value_error("first");
+  }
+  const npy_intp shape[] = {unknowns};
+  nb::object made = new_array(NPY_DOUBLE, 1, shape);
+  double* const c = data_of<double>(made);
+  const double* const given = checked(start, unknowns, 0, "start");
+  std::copy(given, given + unknowns, c);
+  TimingSolver solver({
+      .points = int(points),
+      .unknowns = int(unknowns),
+      .joints = joints,
+      .degree = degree,
+      .first = first.data(),
+      .basis = checked(basis, points, 3 * (degree + 1), "basis"),
+      .weight = checked(weight, points, 0, "weight"),
+      .speed = checked(speed, points, 0, "speed"),
+      .acceleration = checked(acceleration, points, 2 * joints, "acceleration"),
+      .jerk = jerk.is_none() ? nullptr : checked(jerk, points, 3 * joints, "jerk"),
+  });
+  const Unlocked unlocked;
+  solver.solve(c);
+  return made;
+}
+
+}  // namespace
+
+void bind_timing(nb::module_& m) {
+  m.def("spline_slopes", &slopes, "s"_a, "q"_a, "width"_a,
+        "Slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
+        nb::sig("def spline_slopes(s: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY
+                ", width: int) -> " SUPPLE_ARRAY));
+  m.def("squared_speed", &squared_speed, nb::kw_only(), "first"_a, "basis"_a, "weight"_a, "speed"_a,
+        "acceleration"_a, "jerk"_a.none(), "start"_a, "joints"_a, "degree"_a,
+        "Spline coefficients of the squared speed of the fastest motion along a path.",
+        nb::sig("def squared_speed(*, first: collections.abc.Sequence[int], basis: " SUPPLE_ARRAY
+                ", weight: " SUPPLE_ARRAY ", speed: " SUPPLE_ARRAY ", acceleration: " SUPPLE_ARRAY
+                ", jerk: " SUPPLE_ARRAY " | None, start: " SUPPLE_ARRAY
+                ", joints: int, degree: int) -> " SUPPLE_ARRAY));
+}
+
+}  // namespace supple

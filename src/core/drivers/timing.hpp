@@ -1,0 +1,261 @@
+// Time-optimal motion along a path: the squared speed b = u̇² as a spline of the path parameter u.
+//
+//     minimize  ∫ du/√b      1 >= b m                                  speed, m = max(q'²/v²)
+//                            1 >= |q'' b + q' b'/2|                    acceleration
+//                            1/√b >= |q''' b + 3 q'' b'/2 + q' b''/2|  jerk
+//
+// Derivatives of q are divided by the limits of their joints. Without jerk limits the problem is
+// convex. With them, 1/√b is convex on the wrong side of its inequality; its tangent at the current
+// b lies below it, so that a step of Newton's method with this tangent stays inside the limits
+// (Debrouwere et al. 2013). A logarithmic barrier keeps all slacks positive, and the limits on
+// derivatives at `points` touch degree + 1 neighboring coefficients: its Hessian is a band.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace supple {
+
+struct TimingProblem {
+  int points, unknowns, joints, degree;  // degree of the spline: 1, or 2 with jerk limits
+  const int* first;                      // (points,) the first coefficient that a point touches
+  const double* basis;         // (points, 3, degree + 1) of b, b' and b'' in these coefficients
+  const double* weight;        // (points,) of the integral
+  const double* speed;         // (points,) m
+  const double* acceleration;  // (points, joints, 2): q', q'', divided by acceleration limits
+  const double* jerk;          // (points, joints, 3): q', q'', q''' by jerk limits; null for none
+};
+
+class TimingSolver {
+ public:
+  static constexpr double final_gap = 1e-3;  // of the duration
+  static constexpr double reduction = 0.1;   // of the barrier's weight
+  static constexpr int max_steps = 200;
+
+  explicit TimingSolver(const TimingProblem& problem)
+      : p_(problem),
+        band_(problem.degree + 1),
+        hessian_(std::size_t(problem.unknowns) * band_),
+        gradient_(problem.unknowns),
+        trial_(problem.unknowns) {}
+
+  // Improves positive coefficients c (unknowns,); returns the number of steps.
+  int solve(double* c) {
+    scale_inside(c, 0.5);
+    const double count = double(p_.points) * (1 + 2 * p_.joints * (p_.jerk ? 2 : 1));
+    double duration = 0;
+    double value = evaluate(c, 0, &duration);
+    double mu = duration / count;
+    int steps = 0;
+    for (;;) {
+      value = evaluate(c, mu, &duration);
+      for (int inner = 0; inner < 12 && steps < max_steps; ++inner, ++steps) {
+        assemble(c, mu);
+        const double decrease = newton();
+        if (!(decrease > 0.05 * mu * count * 1e-2)) break;
+        double step = 1;
+        double next = std::numeric_limits<double>::infinity();
+        for (int tries = 0; tries < 40; ++tries, step *= 0.6) {
+          for (int i = 0; i < p_.unknowns; ++i) trial_[i] = c[i] - step * gradient_[i];
+          next = evaluate(trial_.data(), mu, &duration);
+          if (next <= value - 0.05 * step * decrease) break;
+        }
+        if (!(next < value)) break;
+        std::copy(trial_.begin(), trial_.end(), c);
+        value = next;
+      }
+      if (mu * count < final_gap * duration || steps >= max_steps) return steps;
+      mu = std::max(mu * reduction, 0.5 * final_gap * duration / count);
+    }
+  }
+
+ private:
+  TimingProblem p_;
+  int band_;
+  std::vector<double> hessian_, gradient_, trial_;
+
+  // b, b' and b'' at a point.
+  void at(const double* c, int point, double* b) const {
+    const double* const phi = p_.basis + std::size_t(point) * 3 * band_;
+    const double* const own = c + p_.first[point];
+    for (int d = 0; d < 3; ++d) {
+      b[d] = 0;
+      for (int k = 0; k < band_; ++k) b[d] += phi[d * band_ + k] * own[k];
+    }
+  }
+
+  static double acceleration(const double* d, const double* b) {
+    return d[1] * b[0] + 0.5 * d[0] * b[1];
+  }
+  static double jerk(const double* d, const double* b) {
+    return d[2] * b[0] + 1.5 * d[1] * b[1] + 0.5 * d[0] * b[2];
+  }
+
+  // Slows down until all limits hold with some slack: all three grow with b.
+  void scale_inside(double* c, double fraction) const {
+    double most = 0;
+    for (int i = 0; i < p_.points; ++i) {
+      double b[3];
+      at(c, i, b);
+      most = std::max(most, b[0] * p_.speed[i]);
+      for (int j = 0; j < p_.joints; ++j) {
+        const std::size_t k = std::size_t(i) * p_.joints + j;
+        most = std::max(most, std::abs(acceleration(p_.acceleration + 2 * k, b)));
+        if (p_.jerk) {
+          const double rate = std::abs(jerk(p_.jerk + 3 * k, b)) * std::sqrt(b[0]);
+          most = std::max(most, std::cbrt(rate * rate));
+        }
+      }
+    }
+    for (int i = 0; i < p_.unknowns; ++i) c[i] *= fraction / most;
+  }
+
+  // Duration plus barrier; infinite outside the limits.
+  double evaluate(const double* c, double mu, double* duration) const {
+    const double outside = std::numeric_limits<double>::infinity();
+    double time = 0, barrier = 0;
+    for (int i = 0; i < p_.unknowns; ++i) {  // b > 0 everywhere, if all coefficients are
+      if (!(c[i] > 0)) return outside;
+      barrier -= std::log(c[i]);
+    }
+    for (int i = 0; i < p_.points; ++i) {
+      double b[3];
+      at(c, i, b);
+      if (!(b[0] > 0)) return outside;
+      const double root = 1 / std::sqrt(b[0]);
+      time += p_.weight[i] * root;
+      double slack = 1 - b[0] * p_.speed[i];
+      if (!(slack > 0)) return outside;
+      const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
+      double least = slack;
+      for (int j = 0; j < p_.joints; ++j, d += 2) {
+        const double f = acceleration(d, b), own = 1 - f * f;  // (1 - f)(1 + f)
+        least = std::min(least, own);
+        slack *= own;
+      }
+      if (!(least > 0)) return outside;
+      barrier -= std::log(slack);
+      if (p_.jerk) {
+        const double* e = p_.jerk + std::size_t(i) * p_.joints * 3;
+        slack = 1;
+        for (int j = 0; j < p_.joints; ++j, e += 3) {
+          const double f = jerk(e, b) / root, own = 1 - f * f;
+          least = std::min(least, own);
+          slack *= own;
+        }
+        if (!(least > 0)) return outside;
+        barrier -= std::log(slack) + 2 * p_.joints * std::log(root);
+      }
+    }
+    *duration = time;
+    return time + mu * barrier;
+  }
+
+  // The gradient and the Hessian of duration and barrier, the latter without the negative curvature
+  // of 1/√b.
+  void assemble(const double* c, double mu) {
+    std::fill(hessian_.begin(), hessian_.end(), 0.0);
+    for (int i = 0; i < p_.unknowns; ++i) {
+      gradient_[i] = -mu / c[i];
+      hessian_[std::size_t(i) * band_] = mu / (c[i] * c[i]);
+    }
+    for (int i = 0; i < p_.points; ++i) {
+      double b[3];
+      at(c, i, b);
+      const double root = 1 / std::sqrt(b[0]), per_b = root / b[0];
+      double g[3] = {-0.5 * p_.weight[i] * per_b, 0, 0};
+      double h[3][3] = {{0.75 * p_.weight[i] * per_b / b[0], 0, 0}, {0, 0, 0}, {0, 0, 0}};
+      const double m = mu * p_.speed[i] / (1 - b[0] * p_.speed[i]);
+      g[0] += m;
+      h[0][0] += m * m / mu;
+      const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
+      for (int j = 0; j < p_.joints; ++j, d += 2) {  // slacks 1 - f and 1 + f
+        const double f = acceleration(d, b), inverse = 1 / (1 - f * f);
+        const double first = 2 * mu * f * inverse,
+                     second = 2 * mu * (1 + f * f) * inverse * inverse;
+        const double n[2] = {d[1], 0.5 * d[0]};
+        g[0] += first * n[0];
+        g[1] += first * n[1];
+        h[0][0] += second * n[0] * n[0];
+        h[1][0] += second * n[0] * n[1];
+        h[1][1] += second * n[1] * n[1];
+      }
+      if (p_.jerk) {
+        const double* e = p_.jerk + std::size_t(i) * p_.joints * 3;
+        const double tangent = -0.5 * per_b;  // of 1/√b
+        double inverses = 0, squares = 0, mixed[3] = {0, 0, 0};
+        for (int j = 0; j < p_.joints; ++j, e += 3) {  // slacks root - f and root + f
+          const double f = jerk(e, b), inverse = 1 / (root * root - f * f);
+          const double first = 2 * mu * f * inverse;
+          const double second = 2 * mu * (root * root + f * f) * inverse * inverse;
+          const double both = 2 * root * first * inverse;
+          const double n[3] = {e[2], 1.5 * e[1], 0.5 * e[0]};
+          inverses += 2 * mu * root * inverse;
+          squares += second;
+          for (int r = 0; r < 3; ++r) {
+            g[r] += first * n[r];
+            mixed[r] += both * n[r];
+            for (int s = 0; s <= r; ++s) h[r][s] += second * n[r] * n[s];
+          }
+        }
+        g[0] -= tangent * inverses;
+        for (int r = 0; r < 3; ++r) h[r][0] -= tangent * mixed[r];
+        h[0][0] += tangent * (tangent * squares - mixed[0]);
+        h[0][0] -= std::min(inverses, p_.weight[i]) * 0.75 * per_b / b[0];
+      }
+      scatter(i, g, h);
+    }
+  }
+
+  void scatter(int point, const double* g, const double (*h)[3]) {
+    const double* const phi = p_.basis + std::size_t(point) * 3 * band_;
+    const int first = p_.first[point];
+    for (int k = 0; k < band_; ++k) {
+      double own[3] = {0, 0, 0};
+      for (int r = 0; r < 3; ++r) {
+        gradient_[first + k] += g[r] * phi[r * band_ + k];
+        for (int s = 0; s < 3; ++s)
+          own[r] += h[std::max(r, s)][std::min(r, s)] * phi[s * band_ + k];
+      }
+      for (int l = 0; l <= k; ++l) {
+        double sum = 0;
+        for (int r = 0; r < 3; ++r) sum += own[r] * phi[r * band_ + l];
+        hessian_[std::size_t(first + k) * band_ + (k - l)] += sum;
+      }
+    }
+  }
+
+  // Replaces the gradient by Newton's step H⁻¹ g; returns gᵀ H⁻¹ g. Banded L D Lᵀ.
+  double newton() {
+    const int n = p_.unknowns, w = band_ - 1;
+    double* const h = hessian_.data();  // h[i, k]: entry (i, i - k)
+    double decrease = 0;
+    for (int i = 0; i < n; ++i) {
+      double* const row = h + std::size_t(i) * band_;
+      for (int k = std::min(w, i); k >= 1; --k) {  // row[k] becomes L(i, i - k) D
+        const double* const other = h + std::size_t(i - k) * band_;
+        for (int m = 1; k + m <= std::min(w, i); ++m) row[k] -= row[k + m] * other[m];
+      }
+      for (int k = std::min(w, i); k >= 1; --k) {
+        const double d = h[std::size_t(i - k) * band_];
+        const double l = row[k] / d;
+        row[0] -= l * row[k];
+        row[k] = l;
+        gradient_[i] -= l * gradient_[i - k];
+      }
+      row[0] = std::max(row[0], std::numeric_limits<double>::min());
+      decrease += gradient_[i] * gradient_[i] / row[0];
+    }
+    for (int i = n - 1; i >= 0; --i) {
+      gradient_[i] /= h[std::size_t(i) * band_];
+      for (int k = 1; k <= w && i + k < n; ++k) {
+        gradient_[i] -= h[std::size_t(i + k) * band_ + k] * gradient_[i + k];
+      }
+    }
+    return decrease;
+  }
+};
+
+}  // namespace supple

@@ -1,0 +1,82 @@
+"""`supple batch`: solve the poses in Parquet files, in parts that are kept if a run is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import supple as sp
+from supple.cli.console import FAILED, as_json_option, print_json, progress, writing, written
+from supple.cli.robots import ray_options, with_robot
+from supple.cluster import RayOptions, Solve, solve_parquet
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@with_robot
+@click.argument("source", metavar="IN", type=_PATH)
+@click.argument("folder", metavar="OUT", type=_PATH)
+@click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default.")
+@click.option("--branches", type=int, metavar="N", help="Up to N solutions of each pose.")
+@click.option("--prefer", default="fast", show_default=True, help='Or "limits", "manipulability".')
+@click.option("--position-tolerance", default=1e-6, show_default=True, help="[m]")
+@click.option("--rotation-tolerance", default=1e-6, show_default=True, help="[rad]")
+@click.option("--max-seeds", type=int, metavar="N", help="Seeds before a pose is given up.")
+@click.option("--part-rows", default=131_072, show_default=True, help="Poses in a part.")
+@click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
+@ray_options
+@as_json_option
+@click.pass_context
+def batch(
+    ctx: click.Context,
+    /,
+    robot: sp.Robot,
+    source: Path,
+    folder: Path,
+    part_rows: int,
+    ray: RayOptions | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Solve all poses in IN, a Parquet file or a folder of them; write them into the folder OUT.
+
+    \b
+      supple batch ur5e poses.parquet solutions
+      supple batch ur5e poses/ solutions --ray --cpus 1
+
+    IN has the columns x, y, z [m] and qw, qx, qy, qz; or T, lists of the 16 numbers of a pose; or
+    x, y, z alone. OUT gets Parquet files with the joint positions, the status and the errors. The
+    same command continues a run that was interrupted or killed, and keeps what was written.
+
+    Exit code 1 means that some pose was not met.
+    """  # noqa: D301
+    stage = Solve(robot, **options)
+    with progress("solving", 1) as update, writing(folder):
+        made = solve_parquet(stage, source, folder, part_rows=part_rows, ray=ray, progress=update)
+    converged, total = made.counts.get("CONVERGED", 0), sum(made.counts.values())
+    rate = total / made.seconds if made.seconds > 0 and not made.resumed else None
+    if as_json:
+        print_json(
+            {
+                "targets": total,
+                "converged": converged,
+                "status": made.counts,
+                "rows": made.rows,
+                "parts": made.parts,
+                "resumed_parts": made.resumed,
+                "seconds": made.seconds,
+                "per_second": rate,
+            }
+        )
+    else:
+        written(folder)
+        click.echo(f"{total:,} targets")
+        for name, number in made.counts.items():
+            click.echo(f"  {number:>12,} {name.lower()}")
+        if made.resumed:
+            click.echo(f"{made.resumed} of {made.parts} parts were there already")
+        click.echo(f"{made.seconds:.3g} s" + (f", {rate:,.0f} per second" if rate else ""))
+    ctx.exit(0 if converged == total else FAILED)

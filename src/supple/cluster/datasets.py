@@ -1,0 +1,354 @@
+"""Datasets of configurations and poses for machine learning, written in parts.
+
+The columns, version 1:
+
+    sample                        index of the sample (int64)
+    path, step                    index of its path, and index along the path; only with "paths"
+    branch                        index of the solution; only with `branches`
+    q:JOINT                       joint positions [rad or m] (double)
+    x y z  qw qx qy qz            pose of the frame in the world [m], unit quaternion (double)
+    sigma_min                     smallest singular value of the Jacobian (float)
+    aspect                        sign of det J (int8); 0 if J is not square
+    split                         "train" or "test", by region of space
+
+A sample depends only on the seed and on its index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+from supple.cluster.batch import Solve
+from supple.cluster.parts import Summary, fingerprint
+from supple.cluster.run import Progress, RayOptions, run
+from supple.cluster.schema import (
+    POSITION,
+    QUATERNION,
+    STATUSES,
+    Targets,
+    joint_fields,
+    pose_fields,
+    words,
+)
+from supple.errors import InputError, check_one_of, known_arguments
+from supple.ik.arguments import count_of
+from supple.ik.position import solve
+from supple.ik.status import SolveStatus
+from supple.kinematics import Robot
+from supple.kinematics.arrays import number
+from supple.kinematics.robot import check_robot
+from supple.kinematics.rotation import from_quaternion, quaternion
+from supple.motion.task import PoseTask
+from supple.tables import pyarrow
+
+Array = NDArray[Any]
+Scheme = Literal["joints", "workspace", "singular", "paths"]
+
+VERSION = 1
+SCHEMES = ("joints", "workspace", "singular", "paths")
+BLOCK = 1024  # number of samples that share a stream of random numbers
+PATH = 32  # number of samples of a path
+PART_ROWS = 131_072  # number of samples in a part
+_NEAREST = 32  # number of configurations of which the one nearest to a singularity is taken
+_SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
+_ROUNDS = 10_000  # maximum number of random poses that are tried for a sample of "workspace"
+_MAX_COUNT = 2**53
+
+
+@dataclass(frozen=True)
+class DatasetJob:
+    """Samples of configurations and poses.
+
+    Attributes:
+        robot: The robot.
+        frame: Frame of the poses.
+        count: Number of samples.
+        scheme: Distribution of the samples.
+        seed: Seed of the random numbers.
+        branches: Maximum number of solutions of each pose; None for one.
+        region: Edge of the cubes of space that are either for training or for testing [m].
+        test_share: Fraction of the cubes that are for testing.
+        part_rows: Number of samples in a part.
+        box: Lower and upper corner of a box around the workspace (2, 3) [m], as plain numbers.
+    """
+
+    robot: Robot
+    frame: str
+    count: int
+    scheme: Scheme
+    seed: int
+    branches: int | None
+    region: float
+    test_share: float
+    part_rows: int
+    box: tuple[tuple[float, ...], ...]
+
+    kind = "dataset"
+
+    @property
+    def at_once(self) -> int:
+        """Number of parts that are computed at a time in one process."""
+        return 2
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that the samples depend on, as plain values by name."""
+        return {
+            "robot": self.robot.name,
+            "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
+            "frame": self.frame,
+            "count": self.count,
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "branches": self.branches,
+            "region": self.region,
+            "test_share": self.test_share,
+            "box": self.box,
+            "instruction set": _core.isa(),
+            "numpy": np.__version__,  # random numbers may differ between versions
+            "schema": VERSION,
+            "supple": version("supple"),
+        }
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """The number of samples of each part."""
+        firsts = range(0, self.count, self.part_rows)
+        return [min(self.part_rows, self.count - first) for first in firsts]
+
+    def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
+        """Return the samples of a part as an Arrow table, and their numbers by split."""
+        pa, _ = pyarrow()
+        first = index * self.part_rows
+        sample = np.arange(first, first + self.sizes[index])
+        q = self.configurations(first, len(sample), threads)
+        T = self.robot.fk(q, self.frame, threads=threads)
+        columns: dict[str, Any] = {"sample": sample}
+        if self.scheme == "paths":
+            columns["path"], columns["step"] = sample // PATH, (sample % PATH).astype(np.int16)
+        columns |= dict(zip(POSITION, T[:, :3, 3].T, strict=True))
+        columns |= dict(
+            zip(QUATERNION, quaternion(np.asarray(T[:, :3, :3], np.float64)).T, strict=True)
+        )
+        test = is_test(T[:, :3, 3], self.region, self.test_share, self.seed)
+        if self.branches is not None:
+            stage = Solve(self.robot, self.frame, self.branches, threads=threads)
+            rows, found = stage.solutions(columns, Targets((*POSITION, *QUATERNION), True))
+            met = found["status"] == STATUSES.index(SolveStatus.CONVERGED.name)
+            rows = rows[met]
+            columns = {name: each[rows] for name, each in columns.items()}
+            columns["branch"], test = found["branch"][met], test[rows]
+            q = np.stack([found[f"q:{name}"][met] for name in self.robot.joint_names], axis=1)
+        J = self.robot.jacobian(q, self.frame, threads=threads)
+        sigma = self.robot.singular_values(q, self.frame, threads=threads)
+        columns |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.joint_names)}
+        columns["sigma_min"] = sigma[:, -1].astype(np.float32)
+        square = J.shape[-1] == J.shape[-2]
+        columns["aspect"] = (np.sign(np.linalg.det(J)) if square else np.zeros(len(q))).astype(
+            np.int8
+        )
+        splits = pa.array(["train", "test"])
+        columns["split"] = pa.DictionaryArray.from_arrays(pa.array(test.astype(np.int8)), splits)
+        schema = dataset_schema(self.robot, self.scheme == "paths", self.branches is not None)
+        arrays = [pa.array(columns[field.name], field.type) for field in schema]
+        counts = {"samples": len(sample), "train": int((~test).sum()), "test": int(test.sum())}
+        return pa.Table.from_arrays(arrays, schema=schema), counts
+
+    def configurations(self, first: int, count: int, threads: int | None = None) -> Array:
+        """Return the configurations (count, n) of consecutive samples [rad or m]."""
+        draw: Mapping[str, Callable[..., Array]] = {
+            "joints": self._joints,
+            "workspace": self._workspace,
+            "singular": self._singular,
+            "paths": self._paths,
+        }
+        blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
+        drawn = [draw[self.scheme](self._random(block), threads) for block in blocks]
+        skip = first - blocks[0] * BLOCK
+        return np.concatenate(drawn)[skip : skip + count]
+
+    def _random(self, block: int) -> np.random.Generator:
+        key = [self.seed, SCHEMES.index(self.scheme)]
+        return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, block]))
+
+    def _joints(self, random: np.random.Generator, threads: int | None) -> Array:
+        return self.robot.random(BLOCK, seed=random)
+
+    def _singular(self, random: np.random.Generator, threads: int | None) -> Array:
+        """Return configurations, each the nearest to a singularity among 32 uniform ones."""
+        q = self.robot.random((BLOCK, _NEAREST), seed=random)
+        sigma = self.robot.singular_values(q, self.frame, threads=threads)[..., -1]
+        return np.asarray(q[np.arange(BLOCK), sigma.argmin(axis=1)])
+
+    def _paths(self, random: np.random.Generator, threads: int | None) -> Array:
+        """Return straight lines in joint space between uniform configurations."""
+        start, end = np.moveaxis(self.robot.random((BLOCK // PATH, 2), seed=random), 1, 0)
+        share = np.linspace(0, 1, PATH)[:, None]
+        return np.asarray(((1 - share) * start[:, None] + share * end[:, None]).reshape(BLOCK, -1))
+
+    def _workspace(self, random: np.random.Generator, threads: int | None) -> Array:
+        """Return solutions of poses that are distributed uniformly over the reachable ones."""
+        q = np.empty((BLOCK, self.robot.dof))
+        left = np.arange(BLOCK)
+        for _ in range(_ROUNDS):
+            found = solve(
+                self.robot,
+                random_poses(random, len(left), np.array(self.box)),
+                tasks=PoseTask(self.frame),
+                max_seeds=_SEEDS,
+                threads=threads,
+            )
+            met = np.asarray(found.success)
+            q[left[met]] = found.q[met]
+            left = left[~met]
+            if not len(left):
+                return q
+        raise InputError(
+            "the scheme 'workspace' needs a robot that reaches random poses; given: "
+            f"{self.robot.name}, for which {_ROUNDS} random poses were not enough. "
+            "Available: 'joints', 'singular', 'paths'"
+        )
+
+
+def random_poses(random: np.random.Generator, count: int, box: Array) -> Array:
+    """Return poses (count, 4, 4), uniform in a box (2, 3) [m] and over all orientations."""
+    T = np.zeros((count, 4, 4))
+    T[:, :3, 3] = random.uniform(box[0], box[1], (count, 3))
+    T[:, :3, :3] = from_quaternion(random.normal(size=(count, 4)))
+    T[:, 3, 3] = 1.0
+    return T
+
+
+def is_test(position: Array, region: float, share: float, seed: int) -> NDArray[np.bool_]:
+    """Return whether positions (N, 3) [m] are in a region for testing.
+
+    Regions are cubes; a hash of the cube's index and the seed decides whether a cube is for
+    testing.
+    """
+    cell = np.floor(np.asarray(position) / region).astype(np.int64).view(np.uint64)
+    mixed = np.full(len(cell), np.uint64(seed & (2**64 - 1)))
+    for axis in range(3):
+        mixed = _scrambled(mixed ^ cell[:, axis])
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53 < share)
+
+
+def _scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of 64-bit integers, in which each bit depends on all bits (splitmix64)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def dataset_schema(robot: Robot, paths: bool, branches: bool) -> Any:
+    """Return the Arrow schema of a dataset."""
+    pa, _ = pyarrow()
+    fields = [pa.field("sample", pa.int64(), nullable=False)]
+    if paths:
+        fields += [pa.field("path", pa.int64()), pa.field("step", pa.int16())]
+    if branches:
+        fields.append(pa.field("branch", pa.int16()))
+    fields += joint_fields(robot) + pose_fields()
+    fields += [
+        pa.field("sigma_min", pa.float32()),
+        pa.field("aspect", pa.int8()),
+        pa.field("split", words()),
+    ]
+    return pa.schema(fields, metadata={"supple.schema": f"dataset {VERSION}"})
+
+
+@known_arguments()
+def sample_dataset(
+    robot: Robot,
+    folder: str | os.PathLike[str],
+    count: int,
+    *,
+    scheme: Scheme = "joints",
+    frame: str | None = None,
+    seed: int = 0,
+    branches: int | None = None,
+    region: float = 0.1,
+    test_share: float = 0.1,
+    part_rows: int = PART_ROWS,
+    ray: RayOptions | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Write samples of configurations and poses of a robot into a folder of parts.
+
+        sample_dataset(robot, "data", 100_000_000, scheme="workspace")
+
+    Schemes:
+
+        joints       uniform in joint space
+        workspace    uniform over the reachable poses; needs a robot that reaches random poses
+        singular     the configuration nearest to a singularity among 32 uniform ones
+        paths        straight lines in joint space, of 32 samples each
+
+    If a run is interrupted or killed, the same call continues it and ends with the same files. A
+    sample depends only on the seed and on its index, so a larger dataset begins with the samples of
+    a smaller one.
+
+    Args:
+        robot: The robot.
+        folder: A new folder for the samples, or the folder of the same dataset to continue it.
+        count: Number of samples.
+        scheme: Distribution of the samples.
+        frame: Frame of the poses; the end effector by default.
+        seed: Seed of the random numbers.
+        branches: Maximum number of solutions of each pose. Each solution is a row; if None, a
+            sample has one row with the drawn configuration.
+        region: Edge of the cubes into which space is divided [m]. All samples in a cube are either
+            for training or for testing.
+        test_share: Fraction of the cubes that are for testing, 0 to 1.
+        part_rows: Number of samples in a part.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the number of finished samples and the number of all samples, called
+            repeatedly.
+
+    Raises:
+        InputError: An argument is malformed, or the folder contains another job.
+        UnknownNameError: The scheme is unknown.
+        OSError: The folder cannot be written; parts that were already written are kept.
+    """
+    check_robot(robot)
+    check_one_of(scheme, "scheme", SCHEMES)
+    name = Solve(robot, frame, branches).placed  # `Solve` checks the arguments
+    at = robot.fk(robot.random(4096, seed=0), name)[:, :3, 3]
+    margin = 0.1 * np.ptp(at, axis=0)
+    corners = at.min(axis=0) - margin, at.max(axis=0) + margin
+    job = DatasetJob(
+        robot,
+        name,
+        count_of(count, "count", _MAX_COUNT),
+        scheme,
+        count_of(seed + 1, "seed + 1", 2**63) - 1,
+        branches,
+        number(region, "region", above=0),
+        number(test_share, "test_share", least=0, most=1),
+        count_of(part_rows, "part_rows", 2**24),
+        tuple(tuple(corner.tolist()) for corner in corners),
+    )
+    if scheme == "workspace":
+        _check_volume(job)
+    return run(job, folder, ray=ray, progress=progress)
+
+
+def _check_volume(job: DatasetJob) -> None:
+    """Raise an error before any work if none of 2000 random poses is reachable."""
+    T = random_poses(np.random.default_rng(0), 2000, np.array(job.box))
+    found = solve(job.robot, T, tasks=PoseTask(job.frame), max_seeds=_SEEDS)
+    if not found.success.any():
+        raise InputError(
+            f"the scheme 'workspace' needs a robot that reaches random poses; given: "
+            f"{job.robot.name}, {job.robot.dof} degrees of freedom. "
+            "Available: 'joints', 'singular', 'paths'"
+        )

@@ -1,0 +1,114 @@
+"""Run a job: in this process, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from supple.cluster.parts import Job, Summary, claimed, commit, finish, job_id
+from supple.errors import InputError
+
+Progress: TypeAlias = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """The Ray cluster on which a job runs, and the resources of its workers.
+
+    Attributes:
+        address: Address of a cluster, such as "auto" or "ray://head:10001"; None to start a local
+            cluster.
+        cpus: Number of CPUs of a worker, which is also the number of its threads.
+        gpus: Number of GPUs of a worker; a fraction if several workers share a GPU.
+    """
+
+    address: str | None = None
+    cpus: float = 1
+    gpus: float = 0
+
+
+def check_gpus(device: str | None, ray: RayOptions | None) -> None:
+    """Raise an error if a job on Ray uses a GPU but its workers are to have none."""
+    if ray is not None and device is not None and device != "cpu" and not ray.gpus:
+        raise InputError(
+            f"device={device!r} on Ray needs workers with a GPU: gpus (--gpus) above 0; given: 0"
+        )
+
+
+def run(
+    job: Job,
+    folder: str | os.PathLike[str],
+    *,
+    ray: RayOptions | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Compute the parts of a job that are missing in its folder, and return the summary of all.
+
+    Args:
+        job: The job.
+        folder: A new folder, or the folder of the same job to continue it.
+        ray: The Ray cluster to run on; None to run in this process.
+        progress: Function of the finished and the total amount of work (see `Job.sizes`), called
+            repeatedly.
+
+    Raises:
+        InputError: The folder contains another job.
+        OSError: The folder cannot be written; parts that were already written are kept.
+    """
+    began, place = time.perf_counter(), Path(folder).resolve()
+    with claimed(place, job) as parts:
+        resumed = len(parts)
+        missing = [index for index in range(len(job.sizes)) if index not in parts]
+        done, total = sum(job.sizes[index] for index in parts), sum(job.sizes)
+        if progress is not None:
+            progress(done, total)
+        if not missing:
+            each: Iterator[tuple[int, Summary]] = iter(())
+        elif ray is None:
+            each = _in_process(job, place, missing)
+        else:
+            from supple.cluster.on_ray import parts_on_ray
+
+            each = parts_on_ray(job, place, missing, ray)
+        for index, part in each:
+            parts[index] = part
+            done += job.sizes[index]
+            if progress is not None:
+                progress(done, total)
+        made = finish(place, job, parts)
+    return replace(made, resumed=resumed, seconds=time.perf_counter() - began)
+
+
+def _in_process(job: Job, folder: Path, missing: Sequence[int]) -> Iterator[tuple[int, Summary]]:
+    """Compute parts in this process, and yield the index and the summary of each.
+
+    Several parts are computed at a time, because reading and writing one part overlaps with
+    solving another.
+    """
+    name, todo = job_id(job), deque(missing)
+    running: dict[Future[Summary], int] = {}
+    with ThreadPoolExecutor(job.at_once) as pool:
+        try:
+            while todo or running:
+                while todo and len(running) < job.at_once:
+                    index = todo.popleft()
+                    running[pool.submit(compute_part, job, name, folder, index, None)] = index
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(ready, key=running.__getitem__):
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def compute_part(job: Job, name: str, folder: Path, index: int, threads: int | None) -> Summary:
+    """Compute and commit one part, and return its summary."""
+    table, counts = job.compute(index, threads)
+    commit(folder, name, index, table, counts)
+    return Summary(folder, table.num_rows, counts, 1)

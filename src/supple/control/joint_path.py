@@ -1,0 +1,205 @@
+"""Paths of joints and their timing: the fastest motion inside the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.control.arguments import limits_for, step_length
+from supple.control.spline import Spline
+from supple.control.timing import Bounds, TimeLaw, time_law
+from supple.control.trajectory import Trajectory
+from supple.errors import InputError, short_repr
+from supple.kinematics import Robot
+from supple.kinematics.arrays import ReadOnlyArrays, coordinates, finite_array, number
+from supple.kinematics.robot import check_robot
+from supple.motion.layout import CompiledTasks, compile_selected
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
+from supple.motion.task import PoseTask, PositionTask
+
+DT = 1e-3  # length of a step of a timed path, if it is not given [s]
+_SAME = 1e-9  # configurations closer than this are one [rad or m]
+_AT_LIMIT = 0.99  # part of a limit above which a status names it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointPath(ReadOnlyArrays):
+    """A smooth path of a robot's joints: the cubic spline through given configurations.
+
+    First and second derivatives are continuous. Between configurations the path is not a straight
+    line; configurations that are close together determine it more precisely.
+
+    Attributes:
+        robot: The robot.
+        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive ones differ.
+        s: Parameter of each (N,), increasing; by default the sum of distances between successive
+            configurations [rad and m mixed].
+    """
+
+    robot: Robot
+    q: Array
+    s: Array
+
+    def __init__(self, robot: Robot, q: ArrayLike, s: ArrayLike | None = None) -> None:
+        check_robot(robot)
+        points = coordinates(q, robot.dof, "q").astype(np.float64)
+        if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
+            raise InputError(f"q must be finite, (N, {robot.dof}); given: {short_repr(q)}")
+        gaps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        if s is None:
+            keep = np.append(True, gaps > _SAME)
+            points = points[keep]
+            at = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
+        else:
+            at = finite_array(s, (len(points),), "s")
+            if not (np.diff(at) > 0).all():
+                raise InputError(f"s must increase; given: {short_repr(s)}")
+        for name, value in (("q", points), ("s", at)):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "robot", robot)
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def __repr__(self) -> str:
+        largest = np.abs(np.diff(self.q, axis=0)).max(initial=0.0)
+        return (
+            f"<JointPath of {self.robot.name}: {len(self)} configurations, "
+            f"{largest:.3g} rad or m at most between two>"
+        )
+
+    @cached_property
+    def _spline(self) -> Spline:
+        return Spline.through(self.s, self.q)
+
+    def at(self, s: ArrayLike) -> Array:
+        """Return the configurations (..., n) at parameters s (...).
+
+        Args:
+            s: Parameters between the first and the last one of the path.
+        """
+        where = np.asarray(s, dtype=np.float64)
+        if not ((self.s[0] <= where) & (where <= self.s[-1])).all():
+            given = short_repr(s)
+            raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
+        if len(self) == 1:
+            return np.broadcast_to(self.q[0], (*where.shape, self.robot.dof)).copy()
+        return self._spline(where.ravel()).reshape(*where.shape, self.robot.dof)
+
+    def timed(
+        self,
+        limits: Limits | None = None,
+        *,
+        tool_speed: float | None = None,
+        frame: str | None = None,
+        dt: float = DT,
+    ) -> Trajectory:
+        """Return the fastest motion along the path, from rest to rest, inside the limits.
+
+        Speed, acceleration and jerk of every joint stay inside their limits at all times. With
+        `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
+        the motion is time-optimal up to the grid of the path; with them it is a local optimum
+        (docs/paths.md).
+
+        Args:
+            limits: Limits of the joints; by default the robot's speed limits, with acceleration
+                limits derived from them as in `Servo`. Joints that move need limits of speed or
+                acceleration.
+            tool_speed: Largest speed of the origin of `frame` [m/s].
+            frame: Frame whose motion the trajectory reports; by default all end effectors.
+            dt: Length of a step of the trajectory [s]. The duration is rounded up to a multiple.
+
+        Raises:
+            InputError: A joint that moves has no limit.
+        """
+        bounds = _bounds(self, limits_for(limits, self.robot), tool_speed, frame)
+        dt = step_length(dt)
+        layout, _ = compile_selected(self.robot, frame, None)
+        if len(self) == 1:
+            return to_trajectory(layout, [np.repeat(self.q, 2, axis=0)], dt, bounds)
+        return to_trajectory(layout, [sampled(time_law(self._spline, bounds), dt)], dt, bounds)
+
+
+def sampled(law: TimeLaw, dt: float) -> Array:
+    """Return q (K + 1, n) at multiples of dt; the motion is slowed down to end at the last one."""
+    steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
+    return law.at(np.linspace(0, law.duration, steps + 1))[0]
+
+
+def _bounds(path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None) -> Bounds:
+    robot = path.robot
+    tool = None
+    if tool_speed is not None:
+        fastest = number(tool_speed, "tool_speed", above=0)
+        point, _ = compile_selected(
+            robot, None, [PositionTask(name) for name in ([frame] if frame else robot.tips)]
+        )
+
+        def tool(q: Array, qd: Array) -> Array:
+            rows = np.einsum("kmn,kn->km", point.jacobian(q), qd) / point.weights
+            each = np.linalg.norm(rows.reshape(len(q), -1, 3), axis=2)
+            return np.asarray(each.max(axis=1) / fastest)
+
+    moves = np.ptp(path.q, axis=0) > 0
+    free = moves & ~np.isfinite(limits.max_speed) & ~np.isfinite(limits.max_acceleration)
+    if free.any():
+        joint = robot.joint_names[int(np.argmax(free))]
+        raise InputError(
+            f"timing needs a limit of speed or acceleration for each joint that moves; {joint} has "
+            f"neither. Limits.for_robot(robot, max_speed=...) sets them"
+        )
+    return Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk, limits.max_norm, tool)
+
+
+def to_trajectory(
+    layout: CompiledTasks, pieces: list[Array], dt: float, bounds: Bounds
+) -> Trajectory:
+    """Return configurations at multiples of dt as a trajectory; pieces share their ends."""
+    q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
+    steps = len(q) - 1
+    qd = np.diff(q, axis=0) / dt
+    J = layout.jacobian(q[:-1])
+    rows = np.einsum("kmn,kn->km", J, qd) / layout.weights
+    # differences at both ends of a step: the motion rests before and after
+    resting = np.zeros((1, q.shape[1]))
+    second = np.diff(np.concatenate([resting, qd, resting]), axis=0) / dt
+    third = np.diff(second, axis=0) / dt
+    ratios = (
+        (StepStatus.SPEED_LIMIT, qd / bounds.speed),
+        (StepStatus.ACCELERATION_LIMIT, second[1:] / bounds.acceleration),
+        (StepStatus.JERK_LIMIT, third / bounds.jerk),
+    )
+    status, active = np.zeros(steps, np.int16), np.zeros(qd.shape, np.int8)
+    for flag, ratio in ratios:
+        there = np.abs(ratio) > _AT_LIMIT
+        status |= np.where(there.any(axis=1), np.int16(flag), np.int16(0))
+        active = np.where(there & (active == 0), np.sign(ratio), active).astype(np.int8)
+    return Trajectory(
+        t=dt * np.arange(steps + 1),
+        q=q,
+        qd=qd,
+        lambda2=np.zeros(steps),
+        sigma_min=_weakest(layout, q[:-1], J),
+        command=rows,
+        velocity=rows,
+        error=np.zeros_like(rows),
+        active=active,
+        status=StatusArray.of(StepStatus, status),
+        rows=layout.rows,
+        robot=layout.robot,
+    )
+
+
+def _weakest(layout: CompiledTasks, q: Array, J: Array) -> Array:
+    """Return the smallest singular values (K,) of the weighted Jacobians J (K, m, n)."""
+    frames = [task.frame for task in layout.tasks if isinstance(task, PoseTask)]
+    if len(frames) == 1 and (layout.weights == 1).all() and J.shape[1] == 6:
+        return np.asarray(layout.robot.singular_values(q, frames[0])[:, -1])
+    return np.asarray(np.linalg.svd(J, compute_uv=False)[:, -1])

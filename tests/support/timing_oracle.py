@@ -1,0 +1,186 @@
+"""The fastest motion along a path, computed by linear programs on a fine grid.
+
+Nothing is shared with supple's method: the unknowns are values of b = ṡ² at nodes of the path
+parameter itself, derivatives are differences of them, and HiGHS solves the programs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix, diags, vstack
+
+Array = NDArray[np.float64]
+
+
+def chord_spline(q: Array) -> CubicSpline:
+    """The spline through q (N, n), by the length of its chords."""
+    s = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(q, axis=0), axis=1)))
+    return CubicSpline(s, q)
+
+
+def duration_by_acceleration(
+    path: CubicSpline, speed: Array, acceleration: Array, nodes: int = 1500
+) -> float:
+    """The shortest duration under limits of speed and acceleration [s].
+
+    The largest b is largest everywhere at once, so that the sum of b decides: one linear program.
+    """
+    s = graded(path.x[0], path.x[-1], nodes, 2)
+    h = np.diff(s)
+    q1, q2 = path(s, 1), path(s, 2)
+    highest = 1 / np.maximum((q1 / speed) ** 2, 1e-12).max(axis=1)
+    highest[[0, -1]] = 0
+    rows = []
+    for end in (0, 1):  # b' = (b[i+1] - b[i])/h in an interval, at both of its ends
+        here = slice(end, nodes - 1 + end)
+        first, second = q1[here] / acceleration, q2[here] / acceleration
+        for j in range(q1.shape[1]):
+            slope = first[:, j] / (2 * h)
+            left, right = -slope + (end == 0) * second[:, j], slope + (end == 1) * second[:, j]
+            rows.append(band(nodes, [left, right]))
+    A = vstack(rows).tocsr()
+    found = linprog(
+        -np.ones(nodes),
+        A_ub=vstack([A, -A]),
+        b_ub=np.ones(2 * A.shape[0]),
+        bounds=np.stack([np.zeros(nodes), highest], axis=1),
+        method="highs",
+    )
+    assert found.status == 0, found.message
+    root = np.sqrt(np.maximum(found.x, 0))
+    return float(np.sum(2 * h / (root[1:] + root[:-1])))
+
+
+def duration_by_jerk(
+    path: CubicSpline,
+    speed: Array,
+    acceleration: Array,
+    jerk: Array,
+    nodes: int = 500,
+    slow: float = 0.2,
+    rounds: int = 40,
+) -> float:
+    """A locally shortest duration under limits of speed, acceleration and jerk [s].
+
+    Successive linear programs, in each of which b changes by a limited factor. `slow` scales the
+    profile from which they start.
+    """
+    s = graded(path.x[0], path.x[-1], nodes, 3)
+    middle = s[1:-1]
+    q1, q2, q3 = (path(middle, k)[:, :, None] for k in (1, 2, 3))
+    h0, h1 = np.diff(s)[:-1], np.diff(s)[1:]
+    # three-point formulas at inner nodes
+    d1 = np.stack([-h1 / h0, h1 / h0 - h0 / h1, h0 / h1], -1) / (h0 + h1)[:, None]
+    d2 = 2 * np.stack([h1, -(h0 + h1), h0], -1) / (h0 * h1 * (h0 + h1))[:, None]
+    d0 = np.tile([0.0, 1.0, 0.0], (len(middle), 1))
+    forms = {
+        "acceleration": q2 * d0[:, None] + q1 * d1[:, None] / 2,
+        "jerk": q3 * d0[:, None] + 1.5 * q2 * d1[:, None] + 0.5 * q1 * d2[:, None],
+    }
+    highest = np.append(np.append(0, 1 / ((q1[:, :, 0] / speed) ** 2).max(axis=1)), 0)
+    profile = np.minimum(s - s[0], s[-1] - s) / (s[-1] - s[0])
+    b = slow * np.minimum(profile ** (4 / 3), 0.3)
+    n = q1.shape[1]
+
+    def matrix(form: Array, limit: Array) -> coo_matrix:
+        return vstack(
+            [band(nodes, [form[:, j, k] / limit[j] for k in range(3)]) for j in range(n)]
+        ).tocsr()
+
+    by_acceleration = matrix(forms["acceleration"], acceleration)
+    by_jerk = matrix(forms["jerk"], jerk)
+    # From rest, a constant largest jerk j gives s = j t³/6; nothing is faster up to the first node.
+    ends = []
+    for node, rest, sign in ((1, 0, 1.0), (nodes - 2, nodes - 1, -1.0)):
+        j = float((jerk / np.abs(path(s[node], 1))).min())
+        t = (6 * abs(s[node] - s[rest]) / j) ** (1 / 3)
+        highest[node] = min(highest[node], (j * t * t / 2) ** 2)
+        ends.append((node, sign * d1[node - 1] / 2 / (j * t)))
+    starting = coo_matrix(
+        (
+            np.concatenate([row for _, row in ends]),
+            (np.repeat([0, 1], 3), np.concatenate([node + np.arange(-1, 2) for node, _ in ends])),
+        ),
+        shape=(2, nodes),
+    )
+    by_acceleration = vstack([by_acceleration, starting]).tocsr()
+
+    for _ in range(100):  # slow enough to keep all limits
+        worst = max(
+            (b[1:-1] / highest[1:-1]).max(),
+            np.abs(by_acceleration @ b).max(),
+            (np.abs(by_jerk @ b) * np.tile(np.sqrt(b[1:-1]), n)).max() ** (2 / 3),
+        )
+        if worst <= 1:
+            break
+        b = b / worst * 0.99
+
+    def duration(b: Array) -> float:
+        root = np.sqrt(b)
+        return float(np.sum(2 * np.diff(s) / (root[1:] + root[:-1])))
+
+    width = np.append(np.append(s[1] - s[0], (h0 + h1) / 2), s[-1] - s[-2])
+    trust, best = 4.0, duration(b)
+    for _ in range(rounds):
+        # unknowns b/b0: near rest, b itself spans many orders of magnitude
+        inner, scale = b[1:-1], diags(np.where(b > 0, b, 1.0))
+        rate = diags(np.tile(np.sqrt(inner), n)) @ by_jerk @ scale
+        tangent = band_diagonal(np.full(n * len(inner), 0.5), nodes, n)  # 1/√x >= 1.5 - x/2
+        speeding = by_acceleration @ scale
+        found = linprog(
+            np.append(np.append(0, -0.5 * width[1:-1] / np.sqrt(inner)), 0),
+            A_ub=vstack([speeding, -speeding, tangent + rate, tangent - rate]).tocsr(),
+            b_ub=np.repeat([1.0, 1.5], [2 * speeding.shape[0], 2 * rate.shape[0]]),
+            bounds=np.stack(
+                [
+                    np.where(b > 0, 1 / trust, 0),
+                    np.where(b > 0, np.minimum(trust, highest / np.where(b > 0, b, 1)), 0),
+                ],
+                axis=1,
+            ),
+            method="highs",
+        )
+        if found.status != 0:
+            trust = 1 + (trust - 1) / 2
+            continue
+        then = duration(b * found.x)
+        if then < best:
+            improved = best - then
+            b, best = b * found.x, then
+            if improved < 1e-4 * best:
+                break
+        else:
+            trust = 1 + (trust - 1) / 3
+    return best
+
+
+def graded(first: float, last: float, nodes: int, power: int) -> Array:
+    """Nodes that are dense at both ends, as a motion from rest is in time."""
+    x = np.linspace(-1, 1, nodes)
+    s = np.sign(x) * (1 - (1 - np.abs(x)) ** power)
+    return first + (last - first) * (s + 1) / 2
+
+
+def band(nodes: int, columns: list[Array]) -> coo_matrix:
+    """A matrix whose row i has columns[k][i] at i + k."""
+    count = len(columns[0])
+    rows = np.arange(count)
+    return coo_matrix(
+        (
+            np.concatenate(columns),
+            (np.tile(rows, len(columns)), np.concatenate([rows + k for k in range(len(columns))])),
+        ),
+        shape=(count, nodes),
+    )
+
+
+def band_diagonal(values: Array, nodes: int, repeats: int) -> coo_matrix:
+    """A matrix whose row i of each repeat has its value at column i + 1."""
+    inner = nodes - 2
+    rows = np.arange(inner * repeats)
+    return coo_matrix(
+        (values, (rows, np.tile(np.arange(1, nodes - 1), repeats))), shape=(len(rows), nodes)
+    )

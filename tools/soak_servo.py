@@ -1,0 +1,242 @@
+"""Random motions of control loops: no limit may be exceeded, and no number may be infinite or NaN.
+
+    python tools/soak_servo.py [--steps 1e9] [--seed 0] [--workers N]
+
+Robots, limits, modes, steps, tasks, lengths of a step, commands that jump and noise of the measured
+joint positions are drawn at random. After each motion NumPy checks every step from the positions
+and speeds alone, without the kernel's functions. Exit status 1 if a law was broken; the case is
+then printed as a seed that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import supple as sp
+from supple import damping, steps
+from supple.criteria import RestPosture
+from supple.describe import builtin_names
+from supple.motion.status import StepStatus
+from supple.redundancy import NullSpace, Priority
+
+STEPS = 2000  # of one motion
+JUMP = 200  # the command jumps after at most this many steps
+DIRECTION = 1e-9  # by which mode "scale" may miss the direction of its command
+ROBOTS = [name for name in builtin_names() if name != "double_y16"]
+
+
+def a_step(rng: np.random.Generator, robot: sp.Robot, tasks: int) -> Any:
+    """Return a random step, or None for the default one."""
+    choices: list[Any] = [
+        None,
+        None,
+        None,
+        sp.DLS(damping.Constant(10 ** rng.uniform(-3, 0))),
+        sp.DLS(damping.Optimal(10 ** rng.uniform(-1, 1))),
+        sp.DLS(damping.Manipulability(0.05, 0.1)),
+        sp.DLS(damping.Curvature(0.01)),
+        sp.DLS(damping.SpeedBound(3.0)),
+        steps.Pseudoinverse(),
+        steps.Transpose(),
+        steps.SDLS(),
+        steps.TruncatedSVD(0.02),
+        NullSpace(sp.DLS(damping.Constant(0.1)), RestPosture(robot.neutral()), 5.0),
+    ]
+    if tasks > 1:
+        choices.append(Priority(sp.DLS(damping.Constant(0.05))))
+    return choices[rng.integers(len(choices))]
+
+
+def some_limits(rng: np.random.Generator, robot: sp.Robot, mode: str, dt: float) -> sp.Limits:
+    """Return random limits, some of them infinite."""
+    n, inf = robot.dof, np.inf
+    speed = 10 ** rng.uniform(-1, 1, n)
+    acceleration = speed / 10 ** rng.uniform(-2, 0.5, n)
+    kind = rng.integers(4)  # speeds; accelerations; jerks; one joint without limits
+    jerk = acceleration / (10 ** rng.uniform(-2, 0.3, n))
+    lower = np.where(np.isfinite(robot.lower), robot.lower, -3.0)
+    upper = np.where(np.isfinite(robot.upper), robot.upper, 3.0)
+    if kind == 3:
+        lower[0], upper[0] = -inf, inf
+    return sp.Limits(
+        lower=lower,
+        upper=upper,
+        max_speed=speed,
+        max_acceleration=acceleration if kind > 0 else np.full(n, inf),
+        max_jerk=jerk if kind == 2 else np.full(n, inf),
+        mode=mode,  # type: ignore[arg-type]
+    )
+
+
+def commands(rng: np.random.Generator, servo: sp.Servo) -> tuple[Any, Any]:
+    """Return targets and velocities of all steps, which jump at random times; None if not given."""
+    layout, robot = servo._layout, servo.robot
+    pieces = int(rng.integers(1, STEPS // JUMP * 4))
+    at = np.sort(rng.integers(0, STEPS, pieces))
+    kind = rng.integers(3)
+    targets = velocities = None
+    if kind != 0:
+        q = robot.random(pieces, seed=rng)
+        poses = []
+        for one in q:
+            tips = robot.tips
+            given = [np.array(robot.fk(one, tip)) for tip in tips]
+            for pose in given:
+                pose[:3, 3] *= rng.choice([1.0, 1.0, 1.5, 4.0])
+            poses.append(layout.targets(given))
+        targets = np.array(poses)[np.searchsorted(at, np.arange(STEPS), "right") - 1]
+    if kind != 1:
+        size = 10 ** rng.uniform(-2, 1.5, (pieces, 1))
+        twists = rng.normal(size=(pieces, layout.velocities([np.zeros(6)] * len(robot.tips)).size))
+        velocities = (size * twists)[np.searchsorted(at, np.arange(STEPS), "right") - 1]
+        if rng.random() < 0.5:
+            velocities = velocities + 0.1 * rng.normal(size=velocities.shape)
+    return targets, velocities
+
+
+def motion(seed: int) -> tuple[Counter[str], str]:
+    """Run one random motion; count its steps and what broke, and describe it."""
+    rng = np.random.default_rng(seed)
+    robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
+    mode = ("exact", "exact", "scale", "halt")[rng.integers(4)]
+    dt = 10 ** rng.uniform(-3.3, -1.3)
+    limits = some_limits(rng, robot, mode, dt)
+    step = a_step(rng, robot, len(robot.tips))
+    servo = sp.Servo(robot, dt=dt, step=step, limits=limits)
+    targets, velocities = commands(rng, servo)
+    noise = 10 ** rng.uniform(-6, -2) if rng.random() < 0.3 else 0.0
+    added = noise * rng.normal(size=(STEPS, robot.dof)) if noise else None
+    q = np.clip(robot.random(seed=rng), limits.lower, limits.upper)
+    start, end = np.empty((STEPS, robot.dof)), np.empty((STEPS, robot.dof))
+    speed, told = np.empty((STEPS, robot.dof)), np.zeros(STEPS, int)
+    turned = 0
+    for k in range(STEPS):
+        if added is not None:
+            q = q + added[k]
+        start[k] = q
+        servo._raw(
+            q,
+            None if velocities is None else velocities[k],
+            None if targets is None else targets[k],
+            None,
+            end[k],
+        )
+        q, speed[k] = end[k], servo._qd
+        if noise or (mode == "scale" and k % 20 == 0):
+            told[k] = servo._flags
+        if mode == "scale" and k % 20 == 0 and step is None:
+            turned += misses_direction(servo, told[k])
+    found = broken(limits, dt, start, end, speed, told, noise)
+    found["direction of the command"] = turned
+    about = f"seed {seed}: {robot.name}, {mode}, {step}, dt {dt:.2g}, noise {noise:.2g}"
+    return Counter({"steps": STEPS}) + Counter({k: int(v) for k, v in found.items() if v}), about
+
+
+def misses_direction(servo: sp.Servo, flags: int) -> bool:
+    """Return whether J q̇ has another direction than the command, and no status says so."""
+    if flags & int(StepStatus.DIRECTION_LOST):
+        return False
+    moved, asked = servo._J @ servo._qd, servo._asked
+    size = float(asked @ asked)
+    if not size or not moved.any():
+        return False
+    # A motion that stops keeps the direction of the command before.
+    along = float(moved @ asked) / size
+    off = np.linalg.norm(moved - along * asked)
+    stops = not servo._held or along < 1
+    return bool(off > DIRECTION * np.linalg.norm(moved) and not stops)
+
+
+def broken(
+    limits: sp.Limits,
+    dt: float,
+    start: np.ndarray,
+    end: np.ndarray,
+    speed: np.ndarray,
+    told: np.ndarray,
+    noise: float,
+) -> dict[str, Any]:
+    """Count the steps that exceed a limit, by the positions and speeds of a motion alone."""
+    before = np.vstack([np.zeros(speed.shape[1]), speed[:-1]])
+    change = speed - before
+    earlier = np.vstack([np.zeros(speed.shape[1]), change[:-1]])
+    rounding = 16 * np.finfo(float).eps * (np.abs(speed) + np.abs(before))
+    inside = (start >= limits.lower) & (start <= limits.upper)
+    outside = inside & ((end < limits.lower) | (end > limits.upper))
+    moved = np.abs(end - start - dt * speed) > 1e-12 * (1 + np.abs(start))
+    hard = np.abs(change) > limits.max_acceleration * dt * (1 + 1e-9) + rounding
+    jerky = (
+        np.abs(change - earlier)
+        > limits.max_jerk * dt * dt * (1 + 1e-6)
+        + 2 * rounding
+        + np.roll(rounding, 1, 0)
+    )
+    if noise:  # a joint that a measurement puts closer to its limit may have to brake harder
+        exceeded = int(StepStatus.ACCELERATION_EXCEEDED | StepStatus.JERK_EXCEEDED)
+        excused = ((told & exceeded) != 0)[:, None]
+        hard, jerky = hard & ~excused, jerky & ~excused
+    return {
+        "not finite": (~np.isfinite(end) | ~np.isfinite(speed)).any(1).sum(),
+        "position": outside.any(1).sum(),
+        "speed": (np.abs(speed) > limits.max_speed * (1 + 1e-9)).any(1).sum(),
+        "acceleration": hard.any(1).sum(),
+        "jerk": jerky.any(1).sum(),
+        "moves by its speed": (moved & inside & ~outside).any(1).sum() if not noise else 0,
+    }
+
+
+def many(seeds: range) -> tuple[Counter[str], list[str]]:
+    """Run motions with these seeds; also return the first ones that broke a law."""
+    total: Counter[str] = Counter()
+    cases = []
+    for seed in seeds:
+        found, about = motion(seed)
+        total += found
+        if len(found) > 1:
+            cases.append(f"{about}: {dict(found)}")
+    return total, cases[:3]
+
+
+def main() -> int:
+    """Run, print, return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=float, default=1e9)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop after this time")
+    given = parser.parse_args()
+    motions, each = int(np.ceil(given.steps / STEPS)), 20
+    total: Counter[str] = Counter()
+    begin = time.monotonic()
+    ranges = (
+        range(given.seed + k, given.seed + min(k + each, motions)) for k in range(0, motions, each)
+    )
+    with ProcessPoolExecutor(given.workers) as pool:
+        waiting = []
+        for one in ranges:
+            waiting.append(pool.submit(many, one))
+            while len(waiting) > 4 * given.workers:
+                found, cases = waiting.pop(0).result()
+                total += found
+                print(*cases, sep="\n", end="\n" * bool(cases), flush=True)
+            if time.monotonic() - begin > given.seconds:
+                break
+        for rest in waiting:
+            found, cases = rest.result()
+            total += found
+            print(*cases, sep="\n", end="\n" * bool(cases), flush=True)
+    count = total.pop("steps")
+    print(f"{count} steps in {time.monotonic() - begin:.0f} s; broken: {dict(total) or 'nothing'}")
+    return int(bool(total))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
