@@ -89,11 +89,10 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
     ]
     sigma = robot.singular_values(found.q, frame or robot.tips[0])[..., -1]
     rows.append(["σ_min", *(f"{x:.3g}" for x in sigma)])
-    name = frame or robot.tips[0]
-    if has_branches(robot, name):
-        for k, part in enumerate(BRANCHES):
-            rows.append([part, *("-0+"[sign + 1] for sign in found.branch[:, k])])
-    if found.frame is not None and len(found.sampled) and found.sampled.any():
+    if found.frame is not None and has_branches(robot, found.frame):
+        for k, name in enumerate(BRANCHES):
+            rows.append([name, *("-0+"[sign + 1] for sign in found.branch[:, k])])
+    if found.frame is not None and found.sampled.any():
         free = found.free
         for j, joint in enumerate(robot.joint_names):
             if free[:, j].any():

@@ -47,7 +47,7 @@ def solve_all(
     Those of targets in GPU memory, on a CUDA stream, are `GpuSolutions`.
     """
     if options.explain:
-        raise InputError('solutions="all" has no report; given: explain=True')
+        raise InputError('solutions="all" must be without explain; given: explain=True')
     robot, arm = problem.layout.robot, arm_of(problem)
     if options.gpu is not None:
         if not isinstance(arm, ClosedFormArm) or wraps:
