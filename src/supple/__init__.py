@@ -10,6 +10,7 @@ from supple.control.servo import Servo
 from supple.control.tracking import track
 from supple.control.trajectory import Trajectory
 from supple.gpu.runtime import devices
+from supple.ik.follow import follow
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import BatchSolution, Solution, Solutions
@@ -50,6 +51,7 @@ __all__ = [
     "dh",
     "errors",
     "explain",
+    "follow",
     "linearize",
     "load",
     "mjcf",

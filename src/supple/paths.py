@@ -1,8 +1,9 @@
-"""Paths of joints, and their timing."""
+"""Paths of joints, their timing, and the results of `supple.follow`."""
 
 from supple.control.joint_path import JointPath
+from supple.ik.followed import Followed, Reconfiguration
 
-__all__ = ["JointPath"]
+__all__ = ["Followed", "JointPath", "Reconfiguration"]
 
 
 def __dir__() -> list[str]:

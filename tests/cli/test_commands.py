@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 import supple as sp
 from supple.cli import COMMANDS
 from supple.cli.group import cli
+from supple.control.arguments import ACCELERATION_TIME
 from supple.tables import FORMATS, Table, read_table, write_table
 
 POSE = ["--position", "0.4", "0.1", "0.3", "--rpy", "3.1", "0", "0"]
@@ -312,6 +313,31 @@ def test_track_follows_the_poses_of_a_file(tmp_path: Path) -> None:
     says = found("track", "ur5e", str(tmp_path / "path.npz"), "--method", "optimal")
     assert says["steps"] == 59
     assert says["final_error"] < 1e-3
+
+
+# ---- follow --------------------------------------------------------------------------------------
+
+
+def test_follow_writes_a_timed_path(tmp_path: Path) -> None:
+    robot = sp.load("ur5e")
+    q = np.array([0.3, -1.2, 1.6, -0.4, 1.1, 0.2])
+    ends = robot.fk(q), robot.fk(q)
+    ends[1][:3, 3] += [0.1, 0.1, 0]
+    there = sp.poses.interpolate(*ends, np.linspace(0, 1, 60))
+    np.savez(tmp_path / "path.npz", T=there)
+    out = tmp_path / "motion.npz"
+    says = found("follow", "ur5e", str(tmp_path / "path.npz"), "-o", str(out), "--max-jerk", "100")
+    assert says["continuous"]
+    motion = sp.Trajectory.load(out)
+    limits = sp.Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME, max_jerk=100)
+    expected = sp.follow(robot, there).timed(limits)
+    np.testing.assert_allclose(motion.q, expected.q, rtol=0, atol=1e-12)
+    assert says["duration"] == pytest.approx(expected.t[-1])
+    there[30:, 2, 3] += 3
+    np.savez(tmp_path / "far.npz", T=there)
+    says = found("follow", "ur5e", str(tmp_path / "far.npz"), code=1)
+    assert says["obstacle"].startswith("at 30: the target is out of reach")
+    assert "out of reach" in run("follow", "ur5e", str(tmp_path / "far.npz")).output
 
 
 # ---- doctor and bench ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ COMMANDS = {
     "reach": "Map where a robot reaches, with which orientations and how well.",
     "dataset": "Write samples of configurations and poses for learning.",
     "track": "Follow poses over time, or a twist, through singularities.",
+    "follow": "Follow a whole path on one branch, as fast as the limits allow.",
     "branches": "Show several solutions of one pose.",
     "view": "Open a robot in the browser and drag its end effectors.",
     "paper": "Run the experiments of the papers, claim by claim.",

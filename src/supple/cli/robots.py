@@ -120,6 +120,14 @@ def ray_options(command: Command) -> Any:
     return call
 
 
+map_value_option = click.option(
+    "--value",
+    default="dexterity",
+    show_default=True,
+    type=click.Choice(["dexterity", "manipulability", "manipulability_mean", "sigma_min"]),
+    help="Value of a voxel that is shown.",
+)
+
 target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),

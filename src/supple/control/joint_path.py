@@ -76,7 +76,8 @@ class JointPath(ReadOnlyArrays):
         )
 
     @cached_property
-    def _spline(self) -> Spline:
+    def spline(self) -> Spline:
+        """The spline through q; it needs two configurations."""
         return Spline.through(self.s, self.q)
 
     def at(self, s: ArrayLike) -> Array:
@@ -91,7 +92,7 @@ class JointPath(ReadOnlyArrays):
             raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
         if len(self) == 1:
             return np.broadcast_to(self.q[0], (*where.shape, self.robot.dof)).copy()
-        return self._spline(where.ravel()).reshape(*where.shape, self.robot.dof)
+        return self.spline(where.ravel()).reshape(*where.shape, self.robot.dof)
 
     def timed(
         self,
@@ -119,12 +120,12 @@ class JointPath(ReadOnlyArrays):
         Raises:
             InputError: A joint that moves has no limit.
         """
-        bounds = _bounds(self, limits_for(limits, self.robot), tool_speed, frame)
+        bounds = bounds_of(self, limits_for(limits, self.robot), tool_speed, frame)
         dt = step_length(dt)
         layout, _ = compile_selected(self.robot, frame, None)
         if len(self) == 1:
             return to_trajectory(layout, [np.repeat(self.q, 2, axis=0)], dt, bounds)
-        return to_trajectory(layout, [sampled(time_law(self._spline, bounds), dt)], dt, bounds)
+        return to_trajectory(layout, [sampled(time_law(self.spline, bounds), dt)], dt, bounds)
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
@@ -133,7 +134,10 @@ def sampled(law: TimeLaw, dt: float) -> Array:
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
 
-def _bounds(path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None) -> Bounds:
+def bounds_of(
+    path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None
+) -> Bounds:
+    """Return the limits along a path."""
     robot = path.robot
     tool = None
     if tool_speed is not None:

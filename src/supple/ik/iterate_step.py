@@ -133,7 +133,7 @@ class StepSearch:
             time.perf_counter() > options.deadline, SolveStatus.TIMEOUT, SolveStatus.NOT_CONVERGED
         )
         errors = np.full((count, 2), math.inf)
-        errors[~bad] = self._errors(self.layout.error(best[~bad], targets[~bad]))
+        errors[~bad] = largest_errors(self.layout, self.layout.error(best[~bad], targets[~bad]))
         named = StatusArray.of(SolveStatus, status)
         position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
         restarts = np.maximum(restarts, 0)
@@ -171,7 +171,7 @@ class StepSearch:
             at, rows = q[running], left[running]
             J, e = self.layout._rows(at, targets[rows])
             size = np.linalg.norm(e, axis=1)
-            met = (self._errors(e) <= tolerances).all(axis=1)
+            met = (largest_errors(self.layout, e) <= tolerances).all(axis=1)
             better = met | (size < cost[rows])
             best[rows[better]], cost[rows[better]] = at[better], size[better]
             status[rows[met]], solved[running[met]] = SolveStatus.CONVERGED, True
@@ -245,22 +245,28 @@ class StepSearch:
 
         return in_python
 
-    def _errors(self, e: FloatArray) -> Array:
-        """Return the largest position and rotation errors of all tasks (B, 2) [m, rad].
 
-        `e` (B, m) is weighted.
-        """
-        plain = e / self.layout.weights
-        largest = np.zeros((len(e), 2))
-        for part, task, end in zip(
-            self.layout.counts, self.layout.tasks, np.cumsum(self.layout.counts), strict=True
-        ):
-            turns = _turns(task, self.layout)
-            rows = plain[:, end - part : end]
-            for kind in (0, 1):
-                length = np.linalg.norm(rows[:, turns == bool(kind)], axis=1)
-                largest[:, kind] = np.maximum(largest[:, kind], length)
-        return largest
+def rotating_rows(layout: CompiledTasks) -> list[NDArray[np.bool_]]:
+    """Return, for each task, which of its rows are rotations."""
+    return [_turns(task, layout) for task in layout.tasks]
+
+
+def largest_errors(
+    layout: CompiledTasks, e: FloatArray, rotating: Sequence[NDArray[np.bool_]] | None = None
+) -> Array:
+    """Return the largest position and rotation errors of all tasks (B, 2) [m, rad].
+
+    `e` (B, m) is weighted; `rotating` is the result of `rotating_rows`, if it is known.
+    """
+    plain = e / layout.weights
+    largest = np.zeros((len(e), 2))
+    kinds = rotating_rows(layout) if rotating is None else rotating
+    for part, turns, end in zip(layout.counts, kinds, np.cumsum(layout.counts), strict=True):
+        rows = plain[:, end - part : end]
+        for kind in (0, 1):
+            length = np.linalg.norm(rows[:, turns == bool(kind)], axis=1)
+            largest[:, kind] = np.maximum(largest[:, kind], length)
+    return largest
 
 
 # (indices of problems (B,), J (B, m, n), e (B, m), q (B, n), again) -> joint displacements (B, n).

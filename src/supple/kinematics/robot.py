@@ -308,10 +308,10 @@ class Robot:
 
     @property
     def structure(self) -> Structure:
-        """The axes of the joints that move the end effector, the first one if there are several.
+        """The joint axes that move the end effector (the first one, if there are several).
 
-        Which of them are parallel or intersect, and whether all solutions of a pose have a closed
-        form; `print(robot.structure)` shows it in words.
+        It tells which axes are parallel or intersect, and whether the solutions of a pose have a
+        closed form; `print(robot.structure)` describes it in words.
         """
         return self._structure(self.tips[0])
 

@@ -1,0 +1,137 @@
+"""The result of `follow`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.control.arguments import limits_for, step_length
+from supple.control.joint_path import DT, JointPath, bounds_of, sampled, to_trajectory
+from supple.control.timing import time_law
+from supple.control.trajectory import Trajectory
+from supple.errors import InputError
+from supple.kinematics import Robot
+from supple.motion.layout import compile_selected
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Reconfiguration:
+    """A change of branch: the robot leaves the path, moves its joints and returns to its place.
+
+    If no branch leads on from there, it returns to the next target.
+
+    Attributes:
+        at: Place on the path: the index of a target, or a path length.
+        before: Configuration in which the robot arrives (n,) [rad or m].
+        after: Configuration in which it goes on (n,).
+        reason: Why the robot cannot continue without it.
+    """
+
+    at: float
+    before: Array
+    after: Array
+    reason: str
+
+    def __str__(self) -> str:
+        far = np.abs(self.after - self.before).max()
+        return f"at {self.at:g}: {self.reason}; a joint moves by {far:.3g} rad or m"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Followed:
+    """Configurations along a path of targets; `str()` of it is a summary.
+
+    Attributes:
+        robot: The robot.
+        q: Joint coordinates at the given targets (N, n) [rad or m]; NaN beyond an obstacle.
+        pieces: The joint paths between reconfigurations; their parameter s is the place on the
+            path. They contain more configurations than q where the path needs them.
+        reconfigurations: The changes of branch between the pieces.
+        obstacle: Why the path cannot be followed to its end, and where; None if it is.
+        position_deviation: Largest distance of the tool from the path, between the targets too [m].
+        rotation_deviation: The same for its rotation [rad].
+    """
+
+    robot: Robot
+    q: Array
+    pieces: tuple[JointPath, ...]
+    reconfigurations: tuple[Reconfiguration, ...]
+    obstacle: str | None
+    position_deviation: float
+    rotation_deviation: float
+
+    @property
+    def success(self) -> bool:
+        """Whether the whole path is followed, without a reconfiguration or with some."""
+        return self.obstacle is None
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the whole path is followed on one branch."""
+        return self.success and not self.reconfigurations
+
+    def __bool__(self) -> bool:
+        return self.success
+
+    def __repr__(self) -> str:
+        said = "continuous" if self.continuous else f"{len(self.reconfigurations)} reconfigurations"
+        said = said if self.success else "obstructed"
+        return f"<Followed {self.robot.name}: {len(self.q)} targets, {said}>"
+
+    def __str__(self) -> str:
+        count = len(self.reconfigurations)
+        lines = [f"{len(self.q)} targets followed"]
+        if self.obstacle is not None:
+            lines = [f"followed {np.isfinite(self.q[:, 0]).sum()} of {len(self.q)} targets"]
+        lines[0] += (
+            " on one branch" if not count else f" with {count} reconfiguration" + "s" * (count > 1)
+        )
+        lines += [f"  {each}" for each in self.reconfigurations]
+        lines += [f"  {self.obstacle}"] * (self.obstacle is not None)
+        lines.append(
+            f"  deviation: at most {self.position_deviation * 1e3:.2g} mm and "
+            f"{self.rotation_deviation * 1e3:.2g} mrad"
+        )
+        return "\n".join(lines)
+
+    def timed(
+        self,
+        limits: Limits | None = None,
+        *,
+        tool_speed: float | None = None,
+        frame: str | None = None,
+        dt: float = DT,
+    ) -> Trajectory:
+        """Return the fastest motion along the path; it rests where a piece begins or ends.
+
+        At a reconfiguration each joint moves on a straight line. Arguments are those of
+        `JointPath.timed`.
+
+        Raises:
+            InputError: The path is not followed to its end.
+        """
+        if self.obstacle is not None:
+            raise InputError(f"a path that ends early has no timing; given: {self.obstacle}")
+        dt, own = step_length(dt), limits_for(limits, self.robot)
+        layout, _ = compile_selected(self.robot, frame, None)
+        parts: list[Array] = []
+        for i, piece in enumerate(self.pieces):
+            if i:
+                change = self.reconfigurations[i - 1]
+                between = JointPath(self.robot, [change.before, change.after])
+                parts.append(_timed(between, own, None, frame, dt))
+            parts.append(_timed(piece, own, tool_speed, frame, dt))
+        bounds = bounds_of(self.pieces[0], own, tool_speed, frame)
+        return to_trajectory(layout, parts, dt, bounds)
+
+
+def _timed(
+    path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None, dt: float
+) -> Array:
+    if len(path) == 1:
+        return np.asarray(path.q)
+    law = time_law(path.spline, bounds_of(path, limits, tool_speed, frame))
+    return sampled(law, dt)

@@ -1,0 +1,95 @@
+"""Targets along a path: given ones with interpolation between them, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from supple.errors import InputError, short_repr
+from supple.ik.arguments import per_task
+from supple.ik.problem import CompiledProblem
+from supple.kinematics.arrays import number
+from supple.kinematics.rotation import exp, log
+from supple.motion.linearization import Array
+
+COUNT = 200  # intervals of a path that is given by a function, before refinement
+_POSE = 12  # numbers of a target with a rotation
+
+
+@dataclass(frozen=True, eq=False)
+class PathTargets:
+    """Targets of tasks along a path, in the kernel's layout.
+
+    Attributes:
+        problem: The tasks.
+        x: Parameters of given targets (N,): their index, or the path length of a function.
+        numbers: The targets there (N, k).
+        function: The targets (k,) at a parameter; None if they are interpolated.
+    """
+
+    problem: CompiledProblem
+    x: Array
+    numbers: Array
+    function: Callable[[float], Array] | None = field(default=None, repr=False)
+
+    @staticmethod
+    def of(
+        problem: CompiledProblem, given: Any, single: bool, length: float | None, threads: int
+    ) -> PathTargets:
+        """Return the targets of `follow`."""
+        tasks = problem.layout.tasks
+
+        def convert(target: Any) -> Array:
+            return problem.targets(per_task(target, single, tasks), threads)
+
+        if callable(given):
+            if length is None:
+                raise InputError("a path that is a function needs length=; given: None")
+            end = number(length, "length", above=0)
+            x = np.linspace(0, end, COUNT + 1)
+            targets = np.stack([convert(given(float(each))) for each in x])
+            made = PathTargets(problem, x, targets, lambda at: convert(given(at)))
+        else:
+            if length is not None:
+                raise InputError(f"length needs a path that is a function; given: {length}")
+            many = np.asarray(given) if single else given
+            targets = convert(many)
+            if targets.ndim != 2 or not len(targets):
+                shape = f"an array of shape {np.shape(given)}" if single else short_repr(given)
+                raise InputError(f"a path must have one leading axis of targets; given: {shape}")
+            made = PathTargets(problem, np.arange(len(targets), dtype=float), targets)
+        if not np.isfinite(made.numbers).all():
+            index = int(np.argmin(np.isfinite(made.numbers).all(axis=1)))
+            raise InputError(f"the targets of a path must be finite; given: not finite at {index}")
+        return made
+
+    def __call__(self, x: Array) -> Array:
+        """Return the targets (K, k) at parameters (K,)."""
+        if self.function is not None:
+            return np.stack([self.function(float(each)) for each in x])
+        if len(self.x) == 1:
+            return np.repeat(self.numbers, len(x), axis=0)
+        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, len(self.x) - 2)
+        f = ((x - self.x[i]) / (self.x[i + 1] - self.x[i]))[:, None]
+        a, b = self.numbers[i], self.numbers[i + 1]
+        made = (1 - f) * a + f * b
+        for begin, turn in self._turns.items():
+            R0 = a[:, begin : begin + 9].reshape(-1, 3, 3)
+            turned = exp(f * turn[i]).swapaxes(-1, -2) @ R0 if turn.any() else R0
+            made[:, begin : begin + 9] = turned.reshape(-1, 9)
+        return made
+
+    @cached_property
+    def _turns(self) -> dict[int, Array]:
+        """The rotation vectors between successive targets (N - 1, 3), by the place of R in them."""
+        made, end = {}, 0
+        for size in self.problem.layout.kernel.target_sizes:
+            begin, end = end, end + size
+            if size == _POSE:  # the columns of R, then the origin
+                R = self.numbers[:, begin : begin + 9].reshape(-1, 3, 3)  # transposed
+                made[begin] = log(R[:-1] @ R[1:].swapaxes(-1, -2))
+        return made

@@ -1,0 +1,237 @@
+"""Whole paths: one branch if there is one, no unreported jump, and reasons where none exists."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from numpy.typing import NDArray
+
+import supple as sp
+from supple import errors
+from supple.kinematics.rotation import exp, log
+
+Array = NDArray[np.float64]
+
+UR5E = sp.load("ur5e")
+PANDA = sp.load("panda")
+HOME = np.array([0.3, -1.2, 1.6, -0.4, 1.1, 0.2])
+
+
+def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -> Array:
+    """Poses on a straight line from the pose of q, turning on the way."""
+    s = np.linspace(0, 1, count)[:, None]
+    T = np.tile(robot.fk(q), (count, 1, 1))
+    T[:, :3, 3] += s * move
+    T[:, :3, :3] = T[:, :3, :3] @ exp(s * turn)
+    return T
+
+
+def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int = 100) -> Array:
+    """The largest deviations [m, rad], sampled densely; rotations by Pinocchio."""
+    worst = np.zeros(2)
+    for piece in found.pieces:
+        for x in np.arange(piece.s[0], piece.s[-1], 1 / times):
+            i = min(int(x), len(poses) - 2)
+            f, A, B = x - i, poses[i], poses[i + 1]
+            R = A[:3, :3] @ pin.exp3(f * pin.log3(A[:3, :3].T @ B[:3, :3]))
+            now = robot.fk(piece.at(x))
+            away = np.linalg.norm(now[:3, 3] - (1 - f) * A[:3, 3] - f * B[:3, 3])
+            worst = np.maximum(worst, [away, np.linalg.norm(pin.log3(R.T @ now[:3, :3]))])
+    return worst
+
+
+def tracked(robot: sp.Robot, q: Array, poses: Array, parts: int = 20) -> Array | None:
+    """The solution that Newton's method reaches in small steps, or None where it leaves limits."""
+    for A, B in pairwise(poses):
+        for f in np.arange(1, parts + 1) / parts:
+            R = A[:3, :3] @ exp(f * log(A[:3, :3].T @ B[:3, :3]))
+            p, before = (1 - f) * A[:3, 3] + f * B[:3, 3], q
+            for _ in range(6):
+                now = robot.fk(q)
+                e = np.concatenate([p - now[:3, 3], log(R @ now[:3, :3].T)])
+                J = robot.jacobian(q)
+                q = q + J.T @ np.linalg.solve(J @ J.T + 1e-12 * np.eye(6), e)
+            outside = (q < robot.lower).any() or (q > robot.upper).any()
+            if outside or np.abs(e).max() > 1e-6 or np.abs(q - before).max() > 0.3:
+                return None
+    return q
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_line_with_a_branch_is_followed_without_a_jump(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    q = rng.uniform(-2, 2, 6)
+    poses = line(UR5E, q, rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.5, 0.5, 3), 40)
+    every = sp.solve(UR5E, poses[0], solutions=100)
+    exists = any(tracked(UR5E, each, poses) is not None for each in every.q[every.success])
+    found = sp.follow(UR5E, poses)
+    if exists:
+        assert found.continuous
+    if found.continuous:
+        np.testing.assert_allclose(UR5E.fk(found.q), poses, atol=1e-6)
+    assert (off_path(UR5E, poses, found, 20) <= [1e-4, 1e-3]).all()
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda", "iiwa14"])
+def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
+    robot = sp.load(name)
+    q = HOME if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
+    poses = line(robot, q, np.array([0.1, -0.2, 0.1]), np.array([0.2, 0.1, -0.2]), 25)
+    found = sp.follow(robot, poses)
+    assert found.continuous
+    off = off_path(robot, poses, found)
+    assert (off <= [1e-4, 1e-3]).all()
+    assert (off <= 1.3 * np.array([found.position_deviation, found.rotation_deviation])).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+
+
+def test_samples_are_added_past_a_singularity() -> None:
+    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular at 0
+    first, last = UR5E.fk(near), UR5E.fk(near)
+    first[1, 3] -= 0.2
+    last[1, 3] += 0.2
+    poses = sp.poses.interpolate(first, last, np.linspace(0, 1, 40))
+    start = sp.solve(UR5E, poses[0], q0=near).q + 2 * np.pi * np.eye(6)[3]
+    found = sp.follow(UR5E, poses, q0=start)
+    assert found.continuous
+    assert np.abs(np.diff(found.q, axis=0)).max() > 0.2
+    assert len(found.pieces[0]) > len(poses)
+    assert (off_path(UR5E, poses, found) <= [1e-4, 1e-3]).all()
+
+
+def test_the_branch_with_the_least_motion_is_chosen() -> None:
+    poses = line(UR5E, HOME, np.array([0.1, 0.15, -0.1]), np.zeros(3))
+    found = sp.follow(UR5E, poses)
+    own = np.abs(np.diff(found.q, axis=0)).sum()
+    every = sp.solve(UR5E, poses[0], solutions="all").q
+    others = [sp.follow(UR5E, poses, q0=q) for q in every]
+    motions = [np.abs(np.diff(each.q, axis=0)).sum() for each in others if each.continuous]
+    assert own <= min(motions) * (1 + 1e-6)
+    assert max(motions) > 1.05 * own
+
+
+def test_a_cost_chooses_the_branch() -> None:
+    poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3))
+    up = sp.follow(UR5E, poses, prefer=lambda q: -q[2])
+    down = sp.follow(UR5E, poses, prefer=lambda q: q[2])
+    assert up.q[:, 2].min() > 0 > down.q[:, 2].max()
+
+
+def test_a_start_is_kept() -> None:
+    poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3))
+    turned = HOME + 2 * np.pi * np.array([-1, 0, 0, 0, 0, -1])
+    found = sp.follow(UR5E, poses, q0=turned)
+    np.testing.assert_allclose(found.q[0], turned, atol=1e-6)
+    assert found.continuous
+    with pytest.raises(errors.InputError, match="q0 must be at the first target"):
+        sp.follow(UR5E, poses, q0=HOME + 0.1)
+    with pytest.raises(errors.InputError, match="q0 must be inside the limits"):
+        sp.follow(UR5E, poses, q0=HOME + 4 * np.pi)
+
+
+def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
+    """The last joint turns by 3.5 rad: a solution near the middle of its range must begin lower."""
+    s = np.linspace(0, 1, 80)
+    q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
+    found = sp.follow(UR5E, UR5E.fk(q))
+    assert found.continuous
+    assert np.abs(np.diff(found.q, axis=0)).max() < 0.1
+
+
+def narrow(q: Array, joint: int, room: float) -> sp.Robot:
+    low, high = UR5E.lower.copy(), UR5E.upper.copy()
+    low[:], high[:] = q - 1.0, q + 1.0
+    high[joint] = q[joint] + room
+    return UR5E.with_limits(lower=low, upper=high)
+
+
+def test_a_limit_is_named_with_its_place() -> None:
+    s = np.linspace(0, 1, 50)[:, None]
+    poses = UR5E.fk(HOME + s * [0, 0, 0, 0, 0.8, 0])
+    found = sp.follow(narrow(HOME, 4, 0.4), poses)
+    assert not found.success
+    assert found.obstacle is not None
+    assert "out of reach" in found.obstacle or "wrist_2_joint is at its limit" in found.obstacle
+    reached = np.isfinite(found.q[:, 0]).sum()
+    assert reached == 25  # 0.4 of 0.8
+
+
+def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
+    poses = line(UR5E, HOME, np.array([0.0, 0.0, 2.0]), np.zeros(3))
+    found = sp.follow(UR5E, poses)
+    assert not found
+    reached = int(np.isfinite(found.q[:, 0]).sum())
+    assert f"at {reached}: the target is out of reach" in str(found)
+    assert not sp.solve(UR5E, poses[reached])
+    assert sp.solve(UR5E, poses[reached - 1])
+    with pytest.raises(errors.InputError, match="has no timing"):
+        found.timed()
+
+
+def test_a_reconfiguration_is_reported_and_timed() -> None:
+    """A wrist that would have to turn beyond its limit goes on from the other side."""
+    low, high = UR5E.lower.copy(), UR5E.upper.copy()
+    low[5], high[5] = -3.3, 3.3
+    robot = UR5E.with_limits(lower=low, upper=high)
+    s = np.linspace(0, 1, 120)
+    q = HOME + np.outer(s, [0, 0, 0, 0, 0, 9.0]) - [0, 0, 0, 0, 0, 2.0]
+    poses = UR5E.fk(q)
+    found = sp.follow(robot, poses)
+    assert found.success
+    assert len(found.reconfigurations) == 1
+    change = found.reconfigurations[0]
+    assert "wrist_3_joint is at its limit" in change.reason
+    at = int(change.at)
+    for each in (change.before, change.after):
+        np.testing.assert_allclose(robot.fk(each), poses[at], atol=1e-6)
+    motion = found.timed(dt=0.002)
+    assert np.abs(np.diff(motion.q, axis=0)).max() < 0.05
+    np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
+
+
+def test_a_function_of_the_path_length_is_followed() -> None:
+    T = UR5E.fk(HOME)
+
+    def circle(s: float) -> Array:
+        made = T.copy()
+        made[:3, 3] += 0.1 * np.array([np.sin(s / 0.1), np.cos(s / 0.1) - 1, 0])
+        return made
+
+    found = sp.follow(UR5E, circle, length=0.6)
+    assert found.continuous
+    for s in np.linspace(0, 0.6, 500):
+        off = np.linalg.norm(UR5E.fk(found.pieces[0].at(s))[:3, 3] - circle(s)[:3, 3])
+        assert off <= 1e-4
+    with pytest.raises(errors.InputError, match="needs length="):
+        sp.follow(UR5E, circle)
+
+
+def test_positions_and_axes_are_followed() -> None:
+    s = np.linspace(0, 1, 30)[:, None]
+    p = UR5E.fk(HOME)[:3, 3] + s * [0.1, 0.1, -0.1]
+    found = sp.follow(UR5E, p, tasks=sp.PositionTask())
+    assert found.continuous
+    np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 3], p, atol=1e-6)
+    axes = np.tile(UR5E.fk(HOME)[:3, 2], (30, 1))
+    found = sp.follow(UR5E, [p, axes], tasks=[sp.PositionTask(), sp.AxisTask()])
+    assert found.continuous
+    np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], axes, atol=1e-6)
+
+
+def test_a_toleranced_task_is_followed() -> None:
+    poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3), 30)
+    found = sp.follow(UR5E, poses, tasks=sp.PoseTask(about="z"))
+    assert found.continuous
+    np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], poses[:, :3, 2], atol=1e-5)
+
+
+def test_bad_paths_are_named() -> None:
+    with pytest.raises(errors.InputError, match="one leading axis"):
+        sp.follow(UR5E, UR5E.fk(HOME))
+    with pytest.raises(errors.InputError, match="finite"):
+        sp.follow(UR5E, np.full((3, 4, 4), np.nan))
+    with pytest.raises(errors.InputError, match="prefer must be"):
+        sp.follow(UR5E, line(UR5E, HOME, np.zeros(3) + 0.01, np.zeros(3)), prefer="best")  # type: ignore[arg-type]
