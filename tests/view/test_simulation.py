@@ -52,6 +52,18 @@ def test_an_arm_starts_above_its_base_and_stretched_out(name: str) -> None:
     assert np.linalg.norm(tool - places[0]) > 0.2 * np.ptp(robot.fk(robot.random(99))[:, :3, 3])
 
 
+def test_the_status_names_the_joints_at_a_limit() -> None:
+    robot = sp.load("panda").with_limits(upper={"panda_joint1": 0.1}, lower={"panda_joint1": -0.1})
+    simulation = Simulation(robot)
+    turned = simulation.q
+    turned[0] = 0.6  # the target needs the joint beyond its limit
+    simulation.set_target(0, sp.load("panda").fk(turned))
+    for _ in range(200):
+        measured = simulation.advance(0.02)
+    assert "position_limit" in measured.status
+    assert "panda_joint1" in measured.status
+
+
 @pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
 def test_figures_of_the_plane_stand_upright(name: str, axis: int) -> None:
     assert up_axis(sp.load(name)) == axis
