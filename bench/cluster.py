@@ -34,6 +34,7 @@ from supple.cluster.run import run
 
 ROBOT = "ur5e"
 SLEEP, PER_NODE = 0.5, 4  # duration of a simulated part [s], number of parts for each node
+SETTLE = 15.0  # time until the processes of a new Ray have started and need no processor [s]
 
 
 def main(poses: int, rounds: int, nodes: int) -> None:
@@ -185,6 +186,7 @@ def warm_up(source: Path, place: Path, stage: Solve) -> None:
     parquet.write_table(parquet.read_table(first).slice(0, 20_000), small)
     shutil.rmtree(place / "warm", ignore_errors=True)
     solve_parquet(stage, small, place / "warm", part_rows=1000, ray=RayOptions())
+    time.sleep(SETTLE)
 
 
 def processor_time() -> float:

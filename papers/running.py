@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -69,10 +71,11 @@ def find_all(
     figure: bool = False,
     curves: bool = False,
     values: Mapping[str, float] = MappingProxyType({}),
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, None]:
     """Run experiments in one process per core; yield findings as they finish.
 
     The slowest are started first. `values` replace the defaults of parameters in all experiments.
+    An interrupt, an error or `close` ends the processes at once.
     """
     own = getattr(os, "sched_getaffinity", None)  # counts the cores of this process only
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
@@ -82,7 +85,29 @@ def find_all(
     # "spawn", because a forked process inherits the compiled code's locks but not its threads.
     context = multiprocessing.get_context("spawn")
     names = sorted(names, key=lambda name: name not in SLOWEST)
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        jobs = [pool.submit(find, name, figure, curves, dict(values)) for name in names]
-        for done in as_completed(jobs):
-            yield done.result()
+        try:
+            with _interrupts_delayed():
+                jobs = [pool.submit(find, name, figure, curves, dict(values)) for name in names]
+            for done in as_completed(jobs):
+                yield done.result()
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()  # the pool itself would wait for the experiments to finish
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _interrupts_delayed() -> Iterator[None]:
+    """Delay interrupts of this process, and hide them from the processes it starts meanwhile.
+
+    Ctrl-C reaches the whole process group, and a worker that is still importing would print a
+    traceback. A signal mask is inherited, so it protects the worker from its first instruction.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import supple
 from supple import poses
-from supple.errors import InputError
+from supple.errors import InputError, UnknownNameError
 
 Rotation = pytest.importorskip("scipy.spatial.transform").Rotation
 Slerp = pytest.importorskip("scipy.spatial.transform").Slerp
@@ -228,3 +228,11 @@ def test_positions_and_rotations_broadcast() -> None:
 def test_bad_poses_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["quat", "quaternion"])
+def test_a_quaternion_without_its_order_gets_a_hint(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=r"wxyz=.*xyzw="):
+        supple.pose([0, 0, 0], **{name: [1, 0, 0, 0]})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"given: 2.*wxyz=, xyzw="):
+        supple.pose([0, 0, 0], [1, 0, 0, 0])  # type: ignore[misc]

@@ -3,9 +3,9 @@
     python tools/soak_servo.py [--steps 1e9] [--seed 0] [--workers N]
 
 Robots, limits, modes, steps, tasks, lengths of a step, commands that jump and noise of the measured
-joint positions are drawn at random. After each motion NumPy checks every step from the positions
-and speeds alone, without the kernel's functions. Exit status 1 if a law was broken; the case is
-then printed as a seed that repeats it.
+joint positions are drawn at random. After each motion, every step is checked with NumPy from the
+positions and speeds alone, without the kernel's functions. The exit status is 1 if a check failed;
+the seed that repeats the motion is printed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from supple.describe import builtin_names
 from supple.motion.status import StepStatus
 from supple.redundancy import NullSpace, Priority
 
-STEPS = 2000  # of one motion
-JUMP = 200  # the command jumps after at most this many steps
-DIRECTION = 1e-9  # by which mode "scale" may miss the direction of its command
+STEPS = 2000  # number of steps of one motion
+JUMP = 200  # largest number of steps between jumps of the command
+DIRECTION = 1e-9  # largest relative deviation from the direction of the command in mode "scale"
 ROBOTS = [name for name in builtin_names() if name != "double_y16"]
 
 
@@ -103,7 +103,7 @@ def commands(rng: np.random.Generator, servo: sp.Servo) -> tuple[Any, Any]:
 
 
 def motion(seed: int) -> tuple[Counter[str], str]:
-    """Run one random motion; count its steps and what broke, and describe it."""
+    """Run one random motion; return the counts of steps and of failed checks, and a description."""
     rng = np.random.default_rng(seed)
     robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
     mode = ("exact", "exact", "scale", "halt")[rng.integers(4)]
@@ -141,14 +141,14 @@ def motion(seed: int) -> tuple[Counter[str], str]:
 
 
 def misses_direction(servo: sp.Servo, flags: int) -> bool:
-    """Return whether J q̇ has another direction than the command, and no status says so."""
+    """Return whether J q̇ deviates from the direction of the command without DIRECTION_LOST."""
     if flags & int(StepStatus.DIRECTION_LOST):
         return False
     moved, asked = servo._J @ servo._qd, servo._asked
     size = float(asked @ asked)
     if not size or not moved.any():
         return False
-    # A motion that stops keeps the direction of the command before.
+    # A motion that stops keeps the direction of the previous command.
     along = float(moved @ asked) / size
     off = np.linalg.norm(moved - along * asked)
     stops = not servo._held or along < 1
@@ -164,7 +164,7 @@ def broken(
     told: np.ndarray,
     noise: float,
 ) -> dict[str, Any]:
-    """Count the steps that exceed a limit, by the positions and speeds of a motion alone."""
+    """Return the number of steps that fail each check, from positions and speeds alone."""
     before = np.vstack([np.zeros(speed.shape[1]), speed[:-1]])
     change = speed - before
     earlier = np.vstack([np.zeros(speed.shape[1]), change[:-1]])
@@ -173,13 +173,10 @@ def broken(
     outside = inside & ((end < limits.lower) | (end > limits.upper))
     moved = np.abs(end - start - dt * speed) > 1e-12 * (1 + np.abs(start))
     hard = np.abs(change) > limits.max_acceleration * dt * (1 + 1e-9) + rounding
-    jerky = (
-        np.abs(change - earlier)
-        > limits.max_jerk * dt * dt * (1 + 1e-6)
-        + 2 * rounding
-        + np.roll(rounding, 1, 0)
-    )
-    if noise:  # a joint that a measurement puts closer to its limit may have to brake harder
+    jerky = np.abs(change - earlier) > limits.max_jerk * dt * dt * (
+        1 + 1e-6
+    ) + 2 * rounding + np.roll(rounding, 1, 0)
+    if noise:  # a joint that is measured closer to its limit than before may have to brake harder
         exceeded = int(StepStatus.ACCELERATION_EXCEEDED | StepStatus.JERK_EXCEEDED)
         excused = ((told & exceeded) != 0)[:, None]
         hard, jerky = hard & ~excused, jerky & ~excused
@@ -194,7 +191,7 @@ def broken(
 
 
 def many(seeds: range) -> tuple[Counter[str], list[str]]:
-    """Run motions with these seeds; also return the first ones that broke a law."""
+    """Run motions with these seeds; return all counts, and the first motions that failed."""
     total: Counter[str] = Counter()
     cases = []
     for seed in seeds:
@@ -206,7 +203,7 @@ def many(seeds: range) -> tuple[Counter[str], list[str]]:
 
 
 def main() -> int:
-    """Run, print, return the exit status."""
+    """Run the motions, print the counts and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=0)

@@ -35,6 +35,8 @@ class Method:
         ours: Whether supple's limits apply; the benchmark then checks that they hold.
         robots: The only robots it applies to; all if empty.
         position: Like `make`, for passages of positions alone; None if it has no such form.
+        whole: Function of a passage that returns its joint angles (K + 1, n), for a method that
+            knows the whole path; None for the others.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Method:
     ours: bool = True
     robots: tuple[str, ...] = ()
     position: Callable[[sp.Robot, float], Move] | None = None
+    whole: Callable[[Passage], Array] | None = None
 
     def runs_on(self, robot: sp.Robot) -> bool:
         """Return whether the method applies to a robot."""
@@ -55,6 +58,8 @@ def run(method: Method, passage: Passage, command: Command | None = None) -> Arr
     With a disturbed command, the displacement that the method adds to the measured angles is
     applied to the true angles.
     """
+    if method.whole is not None and command is None:
+        return method.whole(passage)
     make = method.position or method.make if passage.rows == 3 else method.make
     move = make(passage.robot, passage.dt)
     q = np.full((len(passage.t), passage.robot.dof), np.nan)
@@ -85,6 +90,15 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
     """A Servo that slows down all joints by one factor where a limit acts."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
+
+
+def on_path(passage: Passage) -> Array:
+    """Return a motion of `track` in mode "path", as long as the passage; it rests at its end."""
+    robot, dt = passage.robot, passage.dt
+    limits = replace(sp.Servo(robot, dt=dt).limits, mode="path")
+    motion = sp.track(robot, passage.q0, target=passage.poses, dt=dt, limits=limits, tolerance=1e-3)
+    q = motion.q[: len(passage.t)]
+    return np.concatenate([q, np.repeat(q[-1:], len(passage.t) - len(q), axis=0)])
 
 
 def bounded(robot: sp.Robot, dt: float) -> Move:
@@ -205,7 +219,7 @@ METHODS = (
     Method(
         "Servo",
         default,
-        "as it comes: Curvature, and each joint's own limits",
+        "as it comes, with the default step and limits",
         position=at_positions,
     ),
     Method(
@@ -217,6 +231,12 @@ METHODS = (
         scaled,
         "as it comes, with limits that slow down all joints alike",
         position=partial(at_positions, mode="scale"),
+    ),
+    Method(
+        "track, path",
+        scaled,
+        'the whole path known, mode "path": the tool stays on it, and rests where it ends',
+        whole=on_path,
     ),
     Method(
         "Servo, avoiding",

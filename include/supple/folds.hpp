@@ -213,8 +213,8 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     if (h * E < 0) {
       const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
       // As σ tends to zero, v becomes a self-motion of the redundant joints, whose h is different.
-      // Only the largest curvature of the robot keeps a step from passing the fold in a direction
-      // across v.
+      // The step is then bounded by the largest curvature of the robot, so that it does not pass
+      // the fold in another direction than v either.
       T bent = abs(h);
       if (past > 0 && n > m) bent = max(bent, T(curvature * size / abs(E)));
       const T fastest = stopping_speed(n, limit, vi, s / bent * dt, dt);

@@ -129,17 +129,18 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   return select(ahead, max(falling + level + shrinking, zero), select(speed > zero, passing, zero));
 }
 
-// Returns whether a joint is so far from its limits that the change `next` is admissible in any
-// case: by bounds above the speed that it reaches and above the number of steps until it rests,
-// which need no square root. The arguments are those of `largest_next_change`; `unit` is the
-// rounding error of a change.
+// Returns the lanes where a joint is so far from its limits that the change `next` is certainly
+// admissible. This follows from upper bounds on the speed that it reaches and on the number of
+// steps until rest, which need no square root. The arguments are those of `largest_next_change`;
+// `unit` is the rounding error of a change.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, const L& ramp,
                                const L& most, const L& max_speed, const L& room, const L& noise,
                                const L& unit) {
   using T = scalar_t<L>;
   const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
-  const L more = rising * fma(rising, per_ramp, one);  // by which shrinking changes raise the speed
+  // Bound on the rise of the speed after `next`, by shrinking changes.
+  const L more = rising * fma(rising, per_ramp, one);
   const L ramps = fma(abs(change) + ramp, per_ramp, one);
   const L top = max(speed + next, zero) + more;
   const L steps = fma(rising + most + most, per_ramp, top / most) + L(T(4));

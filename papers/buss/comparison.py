@@ -18,7 +18,7 @@ NAMES = {
     "dls_clamped": "DLS', errors clamped",
     "sdls": "SDLS",
 }
-RARE = 0.005  # fraction of the moves that may oscillate without being a nuisance
+RARE = 0.005  # largest fraction of reversed moves at which oscillation counts as rare
 OFTEN = 0.03  # fraction above which oscillation is a nuisance
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 __all__ = [
@@ -129,6 +129,10 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
         names = signature(function).parameters.keys() - {"self"}
         ordered = [name for name in signature(function).parameters if name in names]
 
+        kinds = {name: each.kind for name, each in signature(function).parameters.items()}
+        named = [name for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+        positional = len(kinds) - len(named)
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not kwargs.keys() <= names:
@@ -136,6 +140,11 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
                 if given in hints:
                     raise UnknownNameError(f"unknown argument {given!r}. {hints[given]}")
                 raise unknown_name_error("argument", given, ordered)
+            if len(args) > positional:
+                raise TypeError(
+                    f"{function.__name__} takes at most {positional} arguments without a name; "
+                    f"given: {len(args)}. Name the others: {', '.join(f'{n}=' for n in named)}"
+                )
             return function(*args, **kwargs)
 
         call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, known_arguments, short_repr
 from supple.kinematics.arrays import (
     POSE_TOLERANCE,
     finite_array,
@@ -49,6 +49,10 @@ TOLERANCE = POSE_TOLERANCE
 _MAX_TOLERANCE = 0.1  # beyond it, the nearest rotation may be far from the intended one
 
 
+_QUATERNION = "A quaternion is given by its order: wxyz=(w, x, y, z) or xyzw=(x, y, z, w)."
+
+
+@known_arguments(quat=_QUATERNION, quaternion=_QUATERNION, orientation=_QUATERNION)
 def pose(
     position: ArrayLike = (0.0, 0.0, 0.0),
     *,

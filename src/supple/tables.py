@@ -167,6 +167,11 @@ def _read_csv(stream: IO[bytes]) -> Table:
     header = next(reader, None)
     if header is None:
         raise ValueError("it is empty")
+    if len(header) == 1 and ";" in header[0]:
+        raise ValueError("cells must be separated by commas; given: semicolons")
+    if header and _numbers(header).dtype.kind == "f":
+        given = short_repr(",".join(header))
+        raise ValueError(f"the first line must have the names of the columns; given: {given}")
     lines = [line for line in reader if line]
     if any(len(line) != len(header) for line in lines):
         bad = next(i for i, line in enumerate(lines) if len(line) != len(header))
@@ -181,8 +186,9 @@ def _read_csv(stream: IO[bytes]) -> Table:
 def _without_empty(cells: list[str], name: str) -> list[str]:
     """Return the cells after the leading empty ones."""
     first = next((i for i, cell in enumerate(cells) if cell.strip()), len(cells))
-    if not all(cell.strip() for cell in cells[first:]):
-        raise ValueError(f"the column {short_repr(name)} has empty cells")
+    for row, cell in enumerate(cells[first:], first + 1):
+        if not cell.strip():
+            raise ValueError(f"the column {short_repr(name)} has an empty cell in row {row}")
     return cells[first:]
 
 

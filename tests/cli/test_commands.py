@@ -133,7 +133,9 @@ def test_a_rotation_in_any_form_is_the_same() -> None:
     place = ["--position", "0.4", "0.1", "0.3"]
     wxyz = ["--wxyz", *map(str, sp.poses.wxyz(T))]
     vector = ["--rotation-vector", *map(str, sp.poses.rotation_vector(T))]
-    answers = [found("solve", "ur5e", *place, *each)["q"] for each in (POSE[4:], wxyz, vector)]
+    xyzw = ["--xyzw", *map(str, sp.poses.xyzw(T))]
+    every = (POSE[4:], wxyz, xyzw, vector)
+    answers = [found("solve", "ur5e", *place, *each)["q"] for each in every]
     for other in answers[1:]:
         np.testing.assert_allclose(list(answers[0].values()), list(other.values()), atol=1e-6)
 
@@ -183,6 +185,37 @@ def test_one_pose_out_of_reach_makes_the_exit_code_1(tmp_path: Path) -> None:
     says = found("solve", "ur5e", str(tmp_path / "p.csv"), code=1)
     assert says["status"] == {"CONVERGED": 1, "UNREACHABLE": 1}
     assert run("solve", "ur5e", str(tmp_path / "p.csv")).exit_code == 1
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("column", ["y", "qz"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_is_marked_and_the_others_are_solved(
+    suffix: str, column: str, value: float, tmp_path: Path
+) -> None:
+    file, T = poses_file(tmp_path, suffix, count=5)
+    arrays = {name: np.array(each) for name, each in read_table(file).arrays.items()}
+    arrays[column][2] = value
+    write_table(file, Table(arrays))
+    out = tmp_path / "out.csv"
+    says = found("solve", "ur5e", str(file), "--out", str(out), code=1)
+    assert says["status"] == {"CONVERGED": 4, "NONFINITE_INPUT": 1}
+    rows = read_table(out).arrays
+    assert rows["status"][2] == "NONFINITE_INPUT"
+    good = [0, 1, 3, 4]
+    np.testing.assert_allclose(sp.load("ur5e").fk(rows["q"][good]), T[good], atol=2e-6)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) -> None:
+    columns = {"x": [0.4, 0.4], "y": [0.1, np.nan], "z": [0.3, 0.3]}
+    table = Table({name: np.array(each) for name, each in columns.items()})
+    file = write_table(tmp_path / f"p{suffix}", table)
+    says = found("solve", "ur5e", str(file), code=1)
+    assert says["status"] == {"CONVERGED": 1, "NONFINITE_INPUT": 1}
+    said = run("track", "ur5e", str(file))
+    assert said.exit_code == 2
+    assert all(word in said.stderr for word in (str(file), "row 2", "'y'"))
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -336,8 +369,22 @@ def test_doctor_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_bench_measures_every_call() -> None:
     says = found("bench", "y", "--poses", "50")
-    assert all(says[name] > 0 for name in ("fk_us", "jacobian_us", "servo_us", "solve_us"))
+    names = ("fk_us", "jacobian_us", "servo_us", "servo_singular_us", "solve_us")
+    assert all(says[name] > 0 for name in names)
     assert says["batch_converged"] == 1.0
+
+
+def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    file.write_text(
+        '<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="revolute">'
+        '<parent link="a"/><child link="b"/></joint></robot>'
+    )
+    done = run("info", str(file))
+    assert done.exit_code == 0
+    assert done.stderr.startswith("Warning: ")
+    assert "'j'" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 # ---- what is refused -----------------------------------------------------------------------------
@@ -346,7 +393,9 @@ def test_bench_measures_every_call() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["slove", "panda"], "did you mean 'solve'"),
         (["info", "pand"], "did you mean 'panda'"),
+        (["info", "panda.urdf"], "the built-in robot is called 'panda'"),
         (["info", "/no/arm.urdf"], "no such file"),
         (["info", "panda", "--q", "1,2"], "--q must be 7 numbers"),
         (["info", "panda", "--tip", "x"], "unknown"),

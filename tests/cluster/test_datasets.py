@@ -146,7 +146,7 @@ def test_no_region_is_for_training_and_testing(tables: dict[str, Any]) -> None:
 
 
 def test_a_killed_dataset_is_continued(tmp_path: Path) -> None:
-    sample_dataset(UR5E, tmp_path / "expected", 20_000, scheme="singular", part_rows=600)
+    sample_dataset(UR5E, tmp_path / "expected", 20_000, scheme="paths", part_rows=300)
     command = [sys.executable, str(SUPPORT / "killed.py"), "dataset", str(tmp_path), "8", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

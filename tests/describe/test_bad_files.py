@@ -59,7 +59,7 @@ def test_a_directory(reader: Reader, tmp_path: Path) -> None:
 
 def test_a_missing_file(reader: Reader, tmp_path: Path) -> None:
     (tmp_path / "panda.urdf").write_text(GOOD)
-    with refused("no such file: .*pandas.urdf.*; its folder has 'panda.urdf'"):
+    with refused("no such file: .*pandas.urdf.*; similar names in its folder: 'panda.urdf'"):
         reader(tmp_path / "pandas.urdf")
     with refused("no such file: .*; its folder .* does not exist either"):
         reader(tmp_path / "nowhere" / "panda.urdf")

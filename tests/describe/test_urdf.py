@@ -7,11 +7,13 @@ import math
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import supple as sp
 from samples import as_urdf, random_tree
 from slow_fk import coordinates, fk
 from supple.describe import urdf
@@ -87,6 +89,36 @@ def test_what_is_missing_has_its_default() -> None:
 def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) -> None:
     joint = urdf(two_joints(f"<limit {limit}/>")).joints[0]
     assert (joint.lower, joint.upper, joint.max_speed) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "more", "fixed", "warns"),
+    [
+        ("revolute", "", "", (), True),
+        ("prismatic", '<limit velocity="3"/>', "", (), True),
+        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # stated
+        ("revolute", '<limit upper="1"/>', "", (), False),
+        ("continuous", "", "", (), False),
+        ("fixed", "", "", (), False),
+        ("revolute", "", '<mimic joint="other"/>', (), False),
+        ("revolute", "", "", ("j",), False),
+    ],
+)
+def test_a_warning_names_the_joints_whose_limits_are_missing(
+    kind: str, limit: str, more: str, fixed: tuple[str, ...], warns: bool
+) -> None:
+    text = (
+        '<robot name="r"><link name="a"/><link name="b"/><link name="c"/>'
+        '<joint name="other" type="continuous"><parent link="a"/><child link="b"/></joint>'
+        f'<joint name="j" type="{kind}"><parent link="b"/><child link="c"/>{limit}{more}</joint>'
+        "</robot>"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sp.urdf(text, fixed=fixed)
+    assert [("'j'" in str(each.message), each.filename) for each in caught] == [
+        (True, __file__)
+    ] * warns
 
 
 def test_a_continuous_joint_has_no_limits() -> None:

@@ -62,7 +62,9 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )
-        assert "failed" in str(report)
+        assert report.failed + report.stopped == report.seeds
+        says = f"{report.failed} failed" + f", {report.stopped} stopped" * (report.stopped > 0)
+        assert says in str(report)
 
 
 def test_a_limit_that_blocks_is_named() -> None:
@@ -81,6 +83,34 @@ def test_a_limit_that_blocks_is_named() -> None:
     found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
     assert found.report is not None
     assert found.report.at_limit == ()
+
+
+def test_a_joint_that_does_not_move_the_target_is_not_named() -> None:
+    finger = """
+        <robot name="r"><link name="a"/><link name="b"/><link name="c"/><link name="f"/>
+          <joint name="shoulder" type="continuous"><parent link="a"/><child link="b"/>
+            <axis xyz="0 0 1"/></joint>
+          <joint name="tool" type="fixed"><parent link="b"/><child link="c"/>
+            <origin xyz="1 0 0"/></joint>
+          <joint name="finger" type="prismatic"><parent link="c"/><child link="f"/>
+            <axis xyz="0 1 0"/><limit lower="0" upper="0.04"/></joint></robot>"""
+    robot = supple.urdf(finger, tips="c")
+    found = solve(robot, [3.0, 0.0, 0.0], tasks=PositionTask("c"), explain=True)
+    assert found.status is SolveStatus.UNREACHABLE
+    assert robot.joint_names == ("shoulder", "finger")
+    assert found.q[1] == 0.0  # at its limit
+    assert found.report.at_limit == ()
+    assert "finger" not in str(found.report)
+
+
+@pytest.mark.parametrize("task", [PoseTask(), PositionTask()])
+def test_a_target_in_millimeters_gets_a_hint(task: PoseTask | PositionTask) -> None:
+    pose = isinstance(task, PoseTask)
+    for scale, hint in ((1.0, False), (5.0, False), (1000.0, True)):
+        target = supple.pose(scale * np.array([0.4, 0.1, 0.5]), rpy=[np.pi, 0, 0])
+        _, report = told(target if pose else target[:3, 3], tasks=task)
+        assert bool(report.hint) == hint
+        assert ("in meters" in str(report)) == hint
 
 
 def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:

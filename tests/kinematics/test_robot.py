@@ -92,6 +92,8 @@ def test_it_tells_what_it_is(robot: supple.Robot) -> None:
     assert len(lines) == 1 + robot.dof
     assert all(tip in lines[0] for tip in robot.tips)
     assert all(name in line for name, line in zip(robot.joint_names, lines[1:], strict=True))
+    kinds = {joint.name: joint.kind for joint in robot.description.joints}
+    assert all(kinds[line.split()[0]] == line.split()[1] for line in lines[1:])
 
 
 # ---- freeze ------------------------------------------------------------------------------------

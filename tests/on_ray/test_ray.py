@@ -20,6 +20,7 @@ import pytest
 import supple as sp
 from parquet_targets import contents, reachable, write
 from supple.cluster import RayOptions, Solve, reachability, sample_dataset, solve_parquet
+from supple.cluster.on_ray import _connected
 from supple.errors import InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make test-ray installs it")
@@ -198,6 +199,15 @@ def test_the_error_of_a_worker_is_that_of_the_driver(cluster: Any, tmp_path: Pat
     solve_parquet(Solve(UR5E), file, out, part_rows=500)
     solve_parquet(Solve(UR5E), file, tmp_path / "expected", part_rows=500)
     assert contents(out) == contents(tmp_path / "expected")
+
+
+def test_workers_of_a_local_ray_do_not_stand_back() -> None:
+    """Their niceness is not Ray's default of 15, which leaves them little time beside others."""
+    ray.shutdown()
+    with _connected(ray, RayOptions()):
+        niceness = ray.get(ray.remote(lambda: os.nice(0)).remote())
+    assert niceness <= max(0, os.nice(0))
+    assert not ray.is_initialized()
 
 
 def test_a_local_ray_is_started_and_stopped(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,53 @@ def test_a_whole_run() -> None:
     found = json.loads(done.stdout, parse_constant=pytest.fail)
     assert found == EXPERIMENTS["n-gain"]().quantities
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("later", [0.0, 3.0])  # [s] workers still importing, and at work
+def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
+    """The signal goes to the whole process group, as from a terminal; an experiment takes longer
+    than the time allowed here, so no worker can have finished by itself."""
+    code = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "os.sched_getaffinity = lambda pid: {0, 1}\n"
+        f"sys.argv = ['supple', 'paper', 'all', '--report', {str(tmp_path / 'page')!r}]\n"
+        "from supple.__main__ import main; main()"
+    )
+    errors = tmp_path / "errors"
+    with errors.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=stream, stderr=stream, start_new_session=True
+        )
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        try:
+            while len(children.read_text().split()) < 3:  # two workers and the resource tracker
+                assert process.poll() is None, errors.read_text()
+                time.sleep(0.01)
+            time.sleep(later)
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(timeout=10) == 130, errors.read_text()
+            deadline = time.monotonic() + 5
+            while group_lives(process.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not group_lives(process.pid)
+        finally:
+            if group_lives(process.pid):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    said = errors.read_text()
+    assert "Interrupted." in said
+    assert "Traceback" not in said
+    assert "leaked" not in said  # a pool that was abandoned leaves semaphores behind
+    assert not list((tmp_path / "page").iterdir())
+
+
+def group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

@@ -26,13 +26,14 @@ import supple.cluster as cluster
 def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
     """Return a function for each kind of job that runs it in FOLDER/out, in small parts."""
     robot = sp.load("ur5e")
+    sp.solve(robot, robot.fk(robot.neutral()))  # compiles the solver for all processes
     source = folder / "targets.parquet"
     return {
         "solve": lambda: cluster.solve_parquet(
             cluster.Solve(robot), source, folder / "out", part_rows=500
         ),
         "dataset": lambda: cluster.sample_dataset(
-            robot, folder / "out", 20_000, scheme="singular", part_rows=600
+            robot, folder / "out", 20_000, scheme="paths", part_rows=300
         ),
         "reach": lambda: cluster.reachability(
             robot, folder / "out", spacing=0.15, orientations=12, levels=1
@@ -51,7 +52,7 @@ def wait_for_parts(folder: Path, count: int) -> None:
     while parts(folder) < count and time.monotonic() < end:
         if list((folder / "out").rglob("_summary.json")):
             return
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 def main(kind: str, folder: Path, kills: int, seed: int) -> None:

@@ -1,24 +1,24 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// For arms of six revolute joints of which three consecutive ones intersect in a point or are
-// parallel (Pieper 1968). An arm is a list of axes at q = 0 in the world, and a target is the
-// displacement X from the pose at q = 0:
+// For arms of six revolute joints of which three consecutive axes intersect in a point or are
+// parallel (Pieper 1968). An arm is given by its axes in the world at q = 0, and a target by the
+// displacement X of the frame from its pose at q = 0:
 //
 //   X = E1(q1) E2(q2) ... E6(q6)         Ei: rotation about axis i, a line in space
 //
-// Joints may be renumbered cyclically, so that the three special joints are where the formulas
-// expect them: E1 can be moved to the end if its axis is carried along by X⁻¹,
+// Joints may be renumbered cyclically, so that the three special axes have the numbers that the
+// formulas expect: E1 can be moved to the end if its axis is transformed by X⁻¹,
 //
 //   X = E2 E3 E4 E5 E6 E1'               E1' = X⁻¹ E1 X
 //
 // Both kinds of arms lead to the same problem, two linear equations in the cosines and sines of two
-// joints (`two_joints`): a quartic equation in general; two quadratic ones if neighboring axes
-// intersect or are parallel, as in most arms. The other joints follow one by one from the
-// subproblems of Paden and Kahan. Results are candidates: exact up to rounding where the arm has
-// its structure exactly, and seeds where it has it approximately.
+// joints (`two_joints`). In general this is a quartic equation; if neighboring axes intersect or
+// are parallel, as in most arms, it is two quadratic ones. The other joints follow one by one from
+// the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the axes
+// intersect or are parallel exactly, and seeds if they do so approximately.
 //
-// Where a joint may take any angle, the target belongs to a continuum of solutions, and this angle
-// is sampled.
+// Where an angle is not determined by the target, the solutions form a continuum, and the angle is
+// sampled.
 #pragma once
 
 #include "supple/elementary.hpp"
@@ -26,7 +26,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// An angle by its cosine and sine.
+// An angle, given by its cosine and sine.
 template <class T>
 struct Turn {
   T c, s;
@@ -44,8 +44,8 @@ template <class T>
 SUPPLE_INLINE T angle_of(const Turn<T>& a) {
   return atan2(a.s, a.c);
 }
-// Angle `number` of `count` equal ones in a full turn. None is a multiple of a quarter turn, where
-// arms tend to be singular.
+// Returns sample `number` of `count` equally spaced angles of a full turn. No sample is a multiple
+// of a quarter turn, where arms tend to be singular.
 template <class T>
 SUPPLE_INLINE Turn<T> sampled_turn(int number, int count) {
   Turn<T> turn;
@@ -60,12 +60,12 @@ struct Line {
   Vec3<T> h, p;
 };
 
-// The vector v rotated about a unit vector h.
+// Returns the vector v rotated about a unit vector h.
 template <class T>
 SUPPLE_INLINE Vec3<T> rotated(const Vec3<T>& v, const Vec3<T>& h, const Turn<T>& turn) {
   return fma(v, turn.c, fma(cross(h, v), turn.s, h * (dot(h, v) * (T(1) - turn.c))));
 }
-// The point x rotated about a line.
+// Returns the point x rotated about a line.
 template <class T>
 SUPPLE_INLINE Vec3<T> rotated(const Vec3<T>& x, const Line<T>& axis, const Turn<T>& turn) {
   return axis.p + rotated(x - axis.p, axis.h, turn);
@@ -79,7 +79,7 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
   return {into(X.R, line.h), into(X.R, line.p - X.p)};
 }
 
-// The kinds of arms: which relation three consecutive axes have.
+// Whether the three special axes intersect in a point or are parallel.
 enum class ArmKind : int { spherical, parallel };
 
 // A 6-joint arm with a closed form.
@@ -87,20 +87,21 @@ template <class T>
 struct ClosedForm {
   ArmKind kind;
   int first;        // first of the three special joints, 0 to 3
-  Line<T> axis[6];  // at q = 0, in the world; those of a spherical arm have a common point
-  T length;         // of the arm [m]
-  T slack;          // relative; a quadratic equation without a root by less than this has one
-  int samples;      // of an angle that may be any
+  Line<T> axis[6];  // in the world at q = 0; spherical: the special axes have the same point p
+  T length;         // length of the arm [m]
+  T slack;          // relative; an equation that misses a real root by less counts as having one
+  int samples;      // number of samples of an angle that is not determined
 };
 
-// Numbers below this, relative to their scale, are zero: a target that is computed by forward
-// kinematics at a singular configuration gives angles with errors of the square root of epsilon.
+// Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
+// computed from a target have errors of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
 
 // ---- subproblems -------------------------------------------------------------------------------
 
-// The angle that rotates vector a to b about the unit vector h; both have the same component along
-// h and the same length. Returns false if it may be any.
+// Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
+// component along h and the same length. Returns false if every angle does, because both are along
+// h.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {
@@ -116,16 +117,17 @@ SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T
   return true;
 }
 
-// What is special about a candidate.
+// Special properties of a candidate.
 struct Mark {
-  bool sampled;   // an angle may be any, and this is one of its samples
-  bool critical;  // a double root, up to the slack: the arm is at the edge of its reach
+  bool sampled;   // an angle is not determined, and this is one of its samples
+  bool critical;  // a double root, up to the slack: the arm is at a singularity
 };
 SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
 }
 
-// At most two angles; `any` if all angles are solutions.
+// The solutions of an equation for an angle: at most two, or all angles if `any`. `critical` marks
+// a double root.
 template <class T>
 struct Turns {
   Turn<T> turn[2];
@@ -133,7 +135,8 @@ struct Turns {
   bool any, critical;
 };
 
-// The angles with a c + b s = d, at this scale of a, b and d.
+// Returns the angles, with cosine c and sine s, for which a c + b s = d. `scale` is the order of
+// magnitude of a, b and d.
 template <class T>
 SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
   const T size = sqrt(a * a + b * b);
@@ -144,7 +147,8 @@ SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
   a = a / size;
   b = b / size;
   d = d / size;
-  // (a, b) is the middle of the two, d the cosine of half the angle between them
+  // (a, b) is the direction midway between the two solutions, and d the cosine of half the angle
+  // between them.
   const T rest = (T(1) - d) * (T(1) + d), zero = T(2) * (slack + T(1e-9)) * scale / size;
   if (rest < T(0)) {
     if (rest < -zero) return {{}, 0, false, false};
@@ -163,8 +167,8 @@ SUPPLE_INLINE T polynomial_at(const T* a, int degree, T x) {
   return value;
 }
 
-// The root of a polynomial between low and high, where its signs differ: Newton's method, and
-// bisection where that leaves the interval.
+// Returns the root of a polynomial between low and high, where its signs differ, by Newton's
+// method, with bisection if that leaves the interval.
 template <class T>
 SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
   T x = T(0.5) * (low + high);
@@ -187,18 +191,19 @@ SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
   return x;
 }
 
-// The real roots of a polynomial of degree 4 (a[4] is not zero) in ascending order. An extremum
-// next to zero, up to `tiny`, counts as a root where there is none: rounding may have removed a
-// double root. Returns their number; `is_double` marks roots next to such extrema.
+// Computes the real roots of a polynomial of degree 4 (a[4] is not zero) in ascending order. An
+// extremum that does not reach zero, but is within `tiny` of it, counts as a root: rounding may
+// have removed a double root. Returns the number of roots; `is_double` marks roots next to such
+// extrema.
 template <class T>
 SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
-  // all roots are within this bound (Cauchy)
+  // All roots are within this bound (Cauchy).
   T largest(0);
   for (int i = 0; i < 4; ++i) largest = max(largest, abs(a[i]));
   const T bound = T(1) + largest / abs(a[4]);
   const T d1[4] = {a[1], T(2) * a[2], T(3) * a[3], T(4) * a[4]};
   const T d2[3] = {d1[1], T(2) * d1[2], T(3) * d1[3]};
-  // monotone pieces of the derivative
+  // Ends of the intervals where the derivative is monotone.
   T edge[5] = {-bound, T(0), T(0), T(0), T(0)};
   int edges = 1;
   const T b = T(0.5) * d2[1], inside = b * b - d2[0] * d2[2];
@@ -209,7 +214,7 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
     edge[edges++] = max(r0, r1);
   }
   edge[edges++] = bound;
-  // extrema, which are the edges of the monotone pieces of the quartic
+  // Extrema: the ends of the intervals where the quartic is monotone.
   T piece[5] = {-bound, T(0), T(0), T(0), T(0)};
   int pieces = 1;
   for (int i = 0; i + 1 < edges; ++i) {
@@ -223,17 +228,17 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
   piece[pieces++] = bound;
   int count = 0;
   T at = polynomial_at(a, 4, piece[0]);
-  bool at_zero = false;  // whether the extremum at this end is next to zero
+  bool at_zero = false;  // whether the extremum at this end is within `tiny` of zero
   for (int i = 0; i + 1 < pieces; ++i) {
     const T next = polynomial_at(a, 4, piece[i + 1]);
-    // the polynomial is (1 + x²)² times a function of the angle, which is compared
+    // The polynomial is (1 + x²)² times the function of the angle to which `tiny` refers.
     const T spread = T(1) + piece[i + 1] * piece[i + 1];
     const bool next_zero = i + 2 < pieces && abs(next) <= tiny * spread * spread;
     if ((at < T(0)) != (next < T(0))) {
       is_double[count] = at_zero || next_zero;
       root[count++] = root_between(a, 4, piece[i], piece[i + 1], at);
     } else if (next_zero && (polynomial_at(a, 4, piece[i + 2]) < T(0)) == (next < T(0))) {
-      is_double[count] = true;  // (touches zero, or almost)
+      is_double[count] = true;  // touches zero, or almost
       root[count++] = piece[i + 1];
     }
     at = next;
@@ -244,14 +249,15 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
 
 // ---- two linear equations in two turns ---------------------------------------------------------
 
-// A 2 x 2 matrix by its singular values: left · diag(sigma) · rightᵀ, both rotations.
+// A 2 x 2 matrix by its singular values: left · diag(sigma) · rightᵀ, where left and right are
+// rotations.
 template <class T>
 struct Svd2 {
   Turn<T> left, right;
-  T sigma[2];  // the second may be negative; its magnitude is the smaller one
+  T sigma[2];  // sigma[1] may be negative; |sigma[1]| <= sigma[0]
 };
 
-// Half of an angle; the other half is its opposite.
+// Returns half of an angle. (Half a turn more is a solution as well.)
 template <class T>
 SUPPLE_INLINE Turn<T> half_turn(const Turn<T>& a) {
   const T large = sqrt(T(0.5) + T(0.5) * abs(a.c));
@@ -261,7 +267,8 @@ SUPPLE_INLINE Turn<T> half_turn(const Turn<T>& a) {
 
 template <class T>
 SUPPLE_FN Svd2<T> svd2(const T A[2][2]) {
-  // A is a sum of a scaled rotation, by left - right, and a scaled reflection, by left + right.
+  // A is the sum of a scaled rotation by the angle left - right, and a scaled reflection by left +
+  // right.
   const T e = T(0.5) * (A[0][0] + A[1][1]), f = T(0.5) * (A[0][0] - A[1][1]);
   const T g = T(0.5) * (A[1][0] + A[0][1]), h = T(0.5) * (A[1][0] - A[0][1]);
   const T turned = sqrt(e * e + h * h), mirrored = sqrt(f * f + g * g);
@@ -281,12 +288,12 @@ struct TwoTurns {
   Mark mark;
 };
 
-// A u + B v = c, the unit vectors u and v being two turns, for A of rank 1 or 0: the combination of
-// both equations without u gives v.
+// Solves A u + B v = c for unit vectors u and v (the cosine and sine of two angles), if A has rank
+// 1 or 0: the combination of both equations that does not contain u gives v.
 template <class T, class Emit>
 SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2], T scale, T slack,
                                 int samples, Emit&& emit) {
-  // rows along the left singular vectors
+  // Components of B and c along the left singular vectors of A.
   const Turn<T> l = svd.left;
   const T b0[2] = {l.c * B[0][0] + l.s * B[1][0], l.c * B[0][1] + l.s * B[1][1]};
   const T b1[2] = {l.c * B[1][0] - l.s * B[0][0], l.c * B[1][1] - l.s * B[0][1]};
@@ -294,10 +301,11 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
   Turns<T> v = turns_with(b1[0], b1[1], c1, scale, slack);
   const bool v_free = v.any, u_free = abs(svd.sigma[0]) <= T(closed_form_zero) * scale;
   if (u_free && (v_free || b0[0] * b0[0] + b0[1] * b0[1] > b1[0] * b1[0] + b1[1] * b1[1])) {
-    v = turns_with(b0[0], b0[1], c0, scale, slack);  // determined by the other equation, or better
+    // Without u, both equations are in v alone: use the one that determines v better.
+    v = turns_with(b0[0], b0[1], c0, scale, slack);
   }
   const bool v_sampled = v.any;
-  if (u_free && v_sampled) return;  // (an arm that does not move the hand)
+  if (u_free && v_sampled) return;  // such an arm does not move the frame
   const int rounds = v_sampled ? samples : v.count;
   for (int i = 0; i < rounds; ++i) {
     const Turn<T> one = v_sampled ? sampled_turn<T>(i, samples) : v.turn[i];
@@ -315,13 +323,15 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
   }
 }
 
-// The same for A of rank 2: the vector A⁻¹ (c - B v) has length 1, a quartic equation in v.
+// Solves A u + B v = c for unit vectors u and v, if A has rank 2: A⁻¹ (c - B v) has length 1, which
+// is a quartic equation in v.
 template <class T, class Emit>
 SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2], T slack,
                                 Emit&& emit) {
   const Turn<T> l = svd.left;
   const T s0 = svd.sigma[0], s1 = svd.sigma[1];
-  // along the singular vectors: u0 = (c0 - b0·v)/s0, u1 = (c1 - b1·v)/s1. Multiplied by s1:
+  // Components along the singular vectors: u0 = (c0 - b0·v)/s0, u1 = (c1 - b1·v)/s1. Multiplied by
+  // s1:
   const T ratio = s1 / s0;
   const T d0[3] = {ratio * (l.c * c[0] + l.s * c[1]), -ratio * (l.c * B[0][0] + l.s * B[1][0]),
                    -ratio * (l.c * B[0][1] + l.s * B[1][1])};
@@ -332,7 +342,8 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
     const T x = d0[0] + d0[1] * v.c + d0[2] * v.s, y = d1[0] + d1[1] * v.c + d1[2] * v.s;
     return x * x + y * y - s1 * s1;
   };
-  // The angle of largest |f| among a few is where tan(v/2) is infinite: no root is near it.
+  // The half-angle substitution t = tan(w/2) has its pole at the angle of the largest |f| among a
+  // few, because no root is near it.
   Turn<T> pole{T(1), T(0)};
   T largest(0);
   constexpr T steps[6][2] = {
@@ -347,7 +358,7 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
     }
   }
   if (!(largest > T(0))) return;
-  // v = -pole · w, so that w = π is the pole
+  // v = -pole · w, so that the pole is at w = π.
   const auto turn_row = [&](const T* d, T* e) {
     e[0] = d[0];
     e[1] = -(d[1] * pole.c + d[2] * pole.s);
@@ -360,7 +371,7 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
   const T kc = T(2) * (e0[0] * e0[1] + e1[0] * e1[1]), ks = T(2) * (e0[0] * e0[2] + e1[0] * e1[2]);
   const T kcc = e0[1] * e0[1] + e1[1] * e1[1], kss = e0[2] * e0[2] + e1[2] * e1[2];
   const T kcs = T(2) * (e0[1] * e0[2] + e1[1] * e1[2]);
-  // with t = tan(w/2), times (1 + t²)²
+  // Coefficients of (1 + t²)² f with t = tan(w/2).
   const T a[5] = {k0 + kc + kcc, T(2) * (ks + kcs), T(2) * k0 - T(2) * kcc + T(4) * kss,
                   T(2) * (ks - kcs), k0 - kc + kcc};
   T root[4];
@@ -375,12 +386,13 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
     if (!(length > T(0))) continue;
     const Turn<T> u{u0 / length, u1 / length};
     emit(TwoTurns<T>{svd.right * u, v, {false, is_double[i]}});
-    // Two roots v that coincide may differ in u: where s1 is small, u1 is not determined by v.
+    // Two solutions with the same v may differ in u: if s1 is small, v does not determine u1.
     if (is_double[i]) emit(TwoTurns<T>{svd.right * Turn<T>{u.c, -u.s}, v, {false, true}});
   }
 }
 
-// All unit vectors u and v with A u + B v = c, as turns.
+// Calls emit for all unit vectors u and v with A u + B v = c, which are the cosine and sine of two
+// angles.
 template <class T, class Emit>
 SUPPLE_FN void two_joints(const T A[2][2], const T B[2][2], const T c[2], T length, T slack,
                           int samples, Emit&& emit) {
@@ -408,12 +420,12 @@ struct Candidate {
   Mark mark;
 };
 
-// Three joints whose axes 4, 5, 6 have directions h4, h5, h6: R4 R5 R6 = R, where only v = R h6,
-// u = Rᵀ h4 and, at a singularity, R itself are needed.
+// Calls emit(q4, q5, q6, mark) for all angles of three joints with axes h4, h5, h6 such that R4 R5
+// R6 = R, where rotate(x) = R x and u = Rᵀ h4.
 template <class T, class Rotate, class Emit>
 SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& h6, Rotate&& rotate,
                            const Vec3<T>& u, T slack, int samples, Emit&& emit) {
-  // h4·R5 h6 = h4·R h6
+  // q5 from h4·R5 h6 = h4·R h6.
   const Vec3<T> v = rotate(h6);
   const T mean = dot(h4, h5) * dot(h5, h6);
   const Turns<T> q5s =
@@ -426,7 +438,7 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
       emit(q4, q5, q6, Mark{false, q5s.critical});
       continue;
     }
-    // Axes 4 and 6 are aligned: q4 may be any, q6 compensates.
+    // Axes 4 and 6 are aligned: q4 is not determined, and q6 compensates for it.
     const Vec3<T> across = cross(h6, abs(dot(h6, h5)) < T(0.9) ? h5 : h4), turned = rotate(across);
     for (int k = 0; k < samples; ++k) {
       q4 = sampled_turn<T>(k, samples);
@@ -436,11 +448,12 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
   }
 }
 
-// Joints 4, 5 and 6 of `axis` intersect in the point of axis 6.
+// Calls emit(candidate) for an arm whose axes 4, 5 and 6 intersect in the point axis[5].p.
 template <class T, class Emit>
 SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                                Emit&& emit) {
-  // x = E1⁻¹ X w and y = E3 w, both circles, have the same distance from and height along axis 2
+  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles, and
+  // have the same distance from axis 2 and the same height along it: two equations for q1 and q3.
   const Vec3<T> w = axis[5].p, P = transformed(X, w);
   const Vec3<T>&h1 = axis[0].h, &h2 = axis[1].h, &h3 = axis[2].h;
   const Vec3<T> r1 = P - axis[0].p, r3 = w - axis[2].p;
@@ -480,7 +493,7 @@ SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, co
   two_joints(A, B, c, arm.length, arm.slack, arm.samples, each);
 }
 
-// The point of a line that is nearest to another one; the line's own if they are parallel.
+// Returns the point of a line that is nearest to another line; line.p if they are parallel.
 template <class T>
 SUPPLE_FN Vec3<T> nearest_point(const Line<T>& line, const Line<T>& other) {
   const Vec3<T> n = cross(line.h, other.h);
@@ -489,13 +502,13 @@ SUPPLE_FN Vec3<T> nearest_point(const Line<T>& line, const Line<T>& other) {
   return fma(line.h, dot(cross(other.p - line.p, other.h), n) / n2, line.p);
 }
 
-// Joints 2, 3 and 4 of `axis` are parallel.
+// Calls emit(candidate) for an arm whose axes 2, 3 and 4 are parallel.
 template <class T, class Emit>
 SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                               Emit&& emit) {
   const Vec3<T>&h1 = axis[0].h, &h = axis[1].h, &h5 = axis[4].h, &h6 = axis[5].h;
-  // E2 E3 E4 change neither heights along h nor components along it: for a point w and the
-  // direction of axis 6,  h·(E1⁻¹ X w - E5 w) = 0  and  h·(R1ᵀ R h6 - R5 h6) = 0
+  // E2 E3 E4 do not change components along h. For a point w of axis 6 and its direction h6, this
+  // gives two equations for q1 and q5:  h·(E1⁻¹ X w - E5 w) = 0  and  h·(R1ᵀ R h6 - R5 h6) = 0.
   const Vec3<T> w = nearest_point(axis[5], axis[4]), P = transformed(X, w), n = X.R * h6;
   const Vec3<T> r1 = P - axis[0].p, r5 = w - axis[4].p;
   const T h_1 = dot(h, h1), h_5 = dot(h, h5);
@@ -506,14 +519,14 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
                      {L * (h_5 * dot(h5, h6) - dot(h, h6)), -L * dot(h, cross(h5, h6))}};
   const T c[2] = {dot(h, axis[4].p - axis[0].p) + h_5 * dot(h5, r5) - h_1 * dot(h1, r1),
                   L * (h_5 * dot(h5, h6) - h_1 * dot(h1, n))};
-  // a vector across h
+  // A vector perpendicular to h.
   const Vec3<T> across = abs(h.x) < T(0.6) ? Vec3<T>{T(0), h.z, -h.y} : Vec3<T>{-h.z, T(0), h.x};
   const T sign3 = dot(h, axis[2].h), sign4 = dot(h, axis[3].h);
   const auto flat = [&](const Vec3<T>& v) { return v - h * dot(h, v); };
   const Vec3<T> upper = flat(axis[2].p - axis[1].p), fore = flat(axis[3].p - axis[2].p);
   const Vec3<T> side = cross(h, fore);
 
-  // the rest for given joints 1, 5 and 6
+  // Computes joints 2, 3 and 4, a planar arm, for given joints 1, 5 and 6.
   const auto planar = [&](const Turn<T>& q1, const Turn<T>& q5, const Turn<T>& q6,
                           const Mark& mark) {
     const auto back = [&](const Vec3<T>& v) {  // R1ᵀ R R6ᵀ R5ᵀ v
@@ -542,7 +555,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
     const Vec3<T> at = rotated(h, h5, -pair.v), u = into(X.R, rotated(h, h1, pair.u));
     Turn<T> q6;
     if (turn_onto(h6, u, at, T(1), q6)) return planar(pair.u, pair.v, q6, pair.mark);
-    // Axis 6 is parallel to the three: q6 may be any.
+    // Axis 6 is parallel to the three: q6 is not determined.
     for (int k = 0; k < arm.samples; ++k) {
       planar(pair.u, pair.v, sampled_turn<T>(k, arm.samples), Mark{true, pair.mark.critical});
     }
@@ -550,8 +563,8 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
   two_joints(A, B, c, L, arm.slack, arm.samples, each);
 }
 
-// Calls emit(candidate) for all configurations of `axis`, whose special joints are where the
-// formulas expect them.
+// Calls emit(candidate) for all configurations of an arm with the axes `axis`, whose special joints
+// have the numbers that the formulas expect.
 template <class T, class Emit>
 SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                              Emit&& emit) {
@@ -566,7 +579,7 @@ SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, cons
 // q = 0.
 template <class T, class Emit>
 SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X, Emit&& emit) {
-  // Position of the special joints in the formulas: last three, or 2, 3, 4.
+  // In the formulas the special joints are the last three, or joints 2, 3 and 4.
   const bool spherical = arm.kind == ArmKind::spherical;
   const int start = (arm.first + (spherical ? 3 : 5)) % 6;
   if (start == 0) return ordered_turns(arm, arm.axis, X, emit);

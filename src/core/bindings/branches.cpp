@@ -26,24 +26,24 @@ using namespace nb::literals;
 
 // A 6-joint arm with a closed form: `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
-  bool parallel = false;     // three axes are parallel; otherwise they intersect
-  int first = 0;             // the first of the three
-  Ints coordinates{};        // (6,): index of each joint in q
+  bool parallel = false;  // whether the three special axes are parallel; otherwise they intersect
+  int first = 0;          // index of the first special axis
+  Ints coordinates{};     // (6,): index of each joint in q
   Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
   Doubles home{};            // (12,): columns and position [m] of the frame's pose at q = 0
-  double length = 1;         // of the arm [m]
+  double length = 1;         // length of the arm [m]
   double slack = 0;          // relative misalignment of the axes; 0 if they are exact
 
   bool operator==(const ArmSpec&) const = default;
 };
 
-// How all solutions are computed.
+// Settings of the search for all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int samples = 1;                                        // of an angle that may be any
+  int samples = 1;       // number of samples of an angle that is not determined
   bool wraps = false;    // whether solutions that differ by full turns are distinct
-  bool nearest = false;  // whether those nearest to q0 come first
-  int threads = 1;       // maximum number
+  bool nearest = false;  // whether to sort solutions by distance from q0
+  int threads = 1;       // maximum number of threads
 
   bool operator==(const BranchSpec&) const = default;
 };
@@ -82,7 +82,7 @@ nb::object as_array(const std::vector<T>& from, int type, std::initializer_list<
   return made;
 }
 
-// Every `stride`-th number from `first` on.
+// Returns every `stride`-th number from `first` on as an array.
 nb::object column(const std::vector<double>& from, std::size_t first, std::size_t stride) {
   const npy_intp size = npy_intp(from.size() / stride);
   nb::object made = new_array(NPY_DOUBLE, 1, &size);
@@ -91,8 +91,9 @@ nb::object column(const std::vector<double>& from, std::size_t first, std::size_
   return made;
 }
 
-// Solutions of each target, as arrays: q (S, n), errors (S,) [m] and (S,) [rad], whether each is
-// one of a continuum (S,); then their number, and whether they are all, for each target (B,).
+// Returns the solutions of all targets as arrays: q (S, n), position errors (S,) [m], rotation
+// errors (S,) [rad], whether each is a sample of a continuum (S,); then for each target the number
+// of its solutions, and whether these are certainly all (B,).
 nb::tuple as_arrays(const Branches& all, int n) {
   const npy_intp size = npy_intp(all.sampled.size()), count = npy_intp(all.count.size());
   return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, n}), column(all.error, 0, 2),
@@ -101,7 +102,7 @@ nb::tuple as_arrays(const Branches& all, int n) {
                         as_array(all.certain, NPY_BOOL, {count}));
 }
 
-// Targets as the kernel's numbers (B, 12), and q0 (n,), (B, n) or None.
+// Targets in the kernel's layout (B, 12), and q0 (n,), (B, n) or None.
 class Targets {
  public:
   Targets(nb::handle targets, nb::handle q0, int n) : n_(n), target_(targets, 12, "targets") {
@@ -135,8 +136,8 @@ void skip(Branches& found) {
   found.certain.push_back(false);
 }
 
-// Solutions of targets from seeds (K, 6) of the joints with the given coordinates, `counts` (B,) of
-// them for each target.
+// Returns the solutions of targets that are found from seeds (K, 6) of the joints with the given
+// `coordinates`; counts (B,) is the number of seeds of each target.
 nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::handle targets,
                        nb::handle q0, nb::handle seeds, const Ints& counts,
                        const BranchSpec& spec) {
@@ -181,7 +182,8 @@ class PyBranches {
     check_length("the numbers of a target", 12, std::size_t(problem().targets()));
   }
 
-  // All solutions of targets, as arrays. A target that is not finite has none.
+  // Returns all solutions of targets, as arrays (`as_arrays`). A target that is not finite has
+  // none.
   nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
     const int n = problem().coordinates();
     const Targets given(targets, q0, n);
@@ -194,7 +196,7 @@ class PyBranches {
       }
     };
     Branches all;
-    if (given.count() < 16) {  // shorter than releasing the GIL takes
+    if (given.count() < 16) {  // faster than releasing the GIL
       run(0, given.count(), all);
       return as_arrays(all, n);
     }
@@ -211,8 +213,9 @@ class PyBranches {
     return as_arrays(all, n);
   }
 
-  // The same for one pose (4, 4), with `q`, both errors, and whether they are all. None if it is
-  // not a C-contiguous float64 array of a pose, or if the solutions form a continuum.
+  // Returns all solutions of one pose (4, 4): q, both errors, and whether these are certainly all.
+  // Returns None if `target` is not a C-contiguous float64 array of a pose, or if the solutions
+  // form a continuum.
   nb::object solve_pose(nb::handle target, const BranchSpec& spec) {
     double numbers[12];
     const double* const T = contiguous_data(target, 4, 4);
@@ -248,7 +251,7 @@ class PyBranches {
     return problem().fine().within(spec.position_tolerance, spec.rotation_tolerance);
   }
 
-  // Memory for single poses, reused from one to the next.
+  // Memory for single poses, reused from one call to the next.
   struct Single {
     BranchSpec spec;
     BranchSolver solver;

@@ -31,7 +31,8 @@ inline bool is_pose(const double* T) {
          T[12] == 0 && T[13] == 0 && T[14] == 0 && T[15] == 1;
 }
 
-// Writes a pose (4, 4) as the columns of its rotation, then its position.
+// Writes a pose (4, 4) as the columns of its rotation, then its position. Returns whether `given`
+// is a C-contiguous float64 array of a pose.
 inline bool put_pose(nb::handle given, double* to) {
   auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
   if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
@@ -47,8 +48,9 @@ inline bool put_pose(nb::handle given, double* to) {
   return true;
 }
 
-// Writes a target (else a velocity) of one task to `to`, if it needs no conversion by Python.
-// Returns whether it did. None is accepted if it is `optional`: there are other tasks.
+// Writes a target or, if not `target`, a velocity of one task to `to`, unless Python must convert
+// it. Returns whether it did. None is accepted if `optional`, which is the case if there are other
+// tasks.
 inline bool put_values(nb::handle given, const Task<double>& task, const InputSpec& input,
                        bool target, bool optional, double* to) {
   const int size = target ? target_size(task) : velocity_size(task);

@@ -22,7 +22,7 @@ const double* checked(nb::handle given, npy_intp n, npy_intp m, const char* name
   return data;
 }
 
-// Slopes (N, n) of the spline through q (N, n) at s (N,).
+// Returns the slopes (N, n) of the spline through q (N, n) at s (N,).
 nb::object slopes(nb::handle s, nb::handle q, int width) {
   const npy_intp count = nb::len(s);
   if (count < 4) throw nb::value_error("s");
@@ -33,7 +33,8 @@ nb::object slopes(nb::handle s, nb::handle q, int width) {
   return made;
 }
 
-// The coefficients of the squared speed, from positive ones `start`.
+// Returns the coefficients of the squared speed (timing.hpp), starting from the positive ones
+// `start`.
 nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight, nb::handle speed,
                          nb::handle acceleration, nb::handle jerk, nb::handle start, int joints,
                          int degree) {

@@ -1,4 +1,4 @@
-// All solutions of a pose of a 6-joint arm: candidates in closed form, polished and verified by
+// All solutions for a pose of a 6-joint arm: candidates in closed form, polished and verified by
 // damped least squares in double precision, inside the joint limits.
 #pragma once
 
@@ -14,25 +14,25 @@
 
 namespace supple {
 
-// An arm with a closed form among the joints of a robot.
+// An arm with a closed form that consists of six joints of a robot.
 struct ArmOfRobot {
   ClosedForm<double> form;
-  int coordinate[6];  // of each joint of the arm, in q
-  Pose<double> home;  // of the frame at q = 0
+  int coordinate[6];  // index in q of each joint of the arm
+  Pose<double> home;  // pose of the frame at q = 0
 };
 
-// How all solutions are searched.
+// Settings of the search for all solutions.
 struct BranchOptions {
   bool wraps;    // whether solutions that differ by full turns are distinct
-  bool nearest;  // whether those nearest to q0 come first, otherwise those far from joint limits
+  bool nearest;  // whether to sort by distance from q0, else by distance from joint limits
 };
 
-// Solutions of consecutive targets, one after the other.
+// Solutions of consecutive targets; s is the number of all of them.
 struct Branches {
   std::vector<double> q, error;      // (s, n), (s, 2): position [m] and rotation [rad]
-  std::vector<signed char> sampled;  // (s,): one of a continuum
-  std::vector<int> count;            // of each target
-  std::vector<signed char> certain;  // for each target: whether these are all solutions
+  std::vector<signed char> sampled;  // (s,): whether it is a sample of a continuum of solutions
+  std::vector<int> count;            // number of solutions of each target
+  std::vector<signed char> certain;  // for each target: whether these are certainly all solutions
 
   void clear() {
     q.clear();
@@ -50,21 +50,23 @@ struct Branches {
   }
 };
 
-// Errors [m], [rad] of a solution that needs no more iterations.
+// Errors [m], [rad] below which a solution needs no more iterations.
 inline constexpr double branch_position = 1e-10, branch_rotation = 1e-10;
-// Most iterations of a candidate. Those of an exact arm need none.
+// Largest number of iterations of a candidate. If the arm's axes are exact, none are needed.
 inline constexpr int branch_iterations = 24;
-// Solutions that differ by less in every joint [rad] are the same: a double root that rounding
-// splits.
+// Solutions that differ by less than this in every joint [rad] are the same: rounding may split a
+// double root.
 inline constexpr double branch_distinct = 1e-5;
-// A seed that moves farther than this [rad] may have lost its solution to that of another seed.
+// A seed that moves farther than this [rad] may have converged to the solution of another seed.
 inline constexpr double branch_far = 0.1;
 
-// Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
-// verified several at a time, each on a lane; those that need iterations are polished alone.
+// Polishes and verifies the candidates of a target; the memory is reused for the next target.
+// Candidates are verified several at a time, one on each lane; those that need iterations are
+// polished one by one.
 class BranchPolisher {
  public:
-  // The arm's joints have the given coordinates in q. With `slack` zero, candidates are exact.
+  // `coordinate` (6,) are the indices of the arm's joints in q. If `slack` is zero, candidates are
+  // exact.
   BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack,
                  const BranchOptions& options)
       : ik_(ik), slack_(slack), options_(options), n_(ik.chain.coordinates) {
@@ -78,8 +80,8 @@ class BranchPolisher {
     std::fill(wide_memory_.begin(), wide_memory_.end(), Lanes(0));
   }
 
-  // Begins a target, given by its twelve numbers, whose solutions are appended to `to`. Joints that
-  // are not in the arm stay at q0; without it as near to zero as their limits allow.
+  // Begins a target, given by its twelve numbers. Its solutions are appended to `to`. Joints that
+  // are not in the arm stay at q0 or, without q0, as near to zero as their limits allow.
   void begin(const double* target, const double* q0, Branches& to) {
     to_ = &to;
     first_ = to.sampled.size();
@@ -95,7 +97,7 @@ class BranchPolisher {
     }
   }
 
-  // Takes a candidate.
+  // Adds a candidate, given by the angles of the arm's joints.
   void offer(const Turn<double>* turn, const Mark& mark) {
     for (int i = 0; i < 6; ++i) {
       set(cosine_[i], waiting_, turn[i].c);
@@ -106,7 +108,8 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Ends a target; the nearest to q0 come first, or without it those far from joint limits.
+  // Ends a target and sorts its solutions: by distance from q0 if options.nearest, else by distance
+  // from joint limits.
   void end(const double* q0) {
     if (waiting_) verify();
     if (options_.wraps) append_wraps(*to_, first_);
@@ -121,7 +124,7 @@ class BranchPolisher {
 
   bool exact() const { return slack_ == 0; }
 
-  // Numbers of a state of one lane.
+  // Returns the number of lanes of memory of an `IterateState`.
   std::size_t size_of_state() const {
     const std::size_t n = std::size_t(n_), m = std::size_t(ik_.rows);
     return n + std::size_t(ik_.targets) + 2 * m * n + m + std::size_t(iterate_scratch(ik_));
@@ -140,10 +143,10 @@ class BranchPolisher {
     return made;
   }
 
-  // The difference of two angles, in half a turn either way.
+  // Returns an angle modulo 2π, between -π and π.
   static double turned(double x) { return x - full_turn * std::nearbyint(x / full_turn); }
 
-  // Verifies the candidates that wait.
+  // Verifies the waiting candidates, and appends those that are new solutions.
   void verify() {
     mask_t<Lanes> inside = Lanes(0) == Lanes(0);
     Lanes start[6];
@@ -176,16 +179,17 @@ class BranchPolisher {
     waiting_ = 0;
   }
 
-  // Angles of coordinate j inside its limits, up to full turns: those nearest to its seed. Lanes on
-  // which there is none are not `inside`.
+  // Returns `angle` plus the multiple of 2π that brings it nearest to seed_[j], inside the limits
+  // of coordinate j. Lanes where there is no such angle are removed from `inside`.
   Lanes placed(int j, const Lanes& angle, mask_t<Lanes>& inside) const {
-    // A nominal arm may be outside where the real one is just inside.
+    // If the axes are not exact, a candidate may be outside its limits although its solution is
+    // inside.
     const double over = 1e-9 + 10 * slack_, lower = ik_.lower[j], upper = ik_.upper[j];
     const Lanes turns = (Lanes(seed_[j]) - angle) * Lanes(1 / full_turn);
     const Lanes magic(Number<double>::round_magic);
     Lanes q = angle + ((turns + magic) - magic) * Lanes(full_turn);
     const mask_t<Lanes> low = q<Lanes(lower - over), high = q> Lanes(upper + over);
-    if (any(low | high)) {  // (the seed is inside: the next turn toward it may be)
+    if (any(low | high)) {  // the seed is inside the limits, so the next turn toward it may be
       q = select(low, q + Lanes(full_turn), select(high, q - Lanes(full_turn), q));
       inside = inside & (q >= Lanes(lower - over)) & (q <= Lanes(upper + over));
     }
@@ -230,13 +234,14 @@ class BranchPolisher {
     to.sampled.push_back(sampled);
   }
 
-  // Appends the solutions that differ from those since `first` by full turns of some joints.
+  // Appends the solutions that differ from those from index `first` on by full turns of some
+  // joints.
   void append_wraps(Branches& to, std::size_t first) {
     const std::size_t n = std::size_t(n_);
     for (int i = 0; i < 6; ++i) {
       const std::size_t j = std::size_t(coordinate_[i]), last = to.sampled.size();
       const double lower = ik_.lower[j], upper = ik_.upper[j];
-      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many
+      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many wraps
       for (std::size_t s = first; s < last; ++s) {
         const double q = to.q[s * n + j];
         for (double k = std::ceil((lower - q) / full_turn); q + full_turn * k <= upper; ++k) {
@@ -254,7 +259,8 @@ class BranchPolisher {
     }
   }
 
-  // The largest displacement from q0, or proximity to a limit, as in supple/ik/preference.py.
+  // Returns the largest displacement from q0 or, without q0, the largest proximity to a joint
+  // limit, as in supple/ik/preference.py.
   double cost_of(const double* q, const double* q0) const {
     double cost = 0;
     for (int j = 0; j < n_; ++j) {
@@ -268,7 +274,7 @@ class BranchPolisher {
     return cost;
   }
 
-  // Sorts the solutions since `first` by their costs.
+  // Sorts the solutions from index `first` on by `cost_of`.
   void sort(Branches& to, std::size_t first, const double* q0) {
     const std::size_t count = to.sampled.size() - first, n = std::size_t(n_);
     order_.resize(count);
@@ -300,22 +306,22 @@ class BranchPolisher {
   int coordinate_[6];
   std::vector<double> memory_;
   std::vector<Lanes> wide_memory_;
-  double* seed_;             // (n,): full turns are chosen nearest to it
+  double* seed_;             // (n,): angles are chosen nearest to it, up to full turns
   IterateState<double> at_;  // one candidate
   IterateState<Lanes> wide_;
-  // the target and the candidates that wait
+  // The current target and its waiting candidates.
   Branches* to_ = nullptr;
   std::size_t first_ = 0;
   bool certain_ = true;
   int waiting_ = 0;
   Lanes cosine_[6], sine_[6];
   Mark mark_[width<Lanes>];
-  // for sorting
+  // Scratch memory for sorting.
   std::vector<std::pair<double, std::size_t>> order_;
   std::vector<double> sorted_;
 };
 
-// Solves targets of an arm one by one, with memory that is reused.
+// Solves the targets of an arm one by one; the memory is reused.
 class BranchSolver {
  public:
   BranchSolver(const ArmOfRobot& arm, const IkProblem<double>& ik, const BranchOptions& options)
@@ -324,7 +330,7 @@ class BranchSolver {
   // Appends all solutions of a target, given by its twelve numbers, to `to`.
   void solve(const double* target, const double* q0, Branches& to) {
     polisher_.begin(target, q0, to);
-    // X = T M⁻¹, the displacement from the pose at q = 0
+    // X = T M⁻¹, the displacement from the pose M at q = 0 to the target T.
     const auto column = [&](int i) {
       return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
     };

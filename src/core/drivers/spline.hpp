@@ -5,9 +5,9 @@
 
 namespace supple {
 
-// The slopes (count, width) of the spline through q (count, width) at increasing s (count,), where
-// count >= 4. At the second and the last but one point, the third derivative is continuous too
-// ("not a knot"), which keeps the order of accuracy up to the ends.
+// Computes the slopes (count, width) of the cubic spline through q (count, width) at increasing s
+// (count,), where count >= 4. At the second and the last but one point, the third derivative is
+// continuous too ("not a knot"), which keeps the order of accuracy up to the ends.
 inline void spline_slopes(int count, int width, const double* s, const double* q, double* slopes) {
   const int n = count - 1;
   std::vector<double> h(n), diagonal(count), upper(count);
@@ -15,7 +15,8 @@ inline void spline_slopes(int count, int width, const double* s, const double* q
   const auto chord = [&](int i, int j) {
     return (q[(i + 1) * width + j] - q[i * width + j]) / h[i];
   };
-  // rows: lower[i] y[i-1] + diagonal[i] y[i] + upper[i] y[i+1] = right[i], eliminated on the way
+  // Rows of the system: lower[i] y[i-1] + diagonal[i] y[i] + upper[i] y[i+1] = right[i]. Gaussian
+  // elimination proceeds while they are built.
   diagonal[0] = h[1];
   upper[0] = h[0] + h[1];
   for (int j = 0; j < width; ++j) {

@@ -1,14 +1,18 @@
-// Time-optimal motion along a path: the squared speed b = u̇² as a spline of the path parameter u.
+// Time-optimal motion along a path q(u): the squared speed b = u̇² as a spline of the path
+// parameter u. Primes are derivatives in u; v are the speed limits of the joints.
 //
-//     minimize  ∫ du/√b      1 >= b m                                  speed, m = max(q'²/v²)
-//                            1 >= |q'' b + q' b'/2|                    acceleration
-//                            1/√b >= |q''' b + 3 q'' b'/2 + q' b''/2|  jerk
+//   minimize  ∫ du/√b
 //
-// Derivatives of q are divided by the limits of their joints. Without jerk limits the problem is
-// convex. With them, 1/√b is convex on the wrong side of its inequality; its tangent at the current
-// b lies below it, so that a step of Newton's method with this tangent stays inside the limits
-// (Debrouwere et al. 2013). A logarithmic barrier keeps all slacks positive, and the limits on
-// derivatives at `points` touch degree + 1 neighboring coefficients: its Hessian is a band.
+//   1 >= b m                                  speed, m = max(q'²/v²)
+//   1 >= |q'' b + q' b'/2|                    acceleration
+//   1/√b >= |q''' b + 3 q'' b'/2 + q' b''/2|  jerk
+//
+// In the last two, derivatives of q are divided by the acceleration or jerk limits of their joints.
+// Without jerk limits the problem is convex. With them it is not, because 1/√b is convex on the
+// larger side of its inequality. Its tangent at the current b lies below it, so that a step of
+// Newton's method with this tangent stays inside the limits (Debrouwere et al. 2013). A logarithmic
+// barrier keeps the slacks of all inequalities positive. The limits at each of the `points` depend
+// on degree + 1 neighboring coefficients of the spline, so the Hessian is a band matrix.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +24,18 @@ namespace supple {
 
 struct TimingProblem {
   int points, unknowns, joints, degree;  // degree of the spline: 1, or 2 with jerk limits
-  const int* first;                      // (points,) the first coefficient that a point touches
-  const double* basis;         // (points, 3, degree + 1) of b, b' and b'' in these coefficients
-  const double* weight;        // (points,) of the integral
-  const double* speed;         // (points,) m
+  const int* first;      // (points,): index of the first coefficient on which a point depends
+  const double* basis;   // (points, 3, degree + 1): factors of these coefficients in b, b', b''
+  const double* weight;  // (points,): weights of the integral
+  const double* speed;   // (points,): m
   const double* acceleration;  // (points, joints, 2): q', q'', divided by acceleration limits
-  const double* jerk;          // (points, joints, 3): q', q'', q''' by jerk limits; null for none
+  const double* jerk;  // (points, joints, 3): q', q'', q''' divided by jerk limits; null for none
 };
 
 class TimingSolver {
  public:
-  static constexpr double final_gap = 1e-3;  // of the duration
-  static constexpr double reduction = 0.1;   // of the barrier's weight
+  static constexpr double final_gap = 1e-3;  // relative accuracy of the duration
+  static constexpr double reduction = 0.1;   // factor of the barrier's weight per round
   static constexpr int max_steps = 200;
 
   explicit TimingSolver(const TimingProblem& problem)
@@ -41,7 +45,8 @@ class TimingSolver {
         gradient_(problem.unknowns),
         trial_(problem.unknowns) {}
 
-  // Improves positive coefficients c (unknowns,); returns the number of steps.
+  // Minimizes the duration, starting from positive coefficients c (unknowns,), which are
+  // overwritten. Returns the number of Newton steps.
   int solve(double* c) {
     scale_inside(c, 0.5);
     const double count = double(p_.points) * (1 + 2 * p_.joints * (p_.jerk ? 2 : 1));
@@ -76,7 +81,7 @@ class TimingSolver {
   int band_;
   std::vector<double> hessian_, gradient_, trial_;
 
-  // b, b' and b'' at a point.
+  // Computes b, b' and b'' at a point.
   void at(const double* c, int point, double* b) const {
     const double* const phi = p_.basis + std::size_t(point) * 3 * band_;
     const double* const own = c + p_.first[point];
@@ -93,7 +98,7 @@ class TimingSolver {
     return d[2] * b[0] + 1.5 * d[1] * b[1] + 0.5 * d[0] * b[2];
   }
 
-  // Slows down until all limits hold with some slack: all three grow with b.
+  // Scales c so that all limits hold with some slack: speed, acceleration and jerk all grow with b.
   void scale_inside(double* c, double fraction) const {
     double most = 0;
     for (int i = 0; i < p_.points; ++i) {
@@ -112,11 +117,11 @@ class TimingSolver {
     for (int i = 0; i < p_.unknowns; ++i) c[i] *= fraction / most;
   }
 
-  // Duration plus barrier; infinite outside the limits.
+  // Returns the duration plus the barrier; infinite outside the limits.
   double evaluate(const double* c, double mu, double* duration) const {
     const double outside = std::numeric_limits<double>::infinity();
     double time = 0, barrier = 0;
-    for (int i = 0; i < p_.unknowns; ++i) {  // b > 0 everywhere, if all coefficients are
+    for (int i = 0; i < p_.unknowns; ++i) {  // if all coefficients are positive, so is b
       if (!(c[i] > 0)) return outside;
       barrier -= std::log(c[i]);
     }
@@ -153,8 +158,8 @@ class TimingSolver {
     return time + mu * barrier;
   }
 
-  // The gradient and the Hessian of duration and barrier, the latter without the negative curvature
-  // of 1/√b.
+  // Computes the gradient and the Hessian of duration plus barrier, the Hessian without the
+  // negative curvature due to 1/√b.
   void assemble(const double* c, double mu) {
     std::fill(hessian_.begin(), hessian_.end(), 0.0);
     for (int i = 0; i < p_.unknowns; ++i) {
@@ -184,7 +189,7 @@ class TimingSolver {
       }
       if (p_.jerk) {
         const double* e = p_.jerk + std::size_t(i) * p_.joints * 3;
-        const double tangent = -0.5 * per_b;  // of 1/√b
+        const double tangent = -0.5 * per_b;  // derivative of 1/√b
         double inverses = 0, squares = 0, mixed[3] = {0, 0, 0};
         for (int j = 0; j < p_.joints; ++j, e += 3) {  // slacks root - f and root + f
           const double f = jerk(e, b), inverse = 1 / (root * root - f * f);
@@ -227,7 +232,8 @@ class TimingSolver {
     }
   }
 
-  // Replaces the gradient by Newton's step H⁻¹ g; returns gᵀ H⁻¹ g. Banded L D Lᵀ.
+  // Replaces the gradient g by Newton's step H⁻¹ g, with a banded L D Lᵀ of the Hessian H. Returns
+  // gᵀ H⁻¹ g.
   double newton() {
     const int n = p_.unknowns, w = band_ - 1;
     double* const h = hessian_.data();  // h[i, k]: entry (i, i - k)

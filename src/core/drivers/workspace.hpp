@@ -82,7 +82,7 @@ struct Workspace {
   IterateState<PolishLanes> polish;
   IterateState<double> single;  // one configuration, in double precision
   float* feature;               // (2, targets): a target scaled for the table, and unscaled
-  Row* row;                     // (padded / Table::row,)
+  Row* row;                     // (padded / Table::row,): a padded q, in packs
   SeedList seeds[lanes];
   FailedStarts failures[lanes];
   LaneState lane[lanes];

@@ -23,8 +23,9 @@ _SECONDS = 0.25  # duration of each measurement [s]
 def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
     """Measure this machine: kinematics, a servo step, one pose, a batch of poses.
 
-    Each time is the median of short runs; on a busy machine times vary. `make bench` in a clone of
-    the repository compares with other libraries.
+    Each time is the median of short runs; on a busy machine times vary. A servo step has default
+    damping and limits, at the least and the most singular of 256 random configurations. `make
+    bench` in a clone of the repository compares with other libraries.
     """
     if poses < 1:
         raise click.UsageError(f"--poses must be above 0; given: {poses}")
@@ -35,7 +36,8 @@ def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
     rows = [
         ("forward kinematics", f"{measured['fk_us']:.2f} µs"),
         ("pose and Jacobian", f"{measured['jacobian_us']:.2f} µs"),
-        ("servo step, default damping", f"{measured['servo_us']:.2f} µs"),
+        ("servo step, far from singular", f"{measured['servo_us']:.2f} µs"),
+        ("servo step, near a singularity", f"{measured['servo_singular_us']:.2f} µs"),
         ("solve one pose", f"{measured['solve_us']:.1f} µs"),
         (f"solve {poses:,} poses", f"{measured['batch_us']:.2f} µs each"),
         ("", f"{measured['batch_per_second']:,.0f} per second"),
@@ -48,11 +50,8 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
     """Return the times of the main calls [µs]."""
     q = robot.random(256, seed=0)
     T = robot.fk(q)
-    servo = sp.Servo(robot, dt=0.004)
     target: Any = T[0] if len(robot.tips) == 1 else list(T[0])
-    command: Any = np.full(6, 0.02)
-    command = command if len(robot.tips) == 1 else [command] * len(robot.tips)
-    at = robot.neutral()
+    sigma = np.min([robot.singular_values(q, tip)[:, -1] for tip in robot.tips], axis=0)
 
     def one(i: int) -> None:
         sp.solve(robot, T[i % len(T)] if len(robot.tips) == 1 else list(T[i % len(T)]))
@@ -62,7 +61,8 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
         "robot": robot.name,
         "fk_us": _median(lambda i: robot.fk(q[i % len(q)])),
         "jacobian_us": _median(lambda i: robot.fk_jacobian(q[i % len(q)])),
-        "servo_us": _median(lambda i: servo(at, command, out=at)),
+        "servo_us": _median(_servo_step(robot, q[sigma.argmax()])),
+        "servo_singular_us": _median(_servo_step(robot, q[sigma.argmin()])),
         "solve_us": _median(one),
     }
     many = robot.fk(robot.random(poses, seed=1))
@@ -77,6 +77,14 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
         "batch_per_second": poses / took,
         "batch_converged": float(solved.success.mean()),
     }
+
+
+def _servo_step(robot: sp.Robot, q: Any) -> Callable[[int], Any]:
+    """Return a function that takes a default servo step from q, always the same."""
+    servo, out = sp.Servo(robot, dt=0.004), np.empty(robot.dof)
+    twist: Any = np.full(6, 0.02)
+    command = twist if len(robot.tips) == 1 else [twist] * len(robot.tips)
+    return lambda i: servo(q, command, out=out)
 
 
 def _median(call: Callable[[int], Any]) -> float:

@@ -112,8 +112,8 @@ def _print(found: dict[str, Any]) -> None:
     rows.append(("threads", f"{machine['threads']} (SUPPLE_THREADS changes it)"))
     rows.append(("GPU", ", ".join(machine["gpus"]) or "none"))
     for name, missing in found["extras"].items():
-        command = " ".join(f'"{each}"' for each in missing)
-        rows.append((f"extra {name}", f"pip install {command}" if missing else "installed"))
+        command = "missing: pip install " + " ".join(f'"{each}"' for each in missing)
+        rows.append((f"extra {name}", command if missing else "installed"))
     words = f"{test['solved']} of {test['poses']} poses solved, {test['wrong']} wrong, "
     words += f"{test['outside_limits']} outside limits; fastest joint through a singularity "
     words += f"{100 * test['fastest_joint']:.0f} % of its limit; {test['seconds']:.2f} s"

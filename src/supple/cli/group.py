@@ -9,7 +9,7 @@ import click
 
 from supple.cli import COMMANDS, EXIT_CODES
 from supple.cli.console import UsageError
-from supple.errors import SuppleError
+from supple.errors import SuppleError, unknown_name_error
 
 INTERRUPTED = 130
 
@@ -22,7 +22,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            raise click.UsageError(str(unknown_name_error("command", name, COMMANDS)), ctx)
         command: click.Command = getattr(import_module(f"supple.cli.{name}"), name)
         return command
 

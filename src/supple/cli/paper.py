@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -156,9 +157,10 @@ def _findings(
     _make_folder(report)
     _make_folder(csv)
     found: dict[str, Finding] = {}
-    with progress_of_parts(MofNCompleteColumn()) as bar:
+    running = closing(find_all(names, report is not None, csv is not None, values))
+    with progress_of_parts(MofNCompleteColumn()) as bar, running as every:
         task = bar.add_task("experiments", total=len(names))
-        for finding in find_all(names, report is not None, csv is not None, values):
+        for finding in every:
             found[finding.name] = finding
             _write_curves(csv, finding.name, finding)
             bar.update(task, advance=1, description=f"done: {finding.name}")

@@ -20,7 +20,7 @@ from supple.cli.console import (
     writing,
     written,
 )
-from supple.cli.robots import ray_options, with_robot
+from supple.cli.robots import map_value_option, ray_options, with_robot
 from supple.cluster import RayOptions, reachability
 
 _PATH = click.Path(path_type=Path)
@@ -35,6 +35,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--levels", default=2, show_default=True, help="Coarser grids; 0 solves every pose.")
 @click.option("--no-values", is_flag=True, help="Reach only, without manipulability.")
 @click.option("--plot", type=_PATH, metavar="FILE", help="Draw slices: .png, .svg, .pdf.")
+@map_value_option
 @click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
 @ray_options
 @as_json_option
@@ -43,6 +44,7 @@ def reach(
     folder: Path,
     no_values: bool,
     plot: Path | None,
+    value: str,
     ray: RayOptions | None,
     as_json: bool,
     **options: Any,
@@ -59,6 +61,8 @@ def reach(
     was interrupted or killed.
     """  # noqa: D301
     check_figure(plot)
+    if no_values and value != "dexterity":
+        raise click.UsageError(f"--value {value} needs a map with values, without --no-values")
     began = time.perf_counter()
     with progress("exploring", 1) as update, writing(folder):
         found = reachability(
@@ -68,7 +72,7 @@ def reach(
     there = found.dexterity > 0
     volume = float(there.sum()) * found.spacing**3
     if plot is not None:
-        write_figure(found.plot(), plot)
+        write_figure(found.plot(value), plot)
     written(folder)
     summary: dict[str, Any] = {
         "robot": robot.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import reduce, wraps
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple.cli.console import UsageError
+from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
 from supple.tables import FORMATS, Table, read_table
 
@@ -35,17 +37,31 @@ class RobotName(click.types.StringParamType):
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
         """Return the names of built-in robots that match, or complete file names if none does."""
-        from supple.describe import builtin_names
-
         names = [name for name in builtin_names() if name.startswith(incomplete)]
         return [CompletionItem(name) for name in names] or [CompletionItem("", type="file")]
 
 
 def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> sp.Robot:
-    """Return the robot that an argument ROBOT names: a built-in robot, or one from a file."""
+    """Return the robot that an argument ROBOT names: a built-in robot, or one from a file.
+
+    Warnings about the file are printed on stderr, one line each.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        robot = _read(text, tips, fixed)
+    for each in caught:
+        click.echo(f"Warning: {each.message}", err=True)
+    return robot
+
+
+def _read(text: str, tips: tuple[str, ...], fixed: tuple[str, ...]) -> sp.Robot:
     chosen, path = tips or None, Path(text)
     suffix = path.suffix.lower()
     if suffix in (".urdf", ".mjcf", ".xml"):
+        if path.stem in builtin_names() and not path.exists():
+            raise InputError(
+                f"no such file: {short_repr(text)}; the built-in robot is called {path.stem!r}"
+            )
         reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:
@@ -104,10 +120,19 @@ def ray_options(command: Command) -> Any:
     return call
 
 
+map_value_option = click.option(
+    "--value",
+    default="dexterity",
+    show_default=True,
+    type=click.Choice(["dexterity", "manipulability", "manipulability_mean", "sigma_min"]),
+    help="Value of a voxel that is shown.",
+)
+
 target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),
     click.option("--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion."),
+    click.option("--xyzw", nargs=4, type=float, metavar="X Y Z W", help="The same, as in ROS."),
     click.option(
         "--rotation-vector", nargs=3, type=float, metavar="X Y Z", help="Axis times angle [rad]."
     ),
@@ -120,13 +145,12 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
     `given` are the values of `target_options`.
     """
-    rotations = {
-        name: given[name] for name in ("rpy", "wxyz", "rotation_vector") if given[name] is not None
-    }
+    kinds = ("rpy", "wxyz", "xyzw", "rotation_vector")
+    rotations = {name: given[name] for name in kinds if given[name] is not None}
     if given["position"] is None:
         raise click.UsageError("give a target: --position X Y Z, or a file of poses")
     if len(rotations) > 1:
-        raise click.UsageError("give one of --rpy, --wxyz and --rotation-vector")
+        raise click.UsageError("give one of --rpy, --wxyz, --xyzw and --rotation-vector")
     if not rotations:
         return np.array(given["position"]), False
     return sp.pose(given["position"], **rotations), True
@@ -134,6 +158,8 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
     """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
+
+    A row with a number that is not finite becomes a pose or position of NaN.
 
     Raises:
         InputError: The table has neither x, y, z nor (in an npz file) the array T.
@@ -159,9 +185,13 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
         names = join_names(part for name in rotations for part in _ROTATIONS[name])
         raise InputError(f"{file} must have one kind of rotation; given: {names}")
     position = _stacked(columns, _POSITION, file)
-    if rotations:
-        return sp.pose(position, **rotations), True, table
-    return position, False, table
+    if not rotations:
+        return position, False, table
+    ((kind, rotation),) = rotations.items()
+    finite = np.isfinite(position).all(axis=1) & np.isfinite(rotation).all(axis=1)
+    poses = np.full((len(position), 4, 4), np.nan)
+    poses[finite] = sp.pose(position[finite], **{kind: rotation[finite]})
+    return poses, True, table
 
 
 def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> Array:

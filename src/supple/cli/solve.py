@@ -33,6 +33,7 @@ from supple.cli.robots import (
 )
 from supple.tables import Table, write_table
 
+_FOR_A_RATE = 1000  # poses; fewer take less time than preparing the robot
 _FILE = click.Path(path_type=Path)
 
 
@@ -176,7 +177,7 @@ def _print_batch(robot: sp.Robot, found: Any, seconds: float, as_json: bool, lis
         print_json(made)
         return
     click.echo(str(found))
-    rate = found.size / seconds if seconds > 0 else 0.0
-    click.echo(f"{seconds:.3g} s, {rate:,.0f} poses per second")
+    rate = f", {found.size / seconds:,.0f} poses per second" if found.size >= _FOR_A_RATE else ""
+    click.echo(f"{seconds:.3g} s{rate}")
     if listed:
         click.echo("Solutions were not written: --out FILE writes them, --json prints them.")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from supple.cli.console import as_json_option, print_json
-from supple.cli.robots import RobotName, configuration, read_robot
+from supple.cli.robots import RobotName, configuration, map_value_option, read_robot
 from supple.cluster import ReachMap
 from supple.view.methods import DEFAULT, method_names
 
@@ -28,9 +28,8 @@ from supple.view.methods import DEFAULT, method_names
     help="Damping rule, or another step.",
 )
 @click.option("--map", "folder", type=click.Path(path_type=Path), help="Map of `supple reach`.")
-@click.option(
-    "--least", default=0.0, show_default=True, help="Dexterity above which a voxel is shown."
-)
+@map_value_option
+@click.option("--least", default=0.0, show_default=True, help="Show the voxels with more.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
@@ -42,6 +41,7 @@ def view(
     at: str | None,
     method: str,
     folder: Path | None,
+    value: str,
     least: float,
     host: str,
     port: int,
@@ -73,7 +73,7 @@ def view(
         **settings,
     ) as viewer:
         if found is not None:
-            viewer.show_points(*found.points(least=least), size=found.spacing / 3)
+            viewer.show_points(*found.points(value, least), size=found.spacing / 3)
         if as_json:
             print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
         else:

@@ -112,7 +112,7 @@ class Solve:
         numbers, invalid = goals(columns, targets)
         driver = self._driver(targets.poses)
         if self.branches is None:
-            found = driver.solve_batch(numbers, None)
+            found: Any = driver.solve_batch(numbers, None)
             rows = np.arange(len(numbers))
             q, status = found.q, np.array(found.status, np.int8)
             errors = found.position_error, found.rotation_error

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.control.arguments import check_robot_first
+from supple.control.arguments import check_robot_first, limits_for
 from supple.control.controller import AnyStep
+from supple.control.joint_path import to_trajectory
+from supple.control.path_mode import path_motion
 from supple.control.references import Commands, Reference, sample
 from supple.control.servo import Servo
+from supple.control.timing import Bounds
 from supple.control.trajectory import Trajectory
-from supple.errors import HINTS, InputError, known_arguments, short_repr
+from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates
+from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
-from supple.motion.layout import compile_selected
+from supple.motion.layout import CompiledTasks, compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
@@ -46,6 +50,7 @@ def track(
     rate_gain: float | None = None,
     rest_gain: float | None = None,
     qd0: ArrayLike | None = None,
+    tolerance: float = 1e-4,
 ) -> Trajectory:
     """Follow a moving target, a velocity, or both: a `Servo` called in a loop.
 
@@ -65,15 +70,19 @@ def track(
         duration: Duration [s], if neither `times` nor arrays determine it.
         feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
-        limits: As in `Servo`.
+        limits: As in `Servo`, or with mode "path": the tool stays on the path of the targets, and
+            only the timing changes. The whole path is known, so that the motion slows down early
+            enough; it ends at rest, before the first target that is out of reach.
         gain: As in `Servo`.
         order: As in `Servo`.
         rate_gain: As in `Servo`.
         rest_gain: As in `Servo`.
         qd0: Initial joint speeds (n,); zero by default.
+        tolerance: Largest distance from the path between two targets, in mode "path" [m or rad].
 
     Raises:
-        InputError: There is no reference, references differ in length, or times do not increase.
+        InputError: There is no reference, references differ in length, times do not increase, or
+            mode "path" is given with a step, gains, an order or initial speeds of its own.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)
@@ -86,6 +95,16 @@ def track(
         duration=duration,
         feedforward=feedforward,
     )
+    if limits is not None and limits_for(limits, robot).mode == "path":
+        fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
+        given = [name for name, value in fixed.items() if value is not None]
+        if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
+            raise InputError(
+                'mode "path" starts at rest and has no step, gains or order of its own; given: '
+                + (join_names(given) if given else "order=2 or qd0")
+            )
+        each = float(commands.t[1] - commands.t[0])
+        return _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
     servo = Servo(
         robot,
         layout.tasks,
@@ -148,6 +167,29 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         if not estimates or estimates[0] is None
         else Estimates(*np.array(estimates).T),
         robot=servo.robot,
+    )
+
+
+def _on_path(
+    layout: CompiledTasks,
+    limits: Limits,
+    q0: Array,
+    commands: Commands,
+    dt: float,
+    tolerance: float,
+) -> Trajectory:
+    """Return the fastest motion along the targets that keeps the limits."""
+    least = number(tolerance, "tolerance", above=0)
+    motion = path_motion(layout, limits, q0, commands, dt, least)
+    bounds = Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk)
+    made = to_trajectory(layout, [motion.q], dt, bounds)
+    status = np.array(made.status, dtype=np.int16)
+    status[-1] |= motion.status
+    return replace(
+        made,
+        t=motion.t,
+        error=layout.error(motion.q[1:], motion.targets[1:]) / layout.weights,
+        status=StatusArray.of(StepStatus, status),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.control.trajectory_file import from_table, to_table
+from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.motion.linearization import Array
@@ -20,7 +21,7 @@ from supple.motion.steps.estimate import Estimates
 from supple.tables import read_table, write_table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
     """A motion of K steps, as arrays; `str()` of it is a summary.
 
@@ -61,6 +62,11 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.qd)
+
+    def __repr__(self) -> str:
+        whose = "" if self.robot is None else f" of {self.robot.name}"
+        steps, n = self.qd.shape
+        return f"<Trajectory{whose}: {steps} steps, {n} joints, {self.t[-1] - self.t[0]:.4g} s>"
 
     def __str__(self) -> str:
         steps = len(self)
@@ -140,8 +146,17 @@ class Trajectory:
         Args:
             path: The file.
             robot: The robot, for `animate` and for names in `plot`.
+
+        Raises:
+            InputError: The file is not a trajectory, or its robot has another number of joints.
         """
-        return Trajectory(**from_table(read_table(path)), robot=robot)
+        made = Trajectory(**from_table(read_table(path)), robot=robot)
+        if robot is not None and robot.dof != made.q.shape[1]:
+            raise InputError(
+                f"robot must have as many joints as the motion in {os.fspath(path)}, "
+                f"{made.q.shape[1]}; given: {robot.name} with {robot.dof}"
+            )
+        return made
 
     def plot(self, *, title: str | None = None) -> Any:
         """Return a Matplotlib figure: positions, speeds, singular value with damping, error.

@@ -128,7 +128,7 @@ def _nearby(path: Path) -> str:
     except (OSError, ValueError):
         return f"; its folder {_label(path.parent)} does not exist either"
     close = get_close_matches(path.name, names)
-    return f"; its folder has {join_names(close)}" if close else ""
+    return f"; similar names in its folder: {join_names(close)}" if close else ""
 
 
 class _Checker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
@@ -16,7 +17,7 @@ from supple.describe.inertia import Inertia
 from supple.describe.joint import Joint, Mimic
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, short_repr, unknown_name_error
+from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
@@ -38,8 +39,8 @@ def urdf(
 
     - A missing <axis> is x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
-      upper, has no limits (the format requires them, but many files lack them). If only one of the
-      two is missing it is 0, as specified by the format.
+      upper, has no limits (the format requires them, but many files lack them); a `UserWarning`
+      names it. If only one of the two is missing it is 0, as specified by the format.
     - velocity="0", or no velocity, means that the speed limit is unknown.
     - Limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
@@ -70,9 +71,25 @@ def urdf(
         masses = tuple(_inertia(_name(e), e) for e in bodies if _name(e) in known)
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
-        return with_tips(Description(name, still, inertias=masses), tips)
+        made = with_tips(Description(name, still, inertias=masses), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
+    _warn_of_missing_limits(file.label, elements, still)
+    return made
+
+
+def _warn_of_missing_limits(
+    label: str, elements: Iterable[Element], joints: Iterable[Joint]
+) -> None:
+    """Warn of joints that the format requires to have position limits, but the file does not."""
+    bounded = ("revolute", "prismatic")
+    moving = {each.name for each in joints if each.kind in bounded and each.mimic is None}
+    stated = "limit[@lower]", "limit[@upper]"
+    lacking = [_name(e) for e in elements if not any(e.find(part) is not None for part in stated)]
+    names = [name for name in lacking if name in moving]
+    if names:
+        what = f"{label}: joints without position limits move without bound"
+        warnings.warn(f"{what}: {join_names(names)}", stacklevel=4)
 
 
 def _at_most(limit: int, elements: list[Element]) -> list[Element]:

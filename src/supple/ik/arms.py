@@ -1,6 +1,7 @@
-"""Arms all of whose solutions are computed: in closed form, by eigenvalues, or over a grid.
+"""Kinds of arms for which all solutions of a pose can be computed.
 
-The closed form is in include/supple/ik/closed_form.hpp, eigenvalues in general.py.
+The solutions are computed in closed form (include/supple/ik/closed_form.hpp), as eigenvalues
+(general.py) or, for a redundant arm, in closed form for each value of a grid.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from supple.kinematics.structure import Structure
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask, Task
 
-GRID = 32  # values of the fixed joint of a redundant arm
-_COARSE, _TRIALS = 8, 64  # values and random configurations that choose this joint
+GRID = 32  # number of values at which a joint of a redundant arm is fixed
+_COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses that select this joint
 
-# q (S, n), position and rotation errors (S,), whether each is one of a continuum (S,); the number
-# of solutions of each target (B,), and whether they are all (B,).
+# Solutions q (S, n) of all B targets, their position and rotation errors (S,), whether each is a
+# sample of a continuum (S,), the number of solutions of each target (B,), and whether these are all
+# solutions of the target (B,).
 Found: TypeAlias = tuple[
     Array, Array, Array, NDArray[np.bool_], NDArray[np.int32], NDArray[np.bool_]
 ]
@@ -33,7 +35,7 @@ Found: TypeAlias = tuple[
 
 @dataclass(frozen=True)
 class AnyArm:
-    """Six revolute joints."""
+    """An arm of six revolute joints of any geometry, whose solutions are eigenvalues."""
 
     reason: ClassVar[str] = (
         "solutions nearly coincide, or the target is singular: eigenvalues are not separate enough"
@@ -62,10 +64,10 @@ class AnyArm:
 
 @dataclass(frozen=True)
 class ClosedFormArm:
-    """Six revolute joints of which three consecutive ones intersect or are parallel.
+    """Six revolute joints, with three consecutive axes that intersect in a point or are parallel.
 
-    Where the axes of the file are misaligned and the closed form is not certain, eigenvalues
-    decide.
+    If the axes in the file are slightly misaligned, the closed form may miss solutions of some
+    targets. These targets are solved by `misaligned`, as eigenvalues.
     """
 
     reason: ClassVar[str] = (
@@ -108,7 +110,7 @@ def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
 
 @dataclass(frozen=True)
 class RedundantArm:
-    """Six revolute joints and another one, which is fixed at each value of a grid."""
+    """Seven joints: with one of them fixed, at each value of a grid, the arm has a closed form."""
 
     ordered: ClassVar[bool] = False
 
@@ -120,7 +122,7 @@ class RedundantArm:
 
     @property
     def reason(self) -> str:
-        """Why there are more solutions."""
+        """The reason why there are more solutions."""
         return f"the arm is redundant; solved for {len(self.values)} values of {self.joint}"
 
     def solve(
@@ -147,7 +149,7 @@ Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
 
 @lru_cache(maxsize=64)
 def arm_of(problem: CompiledProblem) -> Arm | str:
-    """Return the arm of a problem, or why its solutions are not computed."""
+    """Return the arm of a problem, or the reason why its solutions can only be searched."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
     if len(tasks) != 1 or not _is_whole_pose(tasks[0]):
         return "only solutions of the pose of one frame are computed"
@@ -187,9 +189,9 @@ def _kernel(problem: CompiledProblem, part: Robot, frame: str) -> _core.Branches
 
 
 def _slack(structure: Structure) -> float:
-    """Return the relative error of the closed form's equations; zero for an exact arm.
+    """Return a bound on the relative error of the closed form's equations; zero for an exact arm.
 
-    Errors of the axes add up along the arm.
+    The factor allows for misalignments that add up along the arm.
     """
     if structure.exact:
         return 0.0
@@ -197,9 +199,9 @@ def _slack(structure: Structure) -> float:
 
 
 def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
-    """Return an arm of seven joints that has a closed form if one of them is fixed.
+    """Return an arm of seven joints that has a closed form if one of them is fixed, else None.
 
-    Of all such joints, the one whose values solve the most poses of random configurations.
+    If this holds for several joints, the one whose grid solves the most random poses is fixed.
     """
     robot = problem.layout.robot
     joints = robot._structure(frame).joints
@@ -227,7 +229,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
 
 
 def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:
-    """Return the arm with a joint fixed at some values; None without a closed form."""
+    """Return the arm with a joint fixed at `count` values; None if it has no closed form then."""
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)
@@ -246,9 +248,9 @@ def _middle(robot: Robot) -> Array:
 
 
 def _grid(robot: Robot, joint: int, count: int) -> Array:
-    """Return equally spaced positions (count,) of a joint inside its limits.
+    """Return equally spaced positions (count,) of a joint inside its limits [rad or m].
 
-    At most a turn, or 2 m without limits.
+    They cover at most a full turn or, for a prismatic joint without limits, 2 m.
     """
     middle, half = _middle(robot)[joint], 0.5 * (robot.upper[joint] - robot.lower[joint])
     if not robot.prismatic[joint]:

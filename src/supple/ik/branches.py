@@ -1,6 +1,6 @@
-"""All solutions of poses: in closed form or by eigenvalues, for other robots by a search.
+"""All solutions of poses: in closed form or as eigenvalues, for other robots by a search.
 
-Verification and limits are in src/core/drivers/branches.hpp.
+src/core/drivers/branches.hpp verifies the solutions and applies the joint limits.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask
 
-SAMPLES = 16  # of an angle that may be any
-MOST = 64  # solutions of a search
-TOLERANCE = 1e-6  # the default of `solve` [m], [rad]
+SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
+MOST = 64  # maximum number of solutions of a search
+TOLERANCE = 1e-6  # default tolerances of `solve` [m], [rad]
 
 _SEEDS = "found by a search from seeds"
 
@@ -125,7 +125,7 @@ def _default_spec() -> _core.BranchSpec:
 def _with_searched(
     found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
 ) -> Found:
-    """Add the solutions that a search finds of targets without any, such as between grid values."""
+    """Add what a search finds for targets without solutions, such as those between grid values."""
     q, position, rotation, sampled, count, certain = found
     own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
     more = driver.solve_batch(targets[missing], own)
@@ -190,7 +190,7 @@ def check_all(given: object, wraps: object) -> bool:
     """Return whether `solutions` is "all".
 
     Raises:
-        InputError: another string, or `wraps` without it.
+        InputError: `solutions` is another string, or `wraps` is given without "all".
     """
     if not isinstance(given, str):
         if wraps:

@@ -61,7 +61,9 @@ class Driver:
         if not options.explain:
             return solution
         took = time.perf_counter() - options.began
-        report = make_report(self.problem, target, q, solution.status, iterations, failed[0], took)
+        report = make_report(
+            self.problem, target, q, solution.status, position, iterations, failed[0], took
+        )
         return replace(solution, report=report)
 
     def solve_batch(self, targets: Array, seeds: Array | None) -> BatchSolution:

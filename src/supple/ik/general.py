@@ -1,23 +1,24 @@
-"""All solutions of 6-joint arms of any geometry, by eigenvalues.
+"""All solutions of arms with six revolute joints of any geometry, as eigenvalues.
 
-The line of a joint axis, by a point p and a direction l, is described by fifteen numbers
+A line with the point p and the direction l, such as a joint axis, is represented by fifteen numbers
 
     1,  p,  l,  p·p,  p·l,  p × l,  (p·p) l - 2 (p·l) p
 
-on which rigid motions act linearly, and a rotation about an axis is linear in the cosine and sine
-of its angle. The loop of six rotations E1 ... E6 X⁻¹ = 1, applied to the line of axis 6,
+which a rigid motion transforms by a matrix. The matrix E_i of a rotation about axis i is linear in
+the cosine and sine of q_i. Let X be the displacement of the frame from its pose at q = 0. The
+condition E1 E2 E3 E4 E5 E6 = X, applied to the line of axis 6, which E6 does not move, gives
 
     E3 E4 E5 line = E2⁻¹ E1⁻¹ X line
 
-is fourteen equations. Eight combinations of q1 and q2 are eliminated, which leaves six equations in
-q3, q4 and q5, linear in the products of their cosines and sines. In half-angle tangents, and
-multiplied by 1 and tan(q4/2), these are twelve equations in twelve products of powers of the
-tangents of q4 and q5, with coefficients quadratic in tan(q3/2): an eigenvalue problem of size 24
-whose real eigenvalues are the solutions, at most 16.
+These are fourteen equations. The eight products of cosines and sines of q1 and q2 are eliminated,
+which leaves six equations in q3, q4 and q5, linear in the products of their cosines and sines. In
+half-angle tangents, and multiplied by 1 and by tan(q4/2), these are twelve equations in twelve
+products of powers of the tangents of q4 and q5, with coefficients that are quadratic in tan(q3/2).
+This is an eigenvalue problem of size 24, whose real eigenvalues give the solutions, at most 16.
 
-Joints may be renumbered cyclically, with X⁻¹ at another place in the loop. Arms with parallel or
-intersecting axes make some of the six numberings degenerate; random configurations show which one
-is best.
+The joints can be renumbered cyclically, which moves X to another place in the product. For arms
+with parallel or intersecting axes, some of the six numberings are degenerate; the best one is
+selected with random configurations.
 
 References:
     Raghavan & Roth 1993; Manocha & Canny 1994 (the eigenvalue problem).
@@ -36,36 +37,37 @@ from supple.kinematics.arrays import FloatArray
 from supple.kinematics.structure import Structure
 from supple.motion.linearization import Array
 
-# Powers of t = tan(q/2), times 1 + t², of 1, cos q and sin q.
+# Coefficients of 1, cos q and sin q, each times 1 + t², as polynomials in t = tan(q/2).
 _HALF = np.array([[1.0, 0.0, 1.0], [1.0, 0.0, -1.0], [0.0, 2.0, 0.0]])
-# Angles [rad] at which the tangents of q3, q4 and q5 are zero; a target with a solution half a turn
-# away from the first set, where a tangent is infinite, is solved again with the second.
+# Angles of q3, q4 and q5 [rad] from which half-angle tangents are measured. Half a turn away from
+# them a tangent is infinite; a target with such a solution is solved again with the second set.
 _ZEROS = ((0.7, -1.1, 0.4), (-1.3, 0.5, 2.2))
-# Largest entry of the eigenvalue problem: beyond it the leading coefficient counts as singular.
+# Largest entry of the matrix of the eigenvalue problem; above it, the problem counts as singular.
 _LARGEST = 1e7
-# Eigenvalues whose imaginary part is smaller count as real: a double one has an error of the square
-# root of the rounding errors.
+# Imaginary part below which an eigenvalue counts as real. The error of a double eigenvalue is the
+# square root of rounding errors.
 _REAL = 1e-4
-# Real eigenvalues that differ by less share their eigenvectors.
+# Smallest difference of q3 between two solutions [rad]; below it, eigenvectors are not accurate.
 _APART = 1e-6
-_TRIALS = 32  # random configurations that choose the numberings
-_REGULAR = 0.8  # share of them at which a numbering must be regular
-_RECOVERED = 1e-3  # [rad]: error of a configuration that is recovered
-_CHUNK = 4096  # poses at a time: each takes some 20 kB
+_TRIALS = 32  # number of random configurations that select the numberings
+_REGULAR = 0.8  # fraction of them at which a numbering must be regular
+_RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
+_CHUNK = 4096  # number of poses that are solved at a time; each takes some 20 kB
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralArm:
-    """A 6-joint arm, numbered from joint `start` on.
+    """An arm with six revolute joints, whose joints are numbered cyclically from `start` on.
 
     Attributes:
-        K: Matrices (6, 3, 15, 15) of each rotation: K[0] + cos(q) K[1] + sin(q) K[2].
+        K: Matrices (6, 3, 15, 15); the matrix of rotation i is K[i, 0] + cos(q) K[i, 1] +
+            sin(q) K[i, 2].
         line: Line (15,) of the last joint.
         turns: Matrices (6, 3, 3) of the cross products with the directions of the axes.
-        start: Number of the first joint of the loop.
-        center: Point [m] in the middle of the arm, the origin of lines.
-        length: Length of the arm [m], the unit of lines.
-        home: Pose (4, 4) of the frame at q = 0, inverted.
+        start: Index of the joint that is number 1.
+        center: Mean (3,) of the points on the axes [m], the origin of the coordinates of lines.
+        length: Half the length of the arm [m], the unit of the coordinates of lines.
+        home: Inverse (4, 4) of the pose of the frame at q = 0.
     """
 
     K: Array
@@ -78,7 +80,7 @@ class GeneralArm:
 
     @staticmethod
     def of(structure: Structure, home: FloatArray, start: int) -> GeneralArm:
-        """Return the arm with the axes of a file, numbered from joint `start` on."""
+        """Return the arm of a structure, with its joints numbered from `start` on."""
         center = structure.points.mean(axis=0)
         length = 0.5 * structure.length
         order = (np.arange(6) + start) % 6
@@ -90,17 +92,20 @@ class GeneralArm:
         return GeneralArm(K, line, turns, start, center, length, inverse)
 
     def displacements(self, poses: FloatArray) -> tuple[Array, Array]:
-        """Return rotations (B, 3, 3) and translations (B, 3) from the pose at q = 0, in units."""
+        """Return X for poses (B, 4, 4): rotations (B, 3, 3) and translations (B, 3).
+
+        Translations are in the coordinates of lines (`center`, `length`).
+        """
         X = np.asarray(poses, dtype=np.float64) @ self.home
         R = X[:, :3, :3]
         return R, (X[:, :3, 3] + R @ self.center - self.center) / self.length
 
     def candidates(self, poses: FloatArray) -> tuple[Array, NDArray[np.int32], NDArray[np.bool_]]:
-        """Return candidates for poses (B, 4, 4), one after the other.
+        """Return candidates for the solutions of poses (B, 4, 4).
 
         Returns:
-            Configurations (K, 6) [rad], their number for each pose (B,), and whether they are all
-            (B,).
+            Configurations (K, 6) [rad] of all poses in order, their number for each pose (B,), and
+            whether they contain all solutions of the pose (B,).
         """
         R, t = self.displacements(poses)
         left, right = self._equations(R, t)
@@ -123,11 +128,11 @@ class GeneralArm:
         return made, real.sum(axis=1).astype(np.int32), regular & apart
 
     def _equations(self, R: Array, t: Array) -> tuple[Array, Array]:
-        """Return both sides of the fourteen equations (after a 1) for displacements.
+        """Return both sides of the equations for displacements X; the first of 15 rows is 1 = 1.
 
-        E3 E4 E5 line as (B, 15, 3, 3, 3), by 1, cosine and sine of q3, q4 and q5; and E2⁻¹ E1⁻¹ X
-        line as (B, 15, 3, 3), by those of q1 and q2. X, or X⁻¹ on the left, is where the numbering
-        has it.
+        The left side E3 E4 E5 line is (B, 15, 3, 3, 3): coefficients of the products of 1, cosine
+        and sine of q3, q4 and q5. The right side E2⁻¹ E1⁻¹ X line is (B, 15, 3, 3): those of q1 and
+        q2. In other numberings X is at another place on the right, or X⁻¹ on the left.
         """
         K, gap = self.K, 6 - self.start  # X⁻¹ follows rotation number `gap`
         K_inverse = K[:2] * np.array([1.0, 1.0, -1.0])[:, None, None]
@@ -148,9 +153,10 @@ class GeneralArm:
         return np.einsum("xij,bjyz->bixyz", K[2], other), side
 
     def _last(self, R: Array, q: Array) -> Array:
-        """Return the last angles (K,) from the others (K, 5) and the rotations (K, 3, 3).
+        """Return the last angles (K,) from the others (K, 5) and the rotations of X (K, 3, 3).
 
-        The other rotations and X, undone, turn a vector across axis 6.
+        X, followed by the inverses of the other rotations, turns a vector orthogonal to axis 6 by
+        this angle.
         """
         turns, gap = self.turns[5], 6 - self.start
         across = turns[:, np.argmax(np.abs(turns).sum(axis=0))]
@@ -167,7 +173,8 @@ class GeneralArm:
 def general_arms(robot: Robot, frame: str) -> tuple[GeneralArm, ...]:
     """Return the arm that moves a frame, in all numberings that are not degenerate, best first.
 
-    These recover random configurations from their poses, the best one most accurately.
+    A numbering is not degenerate if it recovers random configurations from their poses. The best
+    one is the most accurate.
     """
     structure = robot._structure(frame)
     home = robot.fk(np.zeros(robot.dof), frame)
@@ -191,7 +198,10 @@ def general_arms(robot: Robot, frame: str) -> tuple[GeneralArm, ...]:
 def general_candidates(
     arms: tuple[GeneralArm, ...], poses: Array
 ) -> tuple[Array, NDArray[np.int32], NDArray[np.bool_]]:
-    """Return candidates as `GeneralArm.candidates` does, by the best numbering for each pose."""
+    """Return candidates as `GeneralArm.candidates` does, for several numberings of an arm.
+
+    A pose is solved with one numbering after the other until its solutions are complete.
+    """
     parts = [np.empty((0, 6))] * len(poses)
     complete = np.zeros(len(poses), dtype=np.bool_)
     for arm in arms:
@@ -207,14 +217,14 @@ def general_candidates(
 
 
 def _line(p: Array, h: Array) -> Array:
-    """Return the numbers (15,) of a line by a point and a direction."""
+    """Return the fifteen numbers of the line with the point p and the direction h."""
     return np.concatenate(
         [[1.0], p, h, [p @ p, p @ h], np.cross(p, h), (p @ p) * h - 2 * (p @ h) * p]
     )
 
 
 def _motion(R: Array, t: Array) -> Array:
-    """Return the matrices (B, 15, 15) of rotations (B, 3, 3) and translations (B, 3) on lines."""
+    """Return the matrices (B, 15, 15) by which rotations R and translations t transform lines."""
     S = np.zeros_like(R)  # t ×
     S[:, 0, 1], S[:, 0, 2], S[:, 1, 2] = -t[:, 2], t[:, 1], -t[:, 0]
     S -= S.swapaxes(-1, -2)
@@ -235,7 +245,10 @@ def _motion(R: Array, t: Array) -> Array:
 
 
 def _rotation(h: Array, p: Array) -> Array:
-    """Return the matrices (3, 15, 15) of 1, cosine and sine of a rotation about a line."""
+    """Return the coefficients (3, 15, 15) of 1, cosine and sine in the matrix of a rotation.
+
+    The axis of the rotation has the direction h and the point p.
+    """
     there, back = _motion(np.stack([np.eye(3)] * 2), np.stack([p, -p]))
     along = np.outer(h, h)
     K = np.zeros((3, 15, 15))
@@ -248,7 +261,7 @@ def _rotation(h: Array, p: Array) -> Array:
 
 
 def _turned(v: Array, turn: Array, angle: Array) -> Array:
-    """Return vectors (K, 3) rotated by angles (K,) about the axis of a cross product (3, 3)."""
+    """Return vectors (K, 3) rotated by angles (K,) about an axis, given by its cross product."""
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
     side = v @ turn.T
     return np.asarray(v + s * side + (1 - c) * (side @ turn.T))
@@ -258,8 +271,9 @@ def _eliminated(left: Array, right: Array) -> tuple[Array, Array, Array]:
     """Eliminate q1 and q2 from fourteen equations.
 
     Returns:
-        The matrices (B, 8, 14) that give the products of cosines and sines of q1 and q2, the
-        constants (B, 14) on their side, and six equations (B, 6, 3, 3, 3) in the others.
+        Matrices (B, 8, 14) that map the left side minus the constants to the products of cosines
+        and sines of q1 and q2; the constants (B, 14) of the right side; and the six remaining
+        equations (B, 6, 3, 3, 3) in q3, q4 and q5.
     """
     columns = right.reshape(len(right), 15, 9)[:, 1:]
     constant = columns[..., 0]
@@ -271,7 +285,7 @@ def _eliminated(left: Array, right: Array) -> tuple[Array, Array, Array]:
 
 
 def _solved(A: Array, b: Array) -> Array:
-    """Return A⁻¹ b, with large entries where A is singular."""
+    """Return A⁻¹ b for a batch; a singular A gives large entries instead of an error."""
     try:
         return np.asarray(np.linalg.solve(A, b))
     except np.linalg.LinAlgError:
@@ -285,8 +299,8 @@ def _eigen(
     """Solve six equations (B, 6, 3, 3, 3) in 1, cosine and sine of q3, q4 and q5.
 
     Returns:
-        Angles (B, 24, 3) [rad], which of them are solutions (B, 24), whether these differ in q3
-        (B,), and whether the eigenvalue problem is regular (B,).
+        Angles q3, q4, q5 (B, 24, 3) [rad], which of them are real solutions (B, 24), whether these
+        all differ in q3 (B,), and whether the eigenvalue problem is regular (B,).
     """
     bases = []
     for zero in zeros:
@@ -307,7 +321,7 @@ def _eigen(
     C[~np.isfinite(C).all(axis=(-1, -2))] = 0.0
     t, vectors = np.linalg.eig(C)
     real = np.abs(t.imag) <= _REAL * (1 + np.abs(t))
-    # an eigenvector is (v, t v), v the products of powers of the tangents of q4 and q5
+    # An eigenvector is (v, t v), where v are the products of powers of the tangents of q4 and q5.
     small = (np.abs(t) < 1)[:, None, :]
     v = np.where(small, vectors[:, :12], vectors[:, 12:]).real
     v = v.swapaxes(-1, -2).reshape(batch, 24, 4, 3)
@@ -325,7 +339,7 @@ def _eigen(
 
 
 def _double(a: Array, b: Array) -> Array:
-    """Return twice the angles (...) whose tangents b / a are the same in entries (..., i, j)."""
+    """Return twice the angles (...) whose tangents are b / a, fitted to all entries (..., i, j)."""
     aa, bb, ab = (np.einsum("...ij,...ij->...", x, y) for x, y in ((a, a), (b, b), (a, b)))
     steep = bb > aa
     return np.asarray(2 * np.arctan2(np.where(steep, bb, ab), np.where(steep, ab, aa)))
@@ -338,7 +352,7 @@ def _outer(left: Array, known: Array, constant: Array, inner: Array) -> tuple[Ar
     value = np.einsum("kixyz,kz->kixy", left[:, 1:], z)
     value = np.einsum("kixy,kx,ky->ki", value, x, y)
     products = np.einsum("kpi,ki->kp", known, value - constant)
-    # in this order: c2, s2, c1, c1 c2, c1 s2, s1, s1 c2, s1 s2
+    # The order of the products is c2, s2, c1, c1 c2, c1 s2, s1, s1 c2, s1 s2.
     return (
         np.arctan2(products[:, 5], products[:, 2]),
         np.arctan2(products[:, 1], products[:, 0]),

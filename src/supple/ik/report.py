@@ -17,6 +17,8 @@ AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # name of a joint, a
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 # Smallest relevant |Jᵀe| of a joint, relative to its largest possible value, ‖column of J‖ ‖e‖.
 _SMALLEST_PULL = 1e-6
+_FAR = 20.0  # distance of a target, in units of the reach, that suggests millimeters
+_SAMPLES = 64  # random configurations whose end effectors show the reach
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,17 @@ class SolveReport:
             weighted J, the damping and its reason.
         sigma_min: Smallest singular value of the weighted J at the solution.
         lambda2: Damping at the solution.
-        at_limit: Joints at a limit, each with "lower" or "upper".
+        at_limit: Joints that move a task and are at a limit, each with "lower" or "upper".
         blocking: Joints whose limit keeps the solution from coming closer to the target: the
             gradient of the error would move them out of their range.
         seeds: Number of seeds, including those that ran in parallel.
         failed: Number of seeds that did not lead to a solution.
+        stopped: Number of seeds that were still running when the target was given up.
         best_failed: Position and rotation error of the best failed seed [m], [rad]; None if none
             failed. For tasks that share no joint and have their own seeds, the largest of these.
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
+        hint: A likely mistake in the target; empty if there is none.
     """
 
     explanation: Report
@@ -46,22 +50,27 @@ class SolveReport:
     blocking: tuple[AtLimit, ...]
     seeds: int
     failed: int
+    stopped: int
     best_failed: tuple[float, float] | None
     iterations: int
     seconds: float
+    hint: str = ""
 
     def __str__(self) -> str:
+        lines = [self.hint] if self.hint else []
         ran = f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
-        lines = [f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs"]
+        lines.append(f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs")
         if self.best_failed is not None:
             position, rotation = self.best_failed
             left = f"the best of them ended {1e3 * position:.1f} mm and {1e3 * rotation:.1f} mrad"
-            lines.append(f"{self.failed} failed: {left} away")
+            ended = f", {self.stopped} stopped early" if self.stopped else ""
+            lines.append(f"{self.failed} failed{ended}: {left} away")
         lines += [f"lost: {words}" for words in self.explanation.lost]
         if not self.explanation.lost:
             weakest = self.explanation.directions[-1].words
             lines.append(f"weakest: {weakest}, singular value {self.sigma_min:.3g}")
-        lines.append(self.explanation.reason)
+        else:  # the damping is the reason
+            lines.append(self.explanation.reason)
         for name, end in self.at_limit:
             does = "blocks" if (name, end) in self.blocking else "sits"
             lines.append(f"{name} {does} at its {end} limit")
@@ -78,6 +87,7 @@ def make_report(
     target: Array,
     q: Array,
     status: SolveStatus,
+    away: float,
     iterations: int,
     failed: Array,
     seconds: float,
@@ -89,6 +99,7 @@ def make_report(
         target: The target (k,) for the kernel.
         q: The solution (n,).
         status: Its status.
+        away: Its position error [m].
         iterations: Iterations of the search.
         failed: Number of seeds, number of failed seeds, and the position and rotation error of the
             best failed seed [m], [rad] (4,).
@@ -113,9 +124,24 @@ def make_report(
         blocking=() if status == SolveStatus.CONVERGED else blocking,
         seeds=int(seeds),
         failed=int(count),
+        stopped=0 if status == SolveStatus.CONVERGED else int(seeds - count),
         best_failed=(position, rotation) if count else None,
         iterations=iterations,
         seconds=seconds,
+        hint="" if status == SolveStatus.CONVERGED else _hint(problem, away),
+    )
+
+
+def _hint(problem: CompiledProblem, away: float) -> str:
+    """Return a sentence if the target is so far away that its unit is in doubt, else ""."""
+    robot = problem.layout.robot
+    frames = robot.fk(robot.random(_SAMPLES, seed=0), robot.tips)[..., :3, 3]
+    reach = float(np.linalg.norm(frames - frames.mean(axis=0), axis=-1).max())
+    if not away > _FAR * reach:
+        return ""
+    return (
+        f"the target is {away:.3g} m away, and the robot reaches about {reach:.2g} m: are its "
+        "coordinates in meters?"
     )
 
 
@@ -128,7 +154,9 @@ def _limits(
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
-    for j, name in enumerate(robot.joint_names):
+    moves = lin.J.any(axis=0)  # a finger, for example, does not move the hand
+    for j in np.flatnonzero(moves).tolist():
+        name = robot.joint_names[j]
         if q[j] <= robot.lower[j] + _AT_LIMIT:
             at.append((name, "lower"))
         elif q[j] >= robot.upper[j] - _AT_LIMIT:

@@ -255,9 +255,10 @@ class Solutions(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Number of iterations until each solution was found (s,).
         restarts: Number of seeds after the first until each solution was found (s,).
-        sampled: Whether each is one of a continuum (s,); empty without solutions="all".
+        sampled: Whether each solution is a sample of a continuum (s,); empty without
+            solutions="all".
         complete: Whether these are all solutions of the target inside the limits.
-        reason: Why there may be more; empty if they are complete.
+        reason: The reason why there may be more solutions; empty if they are complete.
         robot: The solved robot.
     """
 
@@ -274,7 +275,7 @@ class Solutions(SolutionArrays):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Make a field that `all_of_one` leaves out."""
+            """Return a field that `all_of_one` does not set, after setting it to its default."""
             if name not in _LATER:
                 raise AttributeError(f"Solutions has no attribute {name!r}")
             value = np.zeros(len(self.q), dtype=_LATER[name])
@@ -305,7 +306,7 @@ class Solutions(SolutionArrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchSolutions:
-    """All solutions of each target of a batch, one after the other.
+    """All solutions of each target of a batch, in the order of the targets.
 
     `found[3]` is the `Solutions` of target 3, iteration yields each, and `str()` is a summary. A
     batch with several axes is indexed by one integer per axis.
@@ -315,10 +316,10 @@ class BatchSolutions:
             target first, each target's best first.
         position_error: Position error of each solution (s,) [m].
         rotation_error: Rotation error of each solution (s,) [rad].
-        sampled: Whether each solution is one of a continuum (s,).
+        sampled: Whether each solution is a sample of a continuum (s,).
         count: Number of solutions of each target (...).
         complete: Whether these are all solutions of each target (...).
-        reason: Why there may be more of a target that is not complete.
+        reason: The reason why targets that are not complete may have more solutions.
         robot: The solved robot.
         frame: Name of the frame whose poses are the targets; None for other tasks.
     """
@@ -354,7 +355,7 @@ class BatchSolutions:
         return np.repeat(np.arange(self.size), self.count.ravel())
 
     def padded(self) -> Array:
-        """Return the solutions of each target (..., k, n) [rad or m], filled up with NaN."""
+        """Return the solutions as (..., k, n) [rad or m], k the largest count, padded with NaN."""
         flat = self.count.ravel()
         made = np.full((self.size, int(flat.max(initial=0)), self.q.shape[1]), np.nan)
         made[np.arange(made.shape[1]) < flat[:, None]] = self.q
@@ -407,10 +408,10 @@ def all_of_one(
     robot: Robot,
     frame: str | None,
 ) -> Solutions:
-    """Return all solutions (s, n) of one target, which are isolated and have converged at once.
+    """Return all solutions (s, n) of one target, not sampled and without iterations.
 
-    The constructor would take longer than the solutions themselves. The other fields are made where
-    they are read.
+    This is faster than the constructor, which would take longer than the solutions themselves. The
+    other fields are set when they are first read.
     """
     made = object.__new__(Solutions)
     fields = made.__dict__
@@ -427,7 +428,7 @@ def all_of_one(
 def _free(
     robot: Robot | None, frame: str | None, q: Array, sampled: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which joints (s, n) move while a frame stays, to first order: the null space of J."""
+    """Return which joints (s, n) take part in the null space of J, at the sampled solutions."""
     if robot is None or frame is None or len(sampled) != len(q):
         raise InputError('free is for poses by solutions="all"; given: other solutions')
     free = np.zeros(q.shape, dtype=np.bool_)

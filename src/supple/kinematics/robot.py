@@ -150,14 +150,13 @@ class Robot:
         plural = "s" if len(self.tips) > 1 else ""
         tips = ", ".join(self.tips)
         lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
-        screws = {joint.name for joint in self.description.joints if joint.kind == "screw"}
+        kinds = {joint.name: joint.kind for joint in self.description.joints}
         for name, slides, low, high, speed in zip(
             self.joint_names, self.prismatic, self.lower, self.upper, self.max_speed, strict=True
         ):
             unit = "m" if slides else "rad"
-            kind = "prismatic" if slides else "screw" if name in screws else "revolute"
             limits = f"[{low:8.4f}, {high:8.4f}] {unit:<4}"
-            lines.append(f"  {name:<{width}}  {kind:<9}  {limits} {speed:8.4f} {unit}/s")
+            lines.append(f"  {name:<{width}}  {kinds[name]:<10}  {limits} {speed:8.4f} {unit}/s")
         return "\n".join(lines)
 
     def plot(
@@ -309,10 +308,10 @@ class Robot:
 
     @property
     def structure(self) -> Structure:
-        """The axes of the joints that move the end effector, the first one if there are several.
+        """The joint axes that move the end effector (the first one, if there are several).
 
-        Which of them are parallel or intersect, and whether all solutions of a pose have a closed
-        form; `print(robot.structure)` shows it in words.
+        It tells which axes are parallel or intersect, and whether the solutions of a pose have a
+        closed form; `print(robot.structure)` describes it in words.
         """
         return self._structure(self.tips[0])
 

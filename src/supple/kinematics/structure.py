@@ -16,37 +16,38 @@ if TYPE_CHECKING:
 Relation = Literal["parallel", "intersecting", "coincident", "skew"]
 Form = Literal["spherical", "parallel"]
 
-# Misalignment that a file may have, relative to the length of the arm: public files of real robots
-# are off by up to 0.4 mm.
+# Largest distance at which axes count as intersecting, relative to the length of the arm. Axes in
+# public files of real robots are misaligned by up to 0.4 mm.
 DISTANCE_TOLERANCE = 1e-3
-ANGLE_TOLERANCE = 2e-3  # [rad]: files round π/2 to 1.57 and π to 3.14
+# Largest angle at which axes count as parallel [rad]. Files round π/2 to 1.57 and π to 3.14.
+ANGLE_TOLERANCE = 2e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Structure:
     """The joint axes of an arm and their relations; `str()` of it is a description in words.
 
-    Three consecutive axes that intersect in one point, or are parallel, give a 6-joint arm a closed
-    form: all its solutions of a pose follow from polynomials of degree 4 at most (Pieper 1968).
-    Axes that are misaligned by less than 0.1 % of the arm's length or 2 mrad count as aligned;
-    `nominal_axes` and `nominal_points` are lines with exact relations, next to those of the file.
+    If three consecutive axes of six revolute joints intersect in one point or are parallel, the
+    solutions of a pose have a closed form: they follow from polynomials of degree at most 4 (Pieper
+    1968). Axes that are misaligned by less than 0.1 % of the arm's length and 2 mrad count as
+    aligned; `nominal_axes` and `nominal_points` are the nearest lines with exact relations.
 
     Attributes:
-        joints: Names of the joints between the world and the end effector, the first one first.
+        joints: Names of the joints between the world and the end effector, from the base on.
         axes: Directions (k, 3) of the joint axes at q = 0, unit vectors in the world.
         points: A point on each axis (k, 3) at q = 0 in the world [m]: the origin of the joint.
         relations: Relation of each axis to the next (k - 1): "parallel", "intersecting",
             "coincident" or "skew".
-        form: "spherical" if the closed form is that of three intersecting axes, "parallel" if it
-            is that of three parallel ones, None if there is no closed form.
+        form: "spherical" if the closed form uses three intersecting axes, "parallel" if it uses
+            three parallel ones, None if there is no closed form.
         first: Index of the first of these three joints; -1 without a closed form.
-        reason: Why there is no closed form; empty if there is one.
-        six_revolute: Whether these are six revolute joints that move independently.
-        nominal_axes: Directions (k, 3) of axes with exact relations, unit vectors.
-        nominal_points: Points (k, 3) on axes with exact relations [m].
-        misalignment: Largest distance between a nominal axis and that of the file [m].
-        tilt: Largest angle between them [rad].
-        length: Length of the arm, from axis to axis [m].
+        reason: The reason why there is no closed form; empty if there is one.
+        six_revolute: Whether the joints are six independent revolute joints.
+        nominal_axes: Directions (k, 3) of the nominal axes, unit vectors in the world.
+        nominal_points: A point on each nominal axis (k, 3) in the world [m].
+        misalignment: Largest distance of a nominal point from the axis in the file [m].
+        tilt: Largest angle between a nominal axis and the axis in the file [rad].
+        length: Sum of the distances from each joint's origin to the next and to the frame [m].
     """
 
     joints: tuple[str, ...]
@@ -65,7 +66,7 @@ class Structure:
 
     @property
     def exact(self) -> bool:
-        """Whether the axes of the file have their relations exactly, up to rounding."""
+        """Whether the axes in the file have these relations exactly, up to rounding."""
         return self.misalignment <= 1e-9 * self.length and self.tilt <= 1e-9
 
     def __str__(self) -> str:
@@ -127,7 +128,7 @@ def structure_of(robot: Robot, frame: str) -> Structure:
 
 
 def _moving_joints(joints: Sequence[MovingJoint], frame: FixedFrame) -> list[MovingJoint]:
-    """Return the joints between the world and a frame, the first one first."""
+    """Return the joints between the world and a frame, from the base on."""
     found = []
     j = frame.joint
     while j != WORLD:
@@ -169,7 +170,7 @@ def _length(points: Matrix, robot: Robot, frame: str) -> float:
 
 
 def _unsuitable(chain: Sequence[MovingJoint]) -> str:
-    """Return why joints are no arm of six independent revolute joints; empty if they are."""
+    """Return the reason why a chain is not six independent revolute joints; empty if it is."""
     if any(joint.prismatic for joint in chain):
         return "a joint is prismatic"
     if len({joint.coordinate for joint in chain}) != len(chain) or any(
@@ -196,10 +197,10 @@ def _relation(axes: Matrix, points: Matrix, i: int, length: float) -> Relation:
 def _closed_form(
     axes: Matrix, points: Matrix, pairs: Sequence[Relation], length: float
 ) -> tuple[Form | None, int]:
-    """Return the form and the first of three special joints; those near the hand come first.
+    """Return the closed form, and the index of the first of its three joints.
 
-    Three axes in a plane that intersect pairwise need not have a point in common, and coincident
-    axes are one joint rather than two.
+    Intersecting axes near the hand are preferred. Neighboring axes that intersect need not have a
+    point in common, which is checked. Coincident axes do not count, because they act as one joint.
     """
     for first in (3, 2, 1, 0):
         two = pairs[first : first + 2]
@@ -225,10 +226,10 @@ def _common_point(axes: Matrix, points: Matrix) -> Matrix:
 def _nominal(
     axes: Matrix, points: Matrix, pairs: Sequence[Relation], form: Form | None, first: int
 ) -> tuple[Matrix, Matrix]:
-    """Return directions and points of lines with exact relations, near the given ones.
+    """Return directions and points (k, 3) of lines with exact relations, near the given lines.
 
-    Parallel axes get their mean direction. The lines are then shifted by the least amount that lets
-    them intersect: linear equations in the shifts and in the common point of three axes.
+    Parallel axes get their mean direction. The lines are then shifted so that they intersect, by
+    the least-norm solution of linear equations in the shifts and in the common point of three axes.
     """
     count = len(axes)
     new_axes = axes.copy()
@@ -245,7 +246,8 @@ def _nominal(
     new_points = points.copy()
     spherical = range(first, first + 3) if form == "spherical" else range(0)
     if spherical:
-        # the origins of the three joints are moved along their axes, next to the common point
+        # Moves the points of the three joints along their axes, as close as possible to the common
+        # point.
         three = slice(first, first + 3)
         point = _common_point(new_axes[three], points[three])
         along = np.einsum("ij,ij->i", new_axes[three], point - points[three])

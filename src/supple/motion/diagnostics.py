@@ -13,6 +13,7 @@ from supple.errors import InputError, short_repr
 from supple.motion.damping import DampingRule
 from supple.motion.damping.rule import name_of
 from supple.motion.direction_text import direction_text
+from supple.motion.limits import Mode
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import WITH_CRITERION, added
@@ -120,7 +121,7 @@ class Report:
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
-    mode: Literal["exact", "scale", "halt"] | None = None
+    mode: Mode | None = None
     factor: float | None = None
     damped: tuple[float, str] | None = None
     beyond: float = 0.0
@@ -173,7 +174,7 @@ def explain_taken(
     lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
-    mode: Literal["exact", "scale", "halt"] | None,
+    mode: Mode | None,
     factor: float | None,
 ) -> Report:
     """Explain a step that was taken, with the limits applied.

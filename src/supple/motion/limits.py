@@ -21,8 +21,8 @@ from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
-Mode = Literal["exact", "scale", "halt"]
-MODES = ("exact", "scale", "halt")
+Mode = Literal["exact", "scale", "halt", "path"]
+MODES = ("exact", "scale", "halt", "path")
 _MAX_LISTED = 12  # maximum number of joints in a repr
 
 
@@ -50,7 +50,8 @@ class Limits(ReadOnlyArrays):
         mode: "exact" minimizes the cost of the damped step within the limits: joints without an
             active limit compensate for the others. "scale" slows down the whole motion, to a stop
             if necessary, so that it keeps the direction of the command. "halt" also slows down
-            before a singularity and halts at it (docs/servo.md).
+            before a singularity and halts at it (docs/servo.md). "path", only for `track`, keeps
+            the tool on its path and changes the timing.
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of their positions, "rad" or "m"; empty if unknown.
     """
@@ -296,7 +297,13 @@ def boxes_of_joints(
 
 
 def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
-    """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds."""
+    """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds.
+
+    Raises:
+        InputError: The mode needs a whole path.
+    """
+    if limits.mode == "path":
+        raise InputError('mode "path" needs a whole path, and is for track; given: one step')
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

@@ -221,7 +221,7 @@ def _draw_errors(ax: Any, after: Matrix, motion: Any) -> None:
         if mask.any():
             size = np.linalg.norm(rows[:, mask], axis=1)
             ax.plot(after, size, color=color, ls=dashes, label=name)
-    _titled(ax, "error to the target" if targeted else "velocity not performed").legend()
+    _titled(ax, "error to the target" if targeted else "|commanded − actual velocity|").legend()
 
 
 def _shade(ax: Any, t: Matrix, where: Any) -> None:

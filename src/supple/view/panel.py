@@ -60,7 +60,8 @@ class Panel:
             away += f", {math.degrees(last.rotation_error):.1f}°"
         steps = self._simulation.recorded_steps
         taped = f" · recorded {steps * DT:.1f} s" if steps else ""
-        words = last.status.replace("_", " ")
+        words, space, joints = last.status.partition(" (")
+        words = words.replace("_", " ") + space + joints
         self._status.content = (
             f"**{words}** · error {away}  \n"
             f"σ_min {last.sigma_min:.3g} · λ {last.damping:.3g}{taped}"

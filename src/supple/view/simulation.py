@@ -23,7 +23,7 @@ from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
 
-MODES: tuple[str, ...] = get_args(get_type_hints(sp.Limits)["mode"])
+MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mode != "path")
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
 _KEPT = 10.0  # time for which measurements are kept [s]
@@ -305,8 +305,14 @@ class Simulation:
             speeds=np.where(np.isfinite(fastest), speeds / fastest, speeds),
             position_error=float(distance.max()),
             rotation_error=0.0 if self._positions else float(np.arccos(cosine).max()),
-            status="replay" if self._replay is not None else str(self._servo.status),
+            status="replay" if self._replay is not None else self._status(),
         )
+
+    def _status(self) -> str:
+        """Return the status of the last step, with the joints at a limit."""
+        names = [self.robot.joint_names[j] for j in np.flatnonzero(self._servo.active)]
+        words = str(self._servo.status)
+        return f"{words} ({', '.join(names)})" if names else words
 
     # ---- controllers and targets -----------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +72,8 @@ class Viewer:
         self.has_meshes, self.problems = bool(solids), problems
         shape = shape_of(robot)
         solids = solids or solids_of(robot, shape)
+        # A request that is not a websocket, such as curl's, is no error of the viewer.
+        logging.getLogger("websockets").setLevel(logging.CRITICAL)
         try:
             with _silent():
                 self._server = viser.ViserServer(host=host, port=port, verbose=False)

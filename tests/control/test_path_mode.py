@@ -1,0 +1,94 @@
+"""Mode "path": the tool stays on its path, every limit holds, and only the timing changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from supple import Limits, Robot, Servo, StepStatus, errors, load, track
+
+DT = 0.002
+
+
+def past_the_wrist(miss: float) -> tuple[Robot, np.ndarray, np.ndarray]:
+    """Return a UR5e, a start, and targets on a line past its wrist singularity."""
+    arm = load("ur5e")
+    middle = arm.fk([0.3, -1.2, 1.4, -1.1, miss, 0.2])
+    targets = np.repeat(middle[None], 501, axis=0)
+    targets[:, :3, 3] += np.linspace(-0.1, 0.1, 501)[:, None] * middle[:3, 0]
+    q = np.array([0.3, -1.2, 1.4, -1.1, miss, 0.2])
+    for target in np.concatenate([np.linspace(middle, targets[0], 200), targets[:1].repeat(50, 0)]):
+        q = Servo(arm, dt=1.0, gain=1.0, limits=Limits.none(arm))(q, target=target)
+    return arm, q, targets
+
+
+def distances(arm: Robot, q: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the distance of the tool at each q from the line through the targets."""
+    x, a, b = arm.fk(q)[..., :3, 3], targets[0, :3, 3], targets[-1, :3, 3]
+    along = (b - a) / np.linalg.norm(b - a)
+    off = (x - a) - ((x - a) @ along)[:, None] * along
+    return np.asarray(np.linalg.norm(off, axis=1))
+
+
+@pytest.mark.parametrize("jerk", [None, 400.0])
+@pytest.mark.parametrize("miss", [0.4, 0.02])
+def test_the_tool_stays_on_its_line_and_all_limits_hold(miss: float, jerk: float | None) -> None:
+    arm, q0, targets = past_the_wrist(miss)
+    limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, mode="path")
+    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    assert distances(arm, motion.q, targets).max() < 1e-5
+    np.testing.assert_allclose(motion.q[0], q0, atol=1e-9)
+    np.testing.assert_allclose(arm.fk(motion.q[-1]), targets[-1], atol=1e-6)
+    assert np.abs(motion.error).max() < 1e-5
+    second = np.diff(motion.qd, axis=0, prepend=0) / DT
+    assert np.abs(motion.qd).max() <= arm.max_speed.max() * (1 + 1e-6)
+    assert np.abs(second).max() <= 10.0 * (1 + 1e-6)
+    if jerk is not None:
+        assert np.abs(np.diff(second, axis=0)).max() / DT <= jerk * (1 + 1e-6)
+    assert not any(StepStatus.OUT_OF_REACH in one for one in motion.status)
+
+
+def test_a_path_that_the_joints_can_keep_is_hardly_delayed() -> None:
+    """Only the start and the end, at rest, take time; nowhere is the tool faster than asked."""
+    arm, q0, targets = past_the_wrist(0.4)
+    limits = Limits.for_robot(arm, max_acceleration=40.0, mode="path")
+    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    asked = np.linalg.norm(np.diff(targets[:, :3, 3], axis=0), axis=1).max() / DT
+    speeds = np.linalg.norm(np.diff(arm.fk(motion.q)[:, :3, 3], axis=0), axis=1) / DT
+    assert speeds.max() <= asked * (1 + 1e-3)
+    assert 1.0 <= motion.t[-1] < 1.15
+
+
+def test_a_path_out_of_reach_ends_at_rest_before_it() -> None:
+    arm, q0, targets = past_the_wrist(0.4)
+    away = targets.copy()
+    away[:, :3, 3] = targets[0, :3, 3] * np.linspace(1, 3, 501)[:, None]
+    motion = track(
+        arm,
+        q0,
+        target=away,
+        dt=DT,
+        limits=Limits.for_robot(arm, max_acceleration=10.0, mode="path"),
+    )
+    reach = np.linalg.norm(arm.fk(motion.q[-1])[:3, 3] - away[0, :3, 3])
+    assert 0.1 < reach < np.linalg.norm(away[-1, :3, 3] - away[0, :3, 3])
+    assert np.abs(motion.qd[-1]).max() < 0.05
+    assert np.abs(motion.error).max() < 1e-4
+    assert StepStatus.OUT_OF_REACH in motion.status[-1] or motion.status[-1] & StepStatus.DAMPED
+
+
+def test_what_the_mode_does_not_take_is_refused() -> None:
+    arm, q0, targets = past_the_wrist(0.4)
+    limits = Limits.for_robot(arm, mode="path")
+    with pytest.raises(errors.InputError, match='mode "path" needs a whole path'):
+        Servo(arm, dt=DT, limits=limits)
+    with pytest.raises(errors.InputError, match="needs a target at each time"):
+        track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
+    with pytest.raises(errors.InputError, match="no step, gains or order"):
+        track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
+    with pytest.raises(errors.InputError, match="begins at the first target"):
+        track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
+    turned = targets.copy()
+    turned[250:, :3, 3] += 0.05
+    with pytest.raises(errors.InputError, match="so close together"):
+        track(arm, q0, target=turned, dt=DT, limits=limits)
