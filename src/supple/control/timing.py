@@ -21,7 +21,7 @@ from supple.motion.linearization import Array
 CELLS = 300  # least number of cells of b(u)
 RAMP = 0.25  # part of u in which the motion leaves rest, at either end
 _STEEPEST = 30.0  # largest change of log b over the whole path in the start of the optimization
-_FINE = 1.01  # largest excess over a limit inside a cell before it is divided
+_FINE = 1.004  # largest excess over a limit inside a cell before it is divided
 _ROUNDS = 14  # largest number of such divisions
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # places in each cell where limits are verified
 _MARGIN = 1e-9  # distance from the limits, relative; above rounding
