@@ -83,14 +83,25 @@ def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Ar
 
 
 def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
-    """Return which configurations (K, n) at the first pose can be tracked to the last one (K,)."""
+    """Return which configurations (K, n) at the first pose can be tracked to the last one (K,).
+
+    Joints with room for a full turn are tracked without limits, and may be turned in the end.
+    """
+    turns = robot.upper - robot.lower >= 2 * np.pi
+    free = robot.with_limits(
+        lower=np.where(turns, -50, robot.lower), upper=np.where(turns, 50, robot.upper)
+    )
     made, q, index = np.zeros(len(start), dtype=bool), start, np.arange(len(start))
+    low, high = start.copy(), start.copy()
     for T in poses[1:]:
         if not len(index):
             return made
-        q, good = stepped(robot, q, T, pull)
+        q, good = stepped(free, q, T, pull)
         q, index = q[good], index[good]
-    made[index] = True
+        low, high = np.minimum(low[good], q), np.maximum(high[good], q)
+    k = 2 * np.pi * np.arange(-3, 4)[:, None, None]
+    inside = ((low + k >= robot.lower) & (high + k <= robot.upper)).any(axis=0)
+    made[index] = (inside | ~turns).all(axis=1)
     return made
 
 
@@ -99,14 +110,9 @@ def has_branch(robot: sp.Robot, poses: Array, seeds: int) -> bool:
     middle = len(poses) // 2
     for origin in (0, len(poses) - 1, middle):
         found = sp.solve(robot, poses[origin], solutions=seeds, prefer="limits")
-        every = found.q[found.success]
-        if not len(every):
+        start = found.q[found.success]
+        if not len(start):
             return False
-        for j in np.nonzero(robot.upper - robot.lower > 2 * np.pi + 1e-6)[0]:
-            turn = 2 * np.pi * np.eye(robot.dof)[j]
-            every = np.concatenate([every, every - turn, every + turn])
-            every = every[((every >= robot.lower) & (every <= robot.upper)).all(axis=1)]
-        start = np.unique(every.round(9), axis=0)
         for pull in (0.0, 0.02) if robot.dof > 6 else (0.0,):
             ahead = survives(robot, start, poses[origin:], pull)
             behind = survives(robot, start[ahead], poses[origin::-1], pull)
@@ -155,7 +161,8 @@ def run(name: str, robot: sp.Robot, count: int, seeds: int) -> str:
         unreported += bool((off > [1e-4, 1e-3]).any())
         for piece in found.pieces:
             largest = max(largest, np.abs(np.diff(piece.q, axis=0)).max(initial=0))
-        if not found.continuous and seeds and has_branch(robot, poses, seeds):
+        reachable = bool(sp.solve(robot, poses).success.all())
+        if not found.continuous and seeds and reachable and has_branch(robot, poses, seeds):
             missed.append(i)
     t, u = (np.array(each or [0.0]) * 1e3 for each in (times, ended))
     return (

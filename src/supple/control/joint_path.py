@@ -169,7 +169,7 @@ def to_trajectory(
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
     qd = np.diff(q, axis=0) / dt
-    J = layout.jacobian(q[:-1])
+    J = np.asarray(layout.jacobian(q[:-1]), dtype=np.float64)
     rows = np.einsum("kmn,kn->km", J, qd) / layout.weights
     # differences at both ends of a step: the motion rests before and after
     resting = np.zeros((1, q.shape[1]))
@@ -186,7 +186,7 @@ def to_trajectory(
         status |= np.where(there.any(axis=1), np.int16(flag), np.int16(0))
         active = np.where(there & (active == 0), np.sign(ratio), active).astype(np.int8)
     return Trajectory(
-        t=dt * np.arange(steps + 1),
+        t=dt * np.arange(steps + 1, dtype=np.float64),
         q=q,
         qd=qd,
         lambda2=np.zeros(steps),

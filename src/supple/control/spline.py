@@ -36,7 +36,7 @@ class Spline:
             ends = chords[0] - h[0] * bend, chords[1] + h[1] * bend
             slopes = np.stack([ends[0], chords[0] + h[0] * bend, ends[1]])
         else:
-            slopes = _core.spline_slopes(s, q, q.shape[1])
+            slopes = np.asarray(_core.spline_slopes(s, q, q.shape[1]), dtype=np.float64)
         second = (3 * chords - 2 * slopes[:-1] - slopes[1:]) / h
         third = (slopes[:-1] + slopes[1:] - 2 * chords) / h**2
         return Spline(s, np.stack([q[:-1], slopes[:-1], second, third]))

@@ -21,7 +21,7 @@ from supple.motion.linearization import Array
 CELLS = 300  # least number of cells of b(u)
 RAMP = 0.25  # part of u in which the motion leaves rest, at either end
 _STEEPEST = 30.0  # largest change of log b over the whole path in the start of the optimization
-_FINE = 1.01  # largest excess over a limit inside a cell before it is divided
+_FINE = 1.004  # largest excess over a limit inside a cell before it is divided
 _ROUNDS = 14  # largest number of such divisions
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # places in each cell where limits are verified
 _MARGIN = 1e-9  # distance from the limits, relative; above rounding
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
         worst = np.maximum(
             np.abs(qd / self.speed).max(axis=1), np.linalg.norm(qd, axis=1) / self.norm
         )
-        return worst if self.tool is None else np.maximum(worst, self.tool(q, qd))
+        return np.asarray(worst if self.tool is None else np.maximum(worst, self.tool(q, qd)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +304,7 @@ def _excess(law: TimeLaw, bounds: Bounds) -> Array:
 
     slow, by_acceleration = peak(bounds.speeds(q, first)), peak(second / bounds.acceleration)
     by_jerk = np.cbrt(peak(third / bounds.jerk)) ** 2
-    return np.maximum(np.maximum(slow**2, by_acceleration), by_jerk)
+    return np.asarray(np.maximum(np.maximum(slow**2, by_acceleration), by_jerk))
 
 
 def _divided(
@@ -337,7 +337,7 @@ def _travelled(squared: Array, t: Array) -> Array:
     # sinh(√z)/√z and (cosh(√z) - 1)/z; six terms are exact to rounding below 1e-2
     sine = np.where(small, 1 + z / 6 * (1 + z / 20 * (1 + z / 42 * (1 + z / 72))), sine)
     cosine = np.where(small, 0.5 + z / 24 * (1 + z / 30 * (1 + z / 56 * (1 + z / 90))), cosine)
-    return np.sqrt(np.maximum(b0, 0)) * t * sine + b1 / 2 * t * t * cosine
+    return np.asarray(np.sqrt(np.maximum(b0, 0)) * t * sine + b1 / 2 * t * t * cosine)
 
 
 def _durations(squared: Array, h: Array) -> Array:
@@ -351,4 +351,4 @@ def _durations(squared: Array, h: Array) -> Array:
     root = np.sqrt(np.where(small, 1.0, np.abs(w)))
     ratio = np.where(w > 0, np.arctanh(np.where(small | (w < 0), 0, root)), np.arctan(root)) / root
     series = 1 + w * (1 / 3 + w * (1 / 5 + w * (1 / 7 + w * (1 / 9 + w / 11))))
-    return 2 * y * np.where(small, series, ratio)
+    return np.asarray(2 * y * np.where(small, series, ratio))

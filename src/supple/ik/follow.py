@@ -41,6 +41,7 @@ from supple.motion.task import TaskLike
 
 PathPreference = Literal["motion", "limits", "manipulability"] | Callable[[Array], float]
 
+PREFERENCES = ("motion", "limits", "manipulability")
 EXACT = 1e-7  # error at the samples of a path [m], [rad]
 _JUMP = 0.6  # displacement of a joint above which a step of a track is divided [rad or m]
 _LAYERS = 32  # steps in which sampled solutions are tracked, before the path is filled in
@@ -111,6 +112,9 @@ def follow(
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:
         raise InputError("follow needs tasks of frames; given: an open task or a PostureTask")
+    if not callable(prefer) and prefer not in PREFERENCES:
+        names = ", ".join(f'"{each}"' for each in PREFERENCES)
+        raise InputError(f"prefer must be {names} or a function; given: {short_repr(prefer)}")
     count = thread_count(threads)
     targets = PathTargets.of(problem, path, single, length, count)
     tolerances = np.array(
@@ -195,8 +199,10 @@ class Search:
 
     def run(self, start: Array | None) -> Followed:
         """Follow the path, from a configuration or from the best one."""
-        x, pieces, changes, obstacle = self.targets.x, [], [], None
-        at, reason = 0, ""
+        x, at, reason = self.targets.x, 0, ""
+        pieces: list[Track] = []
+        changes: list[Reconfiguration] = []
+        obstacle = None
         while True:
             track = self.farthest(at, start if not pieces else None)
             if pieces and (track is None or len(track.x) < 2):
@@ -275,9 +281,6 @@ class Search:
             span = self.robot.upper - self.robot.lower
             room = np.minimum(track.q - self.robot.lower, self.robot.upper - track.q) / span
             return -float(np.min(np.where(np.isfinite(room), room, np.inf)))
-        if self.prefer != "motion":
-            names = '"motion", "limits", "manipulability" or a function'
-            raise InputError(f"prefer must be {names}; given: {short_repr(self.prefer)}")
         return float(np.abs(np.diff(track.q, axis=0)).sum())
 
     # ---- arms with finitely many solutions -------------------------------------------------------
@@ -547,8 +550,8 @@ class Search:
             linear = (q[1:] + q[:-1]) / 2
             error = np.maximum(error, self.deviation(linear, (x[1:] + x[:-1]) / 2) / 4)
             # between the checks, the deviation may be somewhat larger
-            out = np.maximum(self.robot.lower - there, there - self.robot.upper) > _BEYOND
-            out = out.reshape(len(x) - 1, -1).any(axis=1)
+            beyond = np.maximum(self.robot.lower - there, there - self.robot.upper)
+            out = beyond.reshape(len(x) - 1, -1).max(axis=1) > _BEYOND
             bad = np.nonzero((error > 0.5 * self.tolerances).any(axis=1) | out)[0]
             if not len(bad):
                 return Track(x, q, reason)
