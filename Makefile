@@ -126,6 +126,7 @@ bench-gpu: $(VENV)/installed
 	$(PIP) install "cuda-core[cu13]>=0.5"
 	$(BIN)/python bench/gpu.py
 	$(BIN)/python bench/gpu_step.py
+	$(BIN)/python bench/gpu_branches.py
 
 bench-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python bench/robots.py

@@ -10,6 +10,7 @@
 
 `OpenTask` is a user-defined task x = f(q), which can be used like any other task. `extended_task`
 returns an open task that keeps a criterion at its optimum (the extended Jacobian method).
+`self_motion` traces the configurations that keep the pose of a frame.
 """
 
 from supple.motion.diagnostics import null_space_leakage
@@ -22,6 +23,7 @@ from supple.motion.redundancy.secondary import (
     TotalSpeed,
     WeightedCriterion,
 )
+from supple.motion.redundancy.self_motion import SelfMotion, self_motion
 
 __all__ = [
     "Augmented",
@@ -29,10 +31,12 @@ __all__ = [
     "NullSpace",
     "OpenTask",
     "Priority",
+    "SelfMotion",
     "TotalSpeed",
     "WeightedCriterion",
     "extended_task",
     "null_space_leakage",
+    "self_motion",
 ]
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from compile_once import only_one
 from supple.gpu import arrays
-from supple.ik.gpu import position, solvers, subproblems, targets
+from supple.ik.gpu import branches, position, solvers, subproblems, targets
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 _OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
@@ -28,6 +28,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "finish": ("Request",),
     "explore": ("Request", "int"),
     "postprocess": ("Request",),
+    "branches": ("BranchRequest",),
     "read": ("View", "int", "double*", "int", "int"),
     "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
@@ -148,10 +149,11 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
     def no_linker(texts: list[str], architecture: str) -> bytes:
         return _NEXT.join(texts).encode()
 
-    for module in (position, subproblems):
+    for module in (position, subproblems, branches):
         patch.setattr(module, "open_device", lambda number: device)
     patch.setattr(position, "compile_linked", no_linker)
-    patch.setattr(solvers, "device_named", lambda name: (0, Info))
+    for module in (solvers, branches):
+        patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(targets, "seen", _seen)
-    for module in (subproblems, targets):
+    for module in (subproblems, targets, branches):
         patch.setattr(module, "compile_source", no_compiler)

@@ -26,24 +26,24 @@ using namespace nb::literals;
 
 // A 6-joint arm with a closed form: `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
-  bool parallel = false;  // whether the three special axes are parallel; otherwise they intersect
-  int first = 0;          // index of the first special axis
-  Ints coordinates{};     // (6,): index of each joint in q
+  bool parallel = false;     // three axes are parallel; otherwise they intersect
+  int first = 0;             // the first of the three
+  Ints coordinates{};        // (6,): index of each joint in q
   Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
   Doubles home{};            // (12,): columns and position [m] of the frame's pose at q = 0
-  double length = 1;         // length of the arm [m]
+  double length = 1;         // of the arm [m]
   double slack = 0;          // relative misalignment of the axes; 0 if they are exact
 
   bool operator==(const ArmSpec&) const = default;
 };
 
-// Settings of the search for all solutions.
+// How all solutions are computed.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int samples = 1;       // number of samples of an angle that is not determined
+  int samples = 1;                                        // of an angle that may be any
   bool wraps = false;    // whether solutions that differ by full turns are distinct
-  bool nearest = false;  // whether to sort solutions by distance from q0
-  int threads = 1;       // maximum number of threads
+  bool nearest = false;  // whether those nearest to q0 come first
+  int threads = 1;       // maximum number
 
   bool operator==(const BranchSpec&) const = default;
 };
@@ -82,7 +82,7 @@ nb::object as_array(const std::vector<T>& from, int type, std::initializer_list<
   return made;
 }
 
-// Returns every `stride`-th number from `first` on as an array.
+// Every `stride`-th number from `first` on.
 nb::object column(const std::vector<double>& from, std::size_t first, std::size_t stride) {
   const npy_intp size = npy_intp(from.size() / stride);
   nb::object made = new_array(NPY_DOUBLE, 1, &size);
@@ -91,9 +91,8 @@ nb::object column(const std::vector<double>& from, std::size_t first, std::size_
   return made;
 }
 
-// Returns the solutions of all targets as arrays: q (S, n), position errors (S,) [m], rotation
-// errors (S,) [rad], whether each is a sample of a continuum (S,); then for each target the number
-// of its solutions, and whether these are certainly all (B,).
+// Solutions of each target, as arrays: q (S, n), errors (S,) [m] and (S,) [rad], whether each is
+// one of a continuum (S,); then their number, and whether they are all, for each target (B,).
 nb::tuple as_arrays(const Branches& all, int n) {
   const npy_intp size = npy_intp(all.sampled.size()), count = npy_intp(all.count.size());
   return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, n}), column(all.error, 0, 2),
@@ -102,7 +101,7 @@ nb::tuple as_arrays(const Branches& all, int n) {
                         as_array(all.certain, NPY_BOOL, {count}));
 }
 
-// Targets in the kernel's layout (B, 12), and q0 (n,), (B, n) or None.
+// Targets as the kernel's numbers (B, 12), and q0 (n,), (B, n) or None.
 class Targets {
  public:
   Targets(nb::handle targets, nb::handle q0, int n) : n_(n), target_(targets, 12, "targets") {
@@ -136,8 +135,8 @@ void skip(Branches& found) {
   found.certain.push_back(false);
 }
 
-// Returns the solutions of targets that are found from seeds (K, 6) of the joints with the given
-// `coordinates`; counts (B,) is the number of seeds of each target.
+// Solutions of targets from seeds (K, 6) of the joints with the given coordinates, `counts` (B,) of
+// them for each target.
 nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::handle targets,
                        nb::handle q0, nb::handle seeds, const Ints& counts,
                        const BranchSpec& spec) {
@@ -182,8 +181,7 @@ class PyBranches {
     check_length("the numbers of a target", 12, std::size_t(problem().targets()));
   }
 
-  // Returns all solutions of targets, as arrays (`as_arrays`). A target that is not finite has
-  // none.
+  // All solutions of targets, as arrays. A target that is not finite has none.
   nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
     const int n = problem().coordinates();
     const Targets given(targets, q0, n);
@@ -196,7 +194,7 @@ class PyBranches {
       }
     };
     Branches all;
-    if (given.count() < 16) {  // faster than releasing the GIL
+    if (given.count() < 16) {  // shorter than releasing the GIL takes
       run(0, given.count(), all);
       return as_arrays(all, n);
     }
@@ -213,29 +211,37 @@ class PyBranches {
     return as_arrays(all, n);
   }
 
-  // Returns all solutions of one pose (4, 4): q, both errors, and whether these are certainly all.
-  // Returns None if `target` is not a C-contiguous float64 array of a pose, or if the solutions
-  // form a continuum.
-  nb::object solve_pose(nb::handle target, const BranchSpec& spec) {
+  // Prepares `solve_pose`: how it solves, the class of its results, and the fields that all of them
+  // share. With `only_certain`, it leaves targets to `solve` whose solutions may not be all.
+  void prepare(const BranchSpec& spec, nb::type_object solutions, nb::dict fields,
+               bool only_certain) {
+    single_ = std::make_unique<Single>(
+        Single{solutions,
+               fields,
+               only_certain,
+               {with_samples(spec), within(spec), {.wraps = spec.wraps, .nearest = false}},
+               {}});
+  }
+
+  // All solutions of one pose (4, 4) as an object. None if the pose is not a C-contiguous float64
+  // array of finite numbers, or if `solve` has to decide: the solutions may not be all, or form a
+  // continuum.
+  nb::object solve_pose(nb::handle target) {
+    if (!single_) throw nb::value_error("solve_pose needs prepare");
     double numbers[12];
     const double* const T = contiguous_data(target, 4, 4);
     if (!T || !read_pose(T, numbers)) return nb::none();
     const auto finite = [](double x) { return std::abs(x) <= 1e9; };
     if (!std::all_of(numbers, numbers + 12, finite)) return nb::none();
-    if (!single_ || !(single_->spec == spec)) {
-      single_ = std::make_unique<Single>(Single{
-          spec, {with_samples(spec), within(spec), {.wraps = spec.wraps, .nearest = false}}, {}});
-    }
     Branches& all = single_->found;
     all.clear();
     single_->solver.solve(numbers, nullptr, all);
+    const bool certain = all.certain.front() != 0;
+    if (!certain && single_->only_certain) return nb::none();
     if (std::any_of(all.sampled.begin(), all.sampled.end(), [](signed char x) { return x != 0; })) {
       return nb::none();
     }
-    const npy_intp size = npy_intp(all.sampled.size());
-    return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
-                          column(all.error, 0, 2), column(all.error, 1, 2),
-                          all.certain.front() != 0);
+    return made(all, certain);
   }
 
  private:
@@ -251,9 +257,32 @@ class PyBranches {
     return problem().fine().within(spec.position_tolerance, spec.rotation_tolerance);
   }
 
-  // Memory for single poses, reused from one call to the next.
+  // An instance of the class of results. Its constructor would take longer than the solutions.
+  nb::object made(const Branches& all, bool certain) const {
+    static PyObject* const name[] = {
+        PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
+        PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("complete")};
+    const npy_intp size = npy_intp(all.sampled.size());
+    const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
+                                column(all.error, 0, 2), column(all.error, 1, 2),
+                                nb::borrow(certain ? Py_True : Py_False)};
+    auto* const type = reinterpret_cast<PyTypeObject*>(single_->solutions.ptr());
+    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    const nb::object fields = nb::steal(PyDict_Copy(single_->fields.ptr()));
+    bool complete = made.is_valid() && fields.is_valid();
+    for (int i = 0; i < 4 && complete; ++i) {
+      complete = PyDict_SetItem(fields.ptr(), name[i], value[i].ptr()) == 0;
+    }
+    complete = complete && PyObject_GenericSetDict(made.ptr(), fields.ptr(), nullptr) == 0;
+    if (!complete) throw nb::python_error();
+    return made;
+  }
+
+  // What single poses share, and memory that is reused from one to the next.
   struct Single {
-    BranchSpec spec;
+    nb::object solutions;
+    nb::dict fields;
+    bool only_certain;
     BranchSolver solver;
     Branches found;
   };
@@ -286,9 +315,11 @@ void bind_branches(nb::module_& m) {
       .def("solve", &PyBranches::solve, "targets"_a, "q0"_a.none(), "spec"_a,
            nb::sig("def solve(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
                    "None, spec: BranchSpec) -> " SUPPLE_SOLUTIONS))
-      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(), "spec"_a,
-           nb::sig("def solve_pose(self, target: object, spec: BranchSpec) -> tuple[" SUPPLE_F64
-                   ", " SUPPLE_F64 ", " SUPPLE_F64 ", bool] | None"));
+      .def("prepare", &PyBranches::prepare, "spec"_a, "solutions"_a, "fields"_a, "only_certain"_a,
+           nb::sig("def prepare(self, spec: BranchSpec, solutions: type[typing.Any], fields: "
+                   "dict[str, object], only_certain: bool) -> None"))
+      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(),
+           nb::sig("def solve_pose(self, target: object) -> typing.Any"));
   m.def(
       "polish_seeds", &polish_seeds, "solver"_a, "coordinates"_a, "targets"_a, "q0"_a.none(),
       "seeds"_a, "counts"_a, "spec"_a, "Solutions of poses from seeds of the arm's six joints.",

@@ -1,5 +1,6 @@
 // The fast path of `solve`: a callable object that replaces the Python function. It solves a single
-// target with common arguments itself, and passes every other call on to the function.
+// target with common arguments itself, or by a prepared function if all its solutions are requested
+// and nothing else, and passes every other call on to the Python function.
 #define NO_IMPORT_ARRAY
 #include "bindings/module.hpp"
 
@@ -51,7 +52,7 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "threads",
                                                 "device"};
 // Interned, as the names in a call are, so that comparing pointers suffices.
-PyObject* keyword_name[keywords];
+PyObject *keyword_name[keywords], *solutions_name;
 
 // Values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
@@ -214,7 +215,7 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
 struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
-  nb::object function, solver_of, task;
+  nb::object function, solver_of, all_solver_of, task;
   nb::dict all_defaults;  // defaults of the function's keyword arguments
   nb::tuple statuses;
   SolutionClass solution;
@@ -292,11 +293,26 @@ nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject*
                       self.statuses);
 }
 
+// Returns all solutions of one target if the only keyword argument is solutions="all". If the fast
+// path does not apply, returns an invalid object, possibly with a Python error set.
+nb::object solve_all(const FastCall& self, PyObject* const* args, PyObject* names) {
+  const bool all = names && PyTuple_GET_SIZE(names) == 1 &&
+                   PyTuple_GET_ITEM(names, 0) == solutions_name && equals(args[2], "all");
+  if (!all) return {};
+  const nb::object solver =
+      nb::steal(PyObject_Vectorcall(self.all_solver_of.ptr(), args, 1, nullptr));
+  if (!solver.is_valid() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  if (!solver.is_valid() || solver.is_none()) return {};
+  nb::object made = nb::steal(PyObject_Vectorcall(solver.ptr(), args + 1, 1, nullptr));
+  return made.is_none() ? nb::object() : made;
+}
+
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   const FastCall& self = as_fast_call(object);
   if (PyVectorcall_NARGS(flags) == 2) {
     try {
-      nb::object made = solve_directly(self, args, names);
+      nb::object made = solve_all(self, args, names);
+      if (!made.is_valid() && !PyErr_Occurred()) made = solve_directly(self, args, names);
       if (made.is_valid() || PyErr_Occurred()) return made.release().ptr();
     } catch (nb::python_error& error) {
       error.restore();
@@ -315,6 +331,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self.function.ptr());
   Py_VISIT(self.solver_of.ptr());
+  Py_VISIT(self.all_solver_of.ptr());
   Py_VISIT(self.task.ptr());
   Py_VISIT(self.all_defaults.ptr());
   Py_VISIT(self.statuses.ptr());
@@ -325,6 +342,7 @@ int clear(PyObject* object) {
   FastCall& self = as_fast_call(object);
   self.function.reset();
   self.solver_of.reset();
+  self.all_solver_of.reset();
   self.task.reset();
   self.all_defaults.reset();
   self.statuses.reset();
@@ -374,8 +392,8 @@ nb::object fast_call_type() {
   return nb::borrow(type);
 }
 
-nb::object with_fast_path(nb::object function, nb::object solver_of, nb::type_object solution,
-                          nb::tuple statuses, nb::type_object task) {
+nb::object with_fast_path(nb::object function, nb::object solver_of, nb::object all_solver_of,
+                          nb::type_object solution, nb::tuple statuses, nb::type_object task) {
   const nb::object type = fast_call_type();
   const SolutionClass solution_class(solution);
   const nb::dict all = nb::cast<nb::dict>(function.attr("__kwdefaults__"));
@@ -390,8 +408,8 @@ nb::object with_fast_path(nb::object function, nb::object solver_of, nb::type_ob
   PyObject* const made = kind->tp_alloc(kind, 0);
   if (!made) throw nb::python_error();
   const PyObject head = *made;
-  new (made)
-      FastCall{head, &called, function, solver_of, task, all, statuses, solution_class, defaults};
+  new (made) FastCall{head, &called, function, solver_of,      all_solver_of,
+                      task, all,     statuses, solution_class, defaults};
   return nb::steal(made);
 }
 
@@ -399,11 +417,13 @@ nb::object with_fast_path(nb::object function, nb::object solver_of, nb::type_ob
 
 void bind_fast_path(nb::module_& m) {
   for (int i = 0; i < keywords; ++i) keyword_name[i] = PyUnicode_InternFromString(keyword_text[i]);
-  m.def("with_fast_path", &with_fast_path, "function"_a, "solver_of"_a, "solution"_a, "statuses"_a,
-        "task"_a,
+  solutions_name = PyUnicode_InternFromString("solutions");
+  m.def("with_fast_path", &with_fast_path, "function"_a, "solver_of"_a, "all_solver_of"_a,
+        "solution"_a, "statuses"_a, "task"_a,
         "Return the function `solve` with a fast path for one target and common arguments.",
-        nb::sig("def with_fast_path(function: typing.Any, solver_of: typing.Any, solution: "
-                "type[typing.Any], statuses: tuple[object, ...], task: type[typing.Any]) -> "
+        nb::sig("def with_fast_path(function: typing.Any, solver_of: typing.Any, all_solver_of: "
+                "typing.Any, solution: type[typing.Any], statuses: tuple[object, ...], task: "
+                "type[typing.Any]) -> "
                 "typing.Any"));
   m.def(
       "release_solvers", [] { cached_solvers.fill({}); },

@@ -15,7 +15,7 @@ COMMANDS = {
     "dataset": "Write samples of configurations and poses for learning.",
     "track": "Follow poses over time, or a twist, through singularities.",
     "follow": "Follow a whole path on one branch, as fast as the limits allow.",
-    "branches": "Show several solutions of one pose.",
+    "branches": "Show all solutions of one pose.",
     "view": "Open a robot in the browser and drag its end effectors.",
     "paper": "Run the experiments of the papers, claim by claim.",
     "bench": "Measure this machine: microseconds per step and per pose.",

@@ -1,4 +1,4 @@
-"""`supple branches`: several solutions of one pose, such as elbow up and elbow down."""
+"""`supple branches`: all solutions of one pose, such as elbow up and elbow down."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from supple.cli.console import (
 )
 from supple.cli.robots import configuration, one_target, target_options, tasks_for, with_robot
 from supple.cli.solve import one_solution
+from supple.errors import InputError
+from supple.kinematics.branch import BRANCHES, has_branches
 
 _COLUMN = 10  # width of a solution's column [characters]
 
@@ -27,7 +29,8 @@ _COLUMN = 10  # width of a solution's column [characters]
 @click.command()
 @with_robot
 @target_options
-@click.option("--most", default=16, show_default=True, help="Maximum number of solutions.")
+@click.option("--most", default=16, show_default=True, help="Maximum number of solutions shown.")
+@click.option("--wraps", is_flag=True, help="Include those that differ by full turns of joints.")
 @click.option("--q0", metavar="Q", help="Configuration; the nearest solution is first.")
 @click.option(
     "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all solutions together."
@@ -39,29 +42,44 @@ def branches(
     /,
     robot: sp.Robot,
     most: int,
+    wraps: bool,
     q0: str | None,
     plot: Path | None,
     as_json: bool,
     **target: Any,
 ) -> None:
-    """Show several solutions of one pose, the best first.
+    """Show all solutions of one pose, the best first.
 
-    The search starts from many seeds, and may not find all solutions. A redundant robot has
-    infinitely many.
+    All are found for arms of six revolute joints. Other robots are searched from many seeds, and
+    there may be more solutions. At a singular pose, and for a redundant robot, some joints can move
+    while the frame stays: samples are shown. Signs of shoulder, elbow and wrist name the branch.
     """
     check_figure(plot)
     near = configuration(robot, q0, "--q0")
     goal, is_pose = one_target(**target)
     task = tasks_for(robot, target["frame"], is_pose)
-    found = sp.solve(robot, goal, tasks=task, q0=near, solutions=most)
+    if most < 1:
+        raise InputError(f"--most must be a positive number of solutions; given: {most}")
+    every = sp.solve(robot, goal, tasks=task, q0=near, solutions="all", wraps=wraps)
+    found = every[:most] if len(every) > most else every
     if plot is not None:
         write_figure(found.plot(target=goal if is_pose else None), plot)
     if as_json:
-        every = [one_solution(each) for each in found]
-        print_json({"count": int(found.success.sum()), "solutions": every})
+        print_json(
+            {
+                "count": len(every),
+                "complete": every.complete,
+                "reason": every.reason,
+                "solutions": [one_solution(each) for each in found],
+            }
+        )
     else:
         _print(robot, found, target["frame"], near)
-    ctx.exit(0 if found.success.any() else FAILED)
+        if len(every) > most:
+            click.echo(f"{len(every) - most} more are not shown: --most {len(every)} shows them.")
+        if every.reason:
+            click.echo(f"There may be more: {every.reason}.")
+    ctx.exit(0 if len(every) else FAILED)
 
 
 def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -> None:
@@ -71,6 +89,14 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
     ]
     sigma = robot.singular_values(found.q, frame or robot.tips[0])[..., -1]
     rows.append(["σ_min", *(f"{x:.3g}" for x in sigma)])
+    if found.frame is not None and has_branches(robot, found.frame):
+        for k, name in enumerate(BRANCHES):
+            rows.append([name, *("-0+"[sign + 1] for sign in found.branch[:, k])])
+    if found.frame is not None and found.sampled.any():
+        free = found.free
+        for j, joint in enumerate(robot.joint_names):
+            if free[:, j].any():
+                rows.append([f"{joint} moves freely", *("yes" if x else "" for x in free[:, j])])
     if near is not None:
         rows.append(["farthest from q0", *(f"{x:.3g}" for x in np.abs(found.q - near).max(axis=1))])
     names = max(len(row[0]) for row in rows) + 2

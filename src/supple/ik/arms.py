@@ -77,6 +77,7 @@ class ClosedFormArm:
     ordered: ClassVar[bool] = True
 
     frame: str
+    spec: _core.ArmSpec
     kernel: _core.Branches
     misaligned: AnyArm | None = None
 
@@ -89,13 +90,30 @@ class ClosedFormArm:
         if self.misaligned is None or not again.any():
             return found
         own = seeds if seeds is None or seeds.ndim == 1 else seeds[again]
-        return _replaced(found, again, self.misaligned.solve(problem, targets[again], own, spec))
+        more = self.misaligned.solve(problem, targets[again], own, spec)
+        return replaced(found, again, more, more[5])
+
+    def solve_on_gpu(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any, device: str
+    ) -> Found:
+        """Return the same solutions; the CPU solves targets with a continuum, or not certain."""
+        from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
+
+        found = gpu_branches(problem, self, device).solve(targets, seeds, spec)
+        again = ~found[5] & np.isfinite(targets).all(axis=1)
+        if not again.any():
+            return found
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[again]
+        more = self.solve(problem, targets[again], own, spec)
+        return replaced(found, again, more, np.ones(len(more[4]), dtype=np.bool_))
 
 
-def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
-    """Return solutions with those of some targets replaced, where the new ones are certain."""
+def replaced(
+    found: Found, again: NDArray[np.bool_], more: Found, taken: NDArray[np.bool_]
+) -> Found:
+    """Return solutions with those of some of the targets `again` replaced, where `taken`."""
     better = np.zeros_like(again)
-    better[np.nonzero(again)[0][more[5]]] = True
+    better[np.nonzero(again)[0][taken]] = True
     of = np.repeat(np.arange(len(again)), found[4])
     of_more = np.repeat(np.nonzero(again)[0], more[4])
     keep, take = ~better[of], better[of_more]
@@ -104,8 +122,10 @@ def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
         np.concatenate([found[i][keep], more[i][take]])[order] for i in range(4)
     )
     count = found[4].copy()
-    count[again] = np.where(more[5], more[4], count[again])
-    return q, position, rotation, sampled, count, found[5] | better
+    count[better] = more[4][taken]
+    certain = found[5].copy()
+    certain[better] = more[5][taken]
+    return q, position, rotation, sampled, count, certain
 
 
 @dataclass(frozen=True)
@@ -161,7 +181,9 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         if numberings:
             general = AnyArm(frame, _coordinates(robot, structure), numberings)
     if structure.form is not None:
-        return ClosedFormArm(frame, _kernel(problem, robot, frame), general)
+        spec = _spec(problem, robot, frame)
+        kernel = _core.Branches(solver=problem.kernel, arm=spec)
+        return ClosedFormArm(frame, spec, kernel, general)
     if structure.six_revolute:
         return general or f"{structure.reason}, and the equations are degenerate"
     redundant = _redundant_arm(problem, frame)
@@ -172,10 +194,10 @@ def _coordinates(robot: Robot, structure: Structure) -> list[int]:
     return [robot.joint_names.index(name) for name in structure.joints]
 
 
-def _kernel(problem: CompiledProblem, part: Robot, frame: str) -> _core.Branches:
+def _spec(problem: CompiledProblem, part: Robot, frame: str) -> _core.ArmSpec:
     """Return the closed form of a robot, or of a part of it without frozen joints."""
     structure, robot = part._structure(frame), problem.layout.robot
-    spec = _core.ArmSpec(
+    return _core.ArmSpec(
         parallel=structure.form == "parallel",
         first=structure.first,
         coordinates=_coordinates(robot, structure),
@@ -185,7 +207,6 @@ def _kernel(problem: CompiledProblem, part: Robot, frame: str) -> _core.Branches
         length=structure.length,
         slack=_slack(structure),
     )
-    return _core.Branches(solver=problem.kernel, arm=spec)
 
 
 def _slack(structure: Structure) -> float:
@@ -236,7 +257,9 @@ def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> R
     parts = [robot.freeze({name: x}) for x in grid]
     if any(part._structure(frame).form is None for part in parts):
         return None
-    kernels = tuple(_kernel(problem, part, frame) for part in parts)
+    kernels = tuple(
+        _core.Branches(solver=problem.kernel, arm=_spec(problem, part, frame)) for part in parts
+    )
     return RedundantArm(frame, name, coordinate, grid, kernels)
 
 

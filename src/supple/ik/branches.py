@@ -5,6 +5,7 @@ src/core/drivers/branches.hpp verifies the solutions and applies the joint limit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.errors import InputError, short_repr
+from supple.gpu.device import on_a_gpu
 from supple.ik.arguments import SolveOptions, per_task, seeds_of
 from supple.ik.arms import ClosedFormArm, Found, arm_of
 from supple.ik.driver import Driver
@@ -38,30 +40,41 @@ def solve_all(
     q0: ArrayLike | None,
     wraps: bool,
     options: SolveOptions,
-) -> Solutions | BatchSolutions:
-    """Return all solutions of one target or of a batch."""
-    if options.explain or options.gpu is not None:
-        given = "explain" if options.explain else f"device={options.gpu.device!r}"  # type: ignore[union-attr]
-        raise InputError(f'solutions="all" is only for the CPU, without explain; given: {given}')
-    robot = problem.layout.robot
+    stream: object = None,
+) -> Any:
+    """Return all solutions of one target or of a batch: `Solutions`, `BatchSolutions`.
+
+    Those of targets in GPU memory, on a CUDA stream, are `GpuSolutions`.
+    """
+    if options.explain:
+        raise InputError('solutions="all" must be without explain; given: explain=True')
+    robot, arm = problem.layout.robot, arm_of(problem)
+    if options.gpu is not None:
+        if not isinstance(arm, ClosedFormArm) or wraps:
+            why = "wraps=True" if wraps else f"a robot without one, {robot.name}"
+            raise InputError(
+                f'solutions="all" on a GPU needs an arm with a closed form, without wraps; '
+                f"given: {why}"
+            )
+        if on_a_gpu(target):
+            from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
+
+            solver = gpu_branches(problem, arm, options.gpu.device)
+            return solver.solve_on_device(target, q0, _spec(options, False), stream)
     targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
-    arm = arm_of(problem)
     if isinstance(arm, str):
         return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
     batch = targets.shape[:-1]
     if seeds is not None and seeds.ndim > 1:
         seeds = seeds.reshape(-1, robot.dof)
-    spec = _core.BranchSpec(
-        position_tolerance=options.position_tolerance,
-        rotation_tolerance=options.rotation_tolerance,
-        samples=SAMPLES,
-        wraps=wraps,
-        nearest=options.prefer == "nearest",
-        threads=options.threads,
-    )
+    spec = _spec(options, wraps)
     flat = targets.reshape(-1, 12)
-    found = arm.solve(problem, flat, seeds, spec)
+    if options.gpu is not None:
+        assert isinstance(arm, ClosedFormArm)
+        found = arm.solve_on_gpu(problem, flat, seeds, spec, options.gpu.device)
+    else:
+        found = arm.solve(problem, flat, seeds, spec)
     missing = (found[4] == 0) & ~found[5] & np.isfinite(flat).all(axis=1)
     if missing.any():
         found = _with_searched(found, missing, flat, seeds, Driver(problem, options))
@@ -88,31 +101,28 @@ def solve_all(
     )
 
 
-def solve_pose(robot: Robot, target: object) -> Solutions | None:
-    """Return all solutions of one pose of the end effector: a fast path of `solve_all`.
-
-    None if the target needs to be checked, if there is no closed form, or a continuum, or if a
-    misaligned arm needs more than the closed form.
-    """
-    arm = _default_arm(robot)
-    found = None if arm is None else arm.kernel.solve_pose(target, _default_spec())
-    if arm is None or found is None:
-        return None
-    q, position, rotation, certain = found
-    if arm.misaligned is not None and not certain:
-        return None
-    return all_of_one(q, position, rotation, certain, arm.reason, robot, arm.frame)
+def _spec(options: SolveOptions, wraps: bool) -> _core.BranchSpec:
+    return _core.BranchSpec(
+        position_tolerance=options.position_tolerance,
+        rotation_tolerance=options.rotation_tolerance,
+        samples=SAMPLES,
+        wraps=wraps,
+        nearest=options.prefer == "nearest",
+        threads=options.threads,
+    )
 
 
 @lru_cache(maxsize=64)
-def _default_arm(robot: Robot) -> ClosedFormArm | None:
+def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
+    """Return a function with all solutions of one pose of the end effector: a fast path.
+
+    None if there is no closed form. The function returns None for a target that needs to be checked
+    or has a continuum of solutions, or if a misaligned arm needs more than the closed form.
+    """
     arm = arm_of(compile_problem(robot, None))
-    return arm if isinstance(arm, ClosedFormArm) else None
-
-
-@lru_cache(maxsize=1)
-def _default_spec() -> _core.BranchSpec:
-    return _core.BranchSpec(
+    if not isinstance(arm, ClosedFormArm):
+        return None
+    spec = _core.BranchSpec(
         position_tolerance=TOLERANCE,
         rotation_tolerance=TOLERANCE,
         samples=SAMPLES,
@@ -120,6 +130,10 @@ def _default_spec() -> _core.BranchSpec:
         nearest=False,
         threads=1,
     )
+    shared = {"reason": "", "robot": robot, "frame": arm.frame}
+    arm.kernel.prepare(spec, Solutions, shared, arm.misaligned is not None)
+    function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
+    return function
 
 
 def _with_searched(

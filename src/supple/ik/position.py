@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps as wrapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from supple.ik.arguments import (
     per_task,
     seeds_of,
 )
-from supple.ik.branches import check_all, solve_all, solve_pose
+from supple.ik.branches import all_solver, check_all, solve_all
 from supple.ik.driver import Driver
 from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference
@@ -52,29 +51,9 @@ def _fast_path(function: Function) -> Function:
     Parsing the arguments in Python would take about as long as the solve itself. The fast path
     neither checks for signals nor releases the GIL.
     """
-    whole = _all_at_once(known_arguments(**HINTS)(function))
-    wrapped: Function = _core.with_fast_path(whole, _solver_of, Solution, STATUS, Task)
+    whole = known_arguments(**HINTS)(function)
+    wrapped: Function = _core.with_fast_path(whole, _solver_of, all_solver, Solution, STATUS, Task)
     return wrapped
-
-
-def _all_at_once(function: Function) -> Function:
-    """Return the function with a fast path for all solutions of one pose, without other arguments.
-
-    Reading all arguments would take ten times as long as the solutions.
-    """
-
-    @wrapping(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 2 and len(kwargs) == 1 and isinstance(args[0], Robot):
-            wanted = kwargs.get("solutions")
-            if isinstance(wanted, str) and wanted == "all":
-                found = solve_pose(args[0], args[1])
-                if found is not None:
-                    return found
-        return function(*args, **kwargs)
-
-    call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]
-    return call  # type: ignore[return-value]
 
 
 class Options(TypedDict, total=False):
@@ -188,10 +167,10 @@ def solve(
             limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
             `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
-            gives every solution of one pose or of a batch, on the CPU, for arms of 6 revolute
-            joints: in closed form if three consecutive axes intersect or are parallel
-            (`robot.structure`), otherwise by eigenvalues; verified like all others.
-            `Solutions.complete` says whether these are all. Other robots are searched.
+            gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
+            form if three consecutive axes intersect or are parallel (`robot.structure`), also on a
+            GPU; otherwise by eigenvalues; verified like all others. `Solutions.complete` says
+            whether these are all. Other robots are searched.
         wraps: Whether `solutions="all"` includes solutions that differ by full turns of a joint;
             otherwise each is the one nearest to q0 or to the middle of the joint's range.
         position_tolerance: Position tolerance of each task [m].
@@ -217,8 +196,9 @@ def solve(
             that holds the target. On a GPU, timeout, explain, threads and progress are not
             available.
         stream: CUDA stream for targets in GPU memory; by default that of the array, or the default
-            stream. The call is asynchronous and returns a `GpuSolution`, for which `solutions` is
-            not supported and `prefer` must be "fast" or "nearest".
+            stream. The call is asynchronous and returns a `GpuSolution`, or `GpuSolutions` with
+            solutions="all"; a number of solutions is not supported, and `prefer` must be "fast" or
+            "nearest".
         precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
             "double".
 
@@ -266,7 +246,7 @@ def solve(
         return search.solve(targets, seeds_of(q0, robot, targets.shape[:-1]))
     problem = compile_problem(robot, selected, damping, max_step)
     if every:
-        return solve_all(problem, target, single, q0, bool(wraps), options)
+        return solve_all(problem, target, single, q0, bool(wraps), options, stream)
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))

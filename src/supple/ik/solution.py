@@ -13,6 +13,7 @@ from supple.errors import InputError, short_repr
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
+from supple.kinematics.branch import branch_signs
 from supple.motion.linearization import Array
 from supple.motion.status_array import StatusArray
 
@@ -272,6 +273,17 @@ class Solutions(SolutionArrays):
         """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
         return _free(self.robot, self.frame, self.q, self.sampled)
 
+    @property
+    def branch(self) -> NDArray[np.int8]:
+        """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
+
+        They change only where the arm passes a singularity, where they are zero.
+
+        Raises:
+            InputError: The arm has no such branches, or the target is no pose.
+        """
+        return _branch(self.robot, self.frame, self.q)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -338,6 +350,17 @@ class BatchSolutions:
     def free(self) -> NDArray[np.bool_]:
         """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
         return _free(self.robot, self.frame, self.q, self.sampled)
+
+    @property
+    def branch(self) -> NDArray[np.int8]:
+        """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
+
+        They change only where the arm passes a singularity, where they are zero.
+
+        Raises:
+            InputError: The arm has no such branches, or the target is no pose.
+        """
+        return _branch(self.robot, self.frame, self.q)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -439,6 +462,13 @@ def _free(
         still[:, : sigma.shape[-1]] = sigma <= 1e-6 * sigma[:, :1]
         free[sampled] = ((np.abs(Vt) > 1e-6) & still[..., None]).any(axis=-2)
     return free
+
+
+def _branch(robot: Robot | None, frame: str | None, q: Array) -> NDArray[np.int8]:
+    """Return the signs (s, 3) of shoulder, elbow and wrist."""
+    if robot is None or frame is None:
+        raise InputError('branch is for poses by solutions="all"; given: other solutions')
+    return branch_signs(robot, q, frame)
 
 
 def _robot_of(solution: Solution | SolutionArrays) -> Robot:

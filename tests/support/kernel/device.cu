@@ -21,6 +21,7 @@
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
+#include "supple/ik/branch.hpp"
 #include "supple/servo_limits.hpp"
 #include "supple/servo_state.hpp"
 #include "supple/ik/closed_form.hpp"

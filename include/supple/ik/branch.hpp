@@ -1,0 +1,122 @@
+// Decisions about all solutions of a pose that the CPU and GPU drivers share: where a candidate is
+// inside the joint limits, how it is polished, which ones are the same, and their order.
+#pragma once
+
+#include "supple/ik/closed_form.hpp"
+#include "supple/ik/iterate.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Errors [m], [rad] of a solution that needs no more iterations.
+inline constexpr double branch_position = 1e-10, branch_rotation = 1e-10;
+// Most iterations of a candidate. Those of an exact arm need none.
+inline constexpr int branch_iterations = 24;
+// Solutions that differ by less in every joint [rad] are the same: a double root that rounding
+// splits.
+inline constexpr double branch_distinct = 1e-5;
+// A seed that moves farther than this [rad] may have lost its solution to that of another seed.
+inline constexpr double branch_far = 0.1;
+
+// An arm with a closed form among the joints of a robot.
+struct ArmOfRobot {
+  ClosedForm<double> form;
+  int coordinate[6];  // of each joint of the arm, in q
+  Pose<double> home;  // of the frame at q = 0
+};
+
+// The displacement T M⁻¹ from the pose at q = 0 to a target, given by its twelve numbers.
+SUPPLE_FN Pose<double> displacement_to(const Pose<double>& home, const double* target) {
+  const auto column = [&](int i) {
+    return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
+  };
+  const Rotation<double> R{column(0), column(1), column(2)};
+  Pose<double> X;
+  X.R = times_transpose(R, home.R);
+  X.p = column(3) - X.R * home.p;
+  return X;
+}
+
+// The smallest magnitude of an angle, up to full turns.
+SUPPLE_FN double without_turns(double x) {
+  const double full_turn = 6.283185307179586476925286766559;
+  const double magic = Number<double>::round_magic;
+  return x - full_turn * ((x * (1 / full_turn) + magic) - magic);
+}
+
+// Coordinate j of the configuration that joints outside the arm keep: q0, or the value nearest to
+// zero.
+SUPPLE_FN double kept_coordinate(const IkProblem<double>& ik, int j, const double* q0) {
+  return min(max(q0 ? q0[j] : 0.0, ik.lower[j]), ik.upper[j]);
+}
+// The value of coordinate j to which full turns bring an angle: q0, or the middle of its range.
+SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double* q0) {
+  const double middle = 0.5 * (ik.lower[j] + ik.upper[j]);
+  return q0 || !(abs(middle) < 1e9) ? kept_coordinate(ik, j, q0) : middle;
+}
+
+// Angles of coordinate j inside its limits, up to full turns: those nearest to the reference. Lanes
+// on which there is none are not `inside`.
+template <class L>
+SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double slack,
+                   const L& angle, mask_t<L>& inside) {
+  // A nominal arm may be outside where the real one is just inside.
+  const double over = 1e-9 + 10 * slack, full_turn = 6.283185307179586476925286766559;
+  const double lower = ik.lower[j], upper = ik.upper[j];
+  const L turns = (L(reference) - angle) * L(1 / full_turn);
+  const L magic(Number<double>::round_magic);
+  L q = angle + ((turns + magic) - magic) * L(full_turn);
+  const mask_t<L> low = q<L(lower - over), high = q> L(upper + over);
+  if (any(low | high)) {  // (the reference is inside: the next turn toward it may be)
+    q = select(low, q + L(full_turn), select(high, q - L(full_turn), q));
+    inside = inside & (q >= L(lower - over)) & (q <= L(upper + over));
+  }
+  return min(max(q, L(lower)), L(upper));
+}
+
+SUPPLE_FN bool is_fine(const IterateState<double>& at) {
+  return at.position <= branch_position && at.rotation <= branch_rotation;
+}
+
+// Polishes a configuration; returns whether it is a solution. `converged()` compares the errors
+// with the tolerances and `step()` takes a damped step.
+template <class Converged, class Step>
+SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, IterateState<double>& at,
+                             Converged&& converged, Step&& step) {
+  double before = Number<double>::huge;
+  for (int i = 0; i < branch_iterations; ++i) {
+    evaluate_error(ik, at);
+    if (is_fine(at)) return true;
+    if (at.cost > 0.25 * before && converged()) return true;
+    before = at.cost;
+    evaluate_jacobian(ik, at);
+    step();
+  }
+  evaluate_error(ik, at);
+  return converged();
+}
+
+// Whether two configurations are the same solution, up to full turns of the arm's joints.
+SUPPLE_FN bool is_same_branch(const int* coordinate, const double* a, const double* b) {
+  for (int i = 0; i < 6; ++i) {
+    const int j = coordinate[i];
+    if (!(abs(without_turns(a[j] - b[j])) <= branch_distinct)) return false;
+  }
+  return true;
+}
+
+// The cost by which solutions are sorted: the largest displacement from q0 or, without it, the
+// proximity to a limit, as in supple/ik/preference.py.
+SUPPLE_FN double branch_cost(const IkProblem<double>& ik, const double* q, const double* q0) {
+  double cost = 0;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    const double range = ik.upper[j] - ik.lower[j];
+    if (q0) {
+      cost = max(cost, abs(q[j] - q0[j]));
+    } else if (range > 0 && range < 1e300) {
+      cost = max(cost, abs(2 * q[j] - ik.lower[j] - ik.upper[j]) / range);
+    }
+  }
+  return cost;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,226 @@
+"""All solutions of poses of an arm with a closed form, on a GPU: one thread for each target."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from supple import _core
+from supple.gpu.arrays import GpuArray, stream_of
+from supple.gpu.runtime import Memory, compile_source, device_named, open_device
+from supple.gpu.source import source
+from supple.ik.arms import ClosedFormArm, Found
+from supple.ik.gpu.targets import Reader
+from supple.ik.problem import CompiledProblem
+from supple.motion.linearization import Array
+
+CAPACITY = 8  # the same as `capacity` in branches.cu
+_THREADS = 64  # number of threads in a block
+_MAX_TARGETS = 1 << 22  # number of targets per launch, whose results take 2.4 GB
+
+
+class Request(ctypes.Structure):
+    """Mirrors `BranchRequest` of branches.cu: the same members in the same order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("target", "q0", "q", "error", "found", "certain")),
+        ("position", ctypes.c_double),
+        ("rotation", ctypes.c_double),
+        *((name, ctypes.c_int) for name in ("count", "q0_step", "nearest")),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GpuSolutions:
+    """All solutions of each target in GPU memory; the arrays stay there.
+
+    The call is asynchronous: the arrays are valid once the stream has computed them.
+
+    Attributes:
+        q: Joint coordinates (..., 8, n) [rad or m] of the solutions of each target, the best first;
+            NaN beyond them.
+        position_error: Position errors (..., 8) [m]; infinite beyond the solutions.
+        rotation_error: Rotation errors (..., 8) [rad]; infinite beyond the solutions.
+        count: Number of solutions of each target (...), int32.
+        complete: Whether these are all solutions of each target (...), int8. Zero where they form a
+            continuum, of which there is one sample.
+    """
+
+    q: GpuArray
+    position_error: GpuArray
+    rotation_error: GpuArray
+    count: GpuArray
+    complete: GpuArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes."""
+        return self.count.shape
+
+    def __str__(self) -> str:
+        return f"all solutions of {math.prod(self.shape)} targets, in GPU memory"
+
+
+def text_of(problem: CompiledProblem, arm: _core.ArmSpec) -> str:
+    """Return the source of the CUDA kernel for an arm."""
+    return source("branches.cu", problem.kernel.constants() + _constants(arm))
+
+
+class GpuBranches:
+    """The closed form of an arm, compiled for a GPU."""
+
+    def __init__(
+        self, problem: CompiledProblem, arm: ClosedFormArm, number: int, architecture: str
+    ) -> None:
+        self.problem, self.device = problem, open_device(number)
+        self._architecture = architecture
+        self.device.use()
+        code = compile_source(text_of(problem, arm.spec), architecture)
+        self.kernel = self.device.load(code, ("branches",))["branches"]
+
+    def solve(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
+        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n).
+
+        Targets with a continuum of solutions are not complete.
+        """
+        parts = [
+            self._piece(
+                targets[i : i + _MAX_TARGETS],
+                seeds if seeds is None or seeds.ndim == 1 else seeds[i : i + _MAX_TARGETS],
+                spec,
+            )
+            for i in range(0, max(len(targets), 1), _MAX_TARGETS)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _piece(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
+        gpu, count = self.device, len(targets)
+        gpu.use()
+        stream = gpu.stream()
+        there = gpu.allocate(targets.nbytes, stream)
+        gpu.upload(there.pointer, np.ascontiguousarray(targets), stream)
+        near = None
+        if seeds is not None:
+            near = gpu.allocate(seeds.nbytes, stream)
+            gpu.upload(near.pointer, np.ascontiguousarray(seeds), stream)
+        step = self.problem.layout.robot.dof if seeds is not None and seeds.ndim > 1 else 0
+        start = (0 if near is None else near.pointer, step)
+        made = self.launch(count, there.pointer, start, spec, stream)
+        q, error, found, certain = (self._download(*part, stream) for part in made)
+        gpu.wait(stream)
+        kept = np.arange(CAPACITY) < found[:, None]
+        sampled = np.zeros(int(found.sum()), dtype=np.bool_)
+        return q[kept], error[kept][:, 0], error[kept][:, 1], sampled, found, certain != 0
+
+    def launch(
+        self,
+        count: int,
+        target: int,
+        q0: tuple[int, int],
+        spec: _core.BranchSpec,
+        stream: int,
+    ) -> list[tuple[Memory, tuple[int, ...], Any]]:
+        """Solve on a stream, asynchronously; return the memory, shape and type of each result."""
+        n = self.problem.layout.robot.dof
+        shapes: list[tuple[tuple[int, ...], Any]] = [
+            ((count, CAPACITY, n), np.float64),
+            ((count, CAPACITY, 2), np.float64),
+            ((count,), np.int32),
+            ((count,), np.int8),
+        ]
+        made = [
+            (
+                self.device.allocate(math.prod(shape) * np.dtype(kind).itemsize, stream),
+                shape,
+                kind,
+            )
+            for shape, kind in shapes
+        ]
+        request = Request(
+            target,
+            q0[0],
+            *(memory.pointer for memory, _, _ in made),
+            position=spec.position_tolerance,
+            rotation=spec.rotation_tolerance,
+            count=count,
+            q0_step=q0[1],
+            nearest=spec.nearest,
+        )
+        if count:
+            self.device.launch(self.kernel, -(-count // _THREADS), _THREADS, stream, request)
+        return made
+
+    def _download(self, memory: Memory, shape: tuple[int, ...], kind: Any, stream: int) -> Any:
+        host = np.empty(shape, dtype=kind)
+        if host.size:
+            self.device.download(host, memory.pointer, stream)
+        return host
+
+    def solve_on_device(
+        self, target: object, q0: object, spec: _core.BranchSpec, stream: object
+    ) -> GpuSolutions:
+        """Solve poses in GPU memory; the results stay there. The call is asynchronous."""
+        gpu = self.device
+        gpu.use()
+        on = stream_of(stream, (target, q0))
+        reader = Reader(self.problem, gpu, self._architecture)
+        lead, numbers = reader.targets((target,), on, _MAX_TARGETS)
+        seeds = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
+        q, error, found, certain = self.launch(
+            math.prod(lead), numbers.pointer, seeds[:2], spec, on
+        )
+
+        def array(
+            part: tuple[Memory, tuple[int, ...], Any], inner: tuple[int, ...], first: int = 0
+        ) -> GpuArray:
+            memory, shape, kind = part
+            steps = [math.prod(shape[i + 1 :]) for i in range(1 + len(inner))]
+            outer = [steps[0] * math.prod(lead[i + 1 :]) for i in range(len(lead))]
+            dtype = np.dtype(kind)
+            pointer = memory.pointer + first * dtype.itemsize
+            return GpuArray((*lead, *inner), dtype, (*outer, *steps[1:]), pointer, memory)
+
+        n = self.problem.layout.robot.dof
+        return GpuSolutions(
+            array(q, (CAPACITY, n)),
+            array(error, (CAPACITY,), 0),
+            array(error, (CAPACITY,), 1),
+            array(found, ()),
+            array(certain, ()),
+        )
+
+
+@lru_cache(maxsize=32)
+def gpu_branches(problem: CompiledProblem, arm: ClosedFormArm, device: str) -> GpuBranches:
+    """Return the closed form of an arm on a GPU, compiled on first use."""
+    number, info = device_named(device)
+    return GpuBranches(problem, arm, number, info.architecture)
+
+
+def _constants(arm: _core.ArmSpec) -> str:
+    """Return the constants of an arm as C++ source, with all bits of each number."""
+
+    def vectors(numbers: list[float]) -> list[str]:
+        each = [x.hex() for x in numbers]
+        return [f"{{{', '.join(each[i : i + 3])}}}" for i in range(0, len(each), 3)]
+
+    lines = ", ".join(
+        f"{{{h}, {p}}}" for h, p in zip(vectors(arm.axes), vectors(arm.points), strict=True)
+    )
+    *columns, position = vectors(arm.home)
+    kind = "parallel" if arm.parallel else "spherical"
+    return (
+        "namespace supple {\n\nstruct Arm {\n"
+        f"  static constexpr ClosedForm<double> form = {{ArmKind::{kind}, {arm.first}, "
+        f"{{{lines}}}, {arm.length.hex()}, {arm.slack.hex()}, 1}};\n"
+        f"  static constexpr int coordinate[6] = {{{', '.join(map(str, arm.coordinates))}}};\n"
+        f"  static constexpr Pose<double> home = {{{{{', '.join(columns)}}}, {position}}};\n"
+        "};\n\n}  // namespace supple\n"
+    )

@@ -1,0 +1,117 @@
+"""All solutions on a GPU: those of the CPU, on an emulated GPU and, where there is one, a real one.
+
+On a real one:  pytest tests/gpu/test_gpu_branches.py -m cuda
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import emulator
+import supple as sp
+from supple.errors import InputError
+from supple.ik.gpu import branches
+from supple.ik.gpu.branches import CAPACITY
+
+Array = np.ndarray
+ARMS = ("ur5e", "puma560")
+
+
+@pytest.fixture(
+    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
+)
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    branches.gpu_branches.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "emulated":
+            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield request.param
+    branches.gpu_branches.cache_clear()
+
+
+def count_of(device: str) -> int:
+    return 300 if device == "emulated" else 200_000
+
+
+def same_solutions(ours: Any, theirs: Any) -> None:
+    """Each target has the same solutions on both, in any order where costs are equal."""
+    np.testing.assert_array_equal(ours.count, theirs.count)
+    np.testing.assert_array_equal(ours.complete, theirs.complete)
+    a, b = (np.nan_to_num(one.padded(), nan=1e3) for one in (ours, theirs))
+    away = np.abs(a[:, :, None] - b[:, None]).max(axis=-1)  # (B, k, k)
+    assert away.min(axis=2).max() < 1e-7
+    assert away.min(axis=1).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_solutions_are_those_of_the_cpu(name: str, device: str) -> None:
+    robot = sp.load(name)
+    T = robot.fk(robot.random(count_of(device), seed=1))
+    found = sp.solve(robot, T, solutions="all", device="cuda")
+    same_solutions(found, sp.solve(robot, T, solutions="all"))
+    reached = robot.fk(found.q)
+    assert np.abs(reached - T[found.target]).max() < 1e-8
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
+    robot = sp.load(name)
+    q = robot.random(count_of(device) // 10, seed=2)
+    q0 = np.clip(q + 0.05, robot.lower, robot.upper)
+    found = sp.solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
+    first = np.cumsum(found.count) - found.count
+    np.testing.assert_allclose(found.q[first], q, atol=1e-6)
+    moved = np.abs(found.q - q0[found.target]).max(axis=1)
+    inner = found.target[1:] == found.target[:-1]
+    assert (np.diff(moved)[inner] >= 0).all()
+
+
+def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
+    robot = sp.load("puma560")
+    q = robot.random(6, seed=3)
+    q[2, 4] = 0.0  # the wrist is straight: a continuum
+    T = robot.fk(q)
+    T[3, 0, 3] += 10.0
+    T[4, :3, 3] = np.nan
+    found, same = (sp.solve(robot, T, solutions="all", device=d) for d in ("cuda", "cpu"))
+    np.testing.assert_array_equal(found.count, same.count)
+    np.testing.assert_array_equal(found.complete, same.complete)
+    np.testing.assert_array_equal(found.sampled, same.sampled)
+    assert found.sampled.any()
+    assert found.count[3] == found.count[4] == 0
+
+
+def test_results_stay_in_gpu_memory(device: str) -> None:
+    if device != "emulated":
+        pytest.importorskip("cupy")
+    robot = sp.load("ur5e")
+    T = robot.fk(robot.random((4, 5), seed=4))
+    given: Any = emulator.There(T)
+    if device != "emulated":
+        import cupy
+
+        given = cupy.asarray(T)
+    found: Any = sp.solve(robot, given, solutions="all")
+    assert found.shape == (4, 5)
+    assert found.q.shape == (4, 5, CAPACITY, 6)
+    q, count = found.q.numpy(), found.count.numpy()
+    same = sp.solve(robot, T, solutions="all")
+    np.testing.assert_array_equal(count, same.count)
+    there = np.arange(CAPACITY) < count[..., None]
+    assert np.isfinite(q[there]).all()
+    assert np.isnan(q[~there]).all()
+    assert found.position_error.numpy()[there].max() < 1e-9
+    assert found.rotation_error.numpy()[there].max() < 1e-9
+    assert found.complete.numpy().all()
+
+
+def test_arms_without_a_closed_form_are_refused() -> None:
+    panda = sp.load("panda")
+    with pytest.raises(InputError, match="closed form"):
+        sp.solve(panda, panda.fk(panda.neutral()), solutions="all", device="cuda")

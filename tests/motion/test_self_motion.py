@@ -1,0 +1,71 @@
+"""Self-motion: the pose is kept along the curve, which ends at limits or closes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from supple.errors import InputError
+from supple.redundancy import self_motion
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pose_is_kept_until_a_limit(name: str, seed: int) -> None:
+    robot = sp.load(name)
+    q = robot.random(seed=seed)
+    curve = self_motion(robot, q, step=0.05)
+    assert (curve.q[curve.start] == q).all()
+    assert np.abs(robot.fk(curve.q) - robot.fk(q)).max() < 1e-9
+    assert ((robot.lower <= curve.q) & (curve.q <= robot.upper)).all()
+    steps = np.linalg.norm(np.diff(curve.q, axis=0), axis=1)
+    assert steps.max() < 0.0501
+    if not curve.closed:
+        assert steps[1:-1].min() > 0.02
+        for row, joint in zip(curve.q[[0, -1]], curve.ends, strict=True):
+            i = robot.joint_names.index(joint)
+            assert row[i] in (robot.lower[i], robot.upper[i])
+
+
+def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
+    """Shoulder and wrist stay, so the elbow's distances from both do; without limits it closes."""
+    arm = sp.load("iiwa14")
+    free = arm.with_limits(lower=-20.0, upper=20.0)
+    q = arm.random(seed=4)
+    curve = self_motion(free, q, step=0.02)
+    assert curve.closed
+    assert curve.ends == ("", "")
+    elbow = free.fk(curve.q, free.frames[4])[:, :3, 3]
+    flat = elbow - elbow.mean(axis=0)
+    _, sigma, Vt = np.linalg.svd(flat, full_matrices=False)
+    assert sigma[2] < 1e-8 * sigma[0]  # in a plane
+    x = flat @ Vt[:2].T
+    A, b = np.column_stack([2 * x, np.ones(len(x))]), (x * x).sum(axis=1)
+    center = np.linalg.lstsq(A, b)[0]
+    np.testing.assert_allclose(A @ center, b, atol=1e-9)  # on a circle
+    angle = np.sort(np.arctan2(*(x - center[:2]).T))
+    assert np.diff(angle).max() < 0.1  # all around it
+    away = curve.q[0] - curve.q[-1]
+    away -= 2 * np.pi * np.round(away / (2 * np.pi))
+    assert np.linalg.norm(away) < 0.021
+
+
+def test_a_straight_wrist_of_a_singular_pose() -> None:
+    """Joints 4 and 6 of a PUMA 560 turn against each other, the others stay."""
+    puma = sp.load("puma560")
+    q = np.array([0.3, -0.5, 0.4, 0.2, 0.0, 0.1])
+    curve = self_motion(puma, q, step=0.1)
+    moved = curve.q - q
+    np.testing.assert_allclose(moved[:, [0, 1, 2, 4]], 0.0, atol=1e-9)
+    np.testing.assert_allclose(moved[:, 3], -moved[:, 5], atol=1e-9)
+
+
+def test_isolated_configurations_have_none() -> None:
+    ur5e = sp.load("ur5e")
+    with pytest.raises(InputError, match="one dimension; given: one of 0"):
+        self_motion(ur5e, np.array([0.1, -1.0, 1.2, 0.3, 0.8, 0.2]))
+    with pytest.raises(InputError, match="inside the limits"):
+        self_motion(ur5e, np.full(6, 100.0))
+    with pytest.raises(InputError, match="step must be positive"):
+        self_motion(ur5e, np.zeros(6), step=0.0)
