@@ -213,9 +213,10 @@ def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) ->
     file = write_table(tmp_path / f"p{suffix}", table)
     says = found("solve", "ur5e", str(file), code=1)
     assert says["status"] == {"CONVERGED": 1, "NONFINITE_INPUT": 1}
-    said = run("track", "ur5e", str(file))
-    assert said.exit_code == 2
-    assert all(word in said.stderr for word in (str(file), "row 2", "'y'"))
+    for command in ("track", "follow"):
+        said = run(command, "ur5e", str(file))
+        assert said.exit_code == 2
+        assert all(word in said.stderr for word in (str(file), "row 2", "'y'"))
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

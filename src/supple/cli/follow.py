@@ -17,7 +17,7 @@ from supple.cli.console import (
     writing,
     written,
 )
-from supple.cli.robots import configuration, table_path, targets_in, tasks_for, with_robot
+from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
 from supple.control.arguments import ACCELERATION_TIME
 
 _FILE = click.Path(path_type=Path)
@@ -76,7 +76,7 @@ def follow(
     table_path(out)
     check_figure(plot)
     check_writable(out)
-    goals, is_pose, _ = targets_in(file)
+    goals, is_pose, _ = path_in(file)
     task = tasks_for(robot, frame, is_pose)
     found = sp.follow(
         robot,

@@ -194,6 +194,23 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
     return poses, True, table
 
 
+def path_in(file: Path) -> tuple[Array, bool, Table]:
+    """Return the same as `targets_in`, for a path, whose poses must all be finite.
+
+    Raises:
+        InputError: A pose is not finite; the message names its row and columns.
+    """
+    goals, is_pose, table = targets_in(file)
+    bad = ~np.isfinite(goals).all(axis=tuple(range(1, goals.ndim)))
+    if bad.any():
+        row = int(bad.argmax())
+        columns = {name: each for name, each in table.arrays.items() if each.dtype.kind == "f"}
+        names = join_names(n for n, each in columns.items() if not np.isfinite(each[row]).all())
+        what = f"a number that is not finite in row {row + 1}, column {names}"
+        raise InputError(f"{file}: every pose of a path must be finite; given: {what}")
+    return goals, is_pose, table
+
+
 def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> Array:
     parts = [columns[name] for name in names]
     for name, part in zip(names, parts, strict=True):

@@ -18,10 +18,9 @@ from supple.cli.console import (
     writing,
     written,
 )
-from supple.cli.robots import configuration, table_path, targets_in, tasks_for, with_robot
+from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
 from supple.control.arguments import ACCELERATION_TIME
-from supple.errors import InputError, join_names
-from supple.tables import Table
+from supple.errors import InputError
 from supple.view.methods import DEFAULT, method, method_names
 
 _FILE = click.Path(path_type=Path)
@@ -120,23 +119,11 @@ def _reference(
     """Return the reference as arguments of `supple.track`, and whether it has an orientation."""
     if file is None:
         return {"velocity": list(twist or ()), "dt": dt, "duration": duration}, True
-    goals, is_pose, table = targets_in(file)
+    goals, is_pose, table = path_in(file)
     if len(goals) < 2:
         raise InputError(f"{file} must have two poses or more; given: {len(goals)}")
-    _check_finite(file, goals, table)
     times = table.arrays.get("t")
     return {"target": goals, **({"dt": dt} if times is None else {"times": times})}, is_pose
-
-
-def _check_finite(file: Path, goals: Any, table: Table) -> None:
-    """Check that a path has no gaps, which a motion could not follow."""
-    bad = ~np.isfinite(goals).all(axis=tuple(range(1, goals.ndim)))
-    if bad.any():
-        row = int(bad.argmax())
-        columns = {name: each for name, each in table.arrays.items() if each.dtype.kind == "f"}
-        names = join_names(n for n, each in columns.items() if not np.isfinite(each[row]).all())
-        what = f"a number that is not finite in row {row + 1}, column {names}"
-        raise InputError(f"{file}: every pose of a path must be finite; given: {what}")
 
 
 def _write(
