@@ -112,8 +112,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   high = last;
 }
 
-// Computes the speeds [low, high] from which a joint can stop inside its range, whatever its
-// current speed is: within its speed limit, and braking at its acceleration limit.
+// Computes the speeds [low, high] within the speed limit of a joint from which it can stop inside
+// its range by braking at its acceleration limit. They do not depend on its current speed.
 template <class L, class T>
 SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L& low, L& high) {
   const bool brakes = limit.acceleration < Number<T>::huge;

@@ -65,7 +65,7 @@ struct ServoState {
   L* e;               // (rows,): `desired`, in resolved acceleration relative to q̈ = -rest_gain q̇
   L* dq;              // (n,): the step, q̇ or q̈, before limits
   L* active_set;      // (n,): -1 or 1 where a lower or upper limit is active, else 0
-  L* J_before;        // (rows, n): J of the previous step, weighted as for the damping rule
+  L* J_before;        // (rows, n): weighted J of the previous step, for the rule `mayorga_rank`
   L* v;               // (n,): secondary velocity, given by the caller
   L* u;               // (max_directions, rows): estimated weak directions (filtering.hpp)
   L sigma;            // estimate of the smallest singular value, negative before the first step

@@ -194,7 +194,7 @@ class PyBranches {
       }
     };
     Branches all;
-    if (given.count() < 16) {  // shorter than releasing the GIL takes
+    if (given.count() < 16) {  // releasing the GIL would take longer than the work
       run(0, given.count(), all);
       return as_arrays(all, n);
     }
@@ -211,8 +211,9 @@ class PyBranches {
     return as_arrays(all, n);
   }
 
-  // Prepares `solve_pose`: how it solves, the class of its results, and the fields that all of them
-  // share. With `only_certain`, it leaves targets to `solve` whose solutions may not be all.
+  // Sets what `solve_pose` uses: the spec, the class of its results, and the fields that all
+  // results share. With `only_certain`, `solve_pose` returns None for a target of which it may have
+  // missed solutions; the caller then calls `solve`.
   void prepare(const BranchSpec& spec, nb::type_object solutions, nb::dict fields,
                bool only_certain) {
     single_ = std::make_unique<Single>(
@@ -223,9 +224,9 @@ class PyBranches {
                {}});
   }
 
-  // All solutions of one pose (4, 4) as an object. None if the pose is not a C-contiguous float64
-  // array of finite numbers, or if `solve` has to decide: the solutions may not be all, or form a
-  // continuum.
+  // Returns all solutions of one pose (4, 4) as an object. Returns None if the pose is not a
+  // C-contiguous float64 array of finite numbers, if solutions may be missing, or if they form a
+  // continuum; the caller then calls `solve`.
   nb::object solve_pose(nb::handle target) {
     if (!single_) throw nb::value_error("solve_pose needs prepare");
     double numbers[12];

@@ -92,7 +92,7 @@ struct Workspace {
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // for a `Minimization` of `polish`
   double* single_work;         // for a `Minimization` of `single`
-  Workspace* hard;  // workspace for problems of a batch that are solved like single ones, else null
+  Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
   std::size_t allocate(const SolveRequest& request, void* memory) {

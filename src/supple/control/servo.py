@@ -53,7 +53,9 @@ _DAMPED = int(StepStatus.DAMPED)
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 
 
-NEGLIGIBLE = 1e-9  # fraction lost in a filtered direction below which it does not count as damped
+# A step with a numerical filter counts as damped if the filter removes more than this fraction,
+# α²/(σ² + α²), of the motion along the weakest direction.
+NEGLIGIBLE = 1e-9
 
 
 class Servo(_core.Servo):

@@ -206,7 +206,11 @@ def _ramp(x: Array, order: int) -> tuple[Array, Array, Array, Array]:
 
 
 def _cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp]]:
-    """Divide the pieces of a spline into cells: their ends in u, and the piece of each."""
+    """Divide the pieces of a spline into cells.
+
+    Returns:
+        Ends of the cells in u (M + 1,), and the index of the piece that contains each cell (M,).
+    """
     ends = grading.inverse(spline.s)
     ends[0], ends[-1] = 0.0, 1.0
     parts = np.maximum(1, np.ceil(np.diff(ends) * CELLS - 1e-9)).astype(int)

@@ -42,7 +42,7 @@ class Inertia(PickledByFields):
 
     @classmethod
     def unknown(cls, link: str) -> Inertia:
-        """Return the entry of a link whose mass is missing in the file, or not a number."""
+        """Return the inertia, all NaN, of a link whose inertia is missing or cannot be read."""
         return cls(link, _UNKNOWN, np.full(3, _UNKNOWN), np.full((3, 3), _UNKNOWN))
 
     def check(self) -> None:
@@ -54,8 +54,8 @@ class Inertia(PickledByFields):
         what = f"inertia of link {short_repr(self.link)}"
         if math.isnan(self.mass):
             raise DescriptionError(
-                f"{what} is not in the file; robot.with_inertia({short_repr(self.link)}, ...) sets "
-                "it."
+                f"{what} is missing in the file or not a number; "
+                f"robot.with_inertia({short_repr(self.link)}, ...) sets it."
             )
         if not (math.isfinite(self.mass) and self.mass >= 0 and np.isfinite(self.center).all()):
             raise DescriptionError(

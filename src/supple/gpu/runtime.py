@@ -270,7 +270,10 @@ class Device:
         return self._stream
 
     def order(self, before: int, after: int | None) -> None:
-        """Make stream `after` wait for the work queued on `before`, unless it is -1 or None."""
+        """Make stream `after` wait for the work queued on stream `before`.
+
+        Nothing is done if `after` is None or -1, or if both are the same stream.
+        """
         if after is None or after in (-1, before) or {before, after} <= {0, 1}:
             return
         self.use()

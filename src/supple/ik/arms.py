@@ -111,7 +111,14 @@ class ClosedFormArm:
 def replaced(
     found: Found, again: NDArray[np.bool_], more: Found, taken: NDArray[np.bool_]
 ) -> Found:
-    """Return solutions with those of some of the targets `again` replaced, where `taken`."""
+    """Return `found` with the solutions of some targets replaced by those in `more`.
+
+    Args:
+        found: Solutions of all targets.
+        again: Which targets have solutions in `more` (B,).
+        more: Solutions of these targets.
+        taken: Which of them replace those in `found`: one entry for each target of `more`.
+    """
     better = np.zeros_like(again)
     better[np.nonzero(again)[0][taken]] = True
     of = np.repeat(np.arange(len(again)), found[4])

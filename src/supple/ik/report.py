@@ -37,7 +37,7 @@ class SolveReport:
         failed: Number of seeds that did not lead to a solution.
         stopped: Number of seeds that were still running when the target was given up.
         best_failed: Position and rotation error of the best failed seed [m], [rad]; None if none
-            failed. For tasks that share no joint and have their own seeds, the largest of these.
+            failed. If the problem was split into subproblems, the largest of each error.
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
         hint: A likely mistake in the target; empty if there is none.
