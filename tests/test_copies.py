@@ -109,6 +109,7 @@ EXAMPLES: tuple[object, ...] = (
     criteria.Manipulability(PANDA),
     REST,
     BALL,
+    redundancy.self_motion(PANDA, [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], step=0.5),
 )
 
 # Classes that nobody makes instances of; `Servo` is tested in tests/control/test_servo_copies.py.

@@ -50,6 +50,9 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
   };
   high = speed + largest(speed, change, above, over);
   low = speed - largest(-speed, -change, below, under);
+  // After a change above the acceleration limit, no change is within both jerk and acceleration.
+  const L rounding = L(T(64) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
+  valid = valid & (low <= high + rounding);
   high = select(over, max(min(high, max(above, -max_speed)), low), high);
   low = select(under, min(max(low, min(-below, max_speed)), high), low);
   return valid;

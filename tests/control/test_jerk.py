@@ -211,6 +211,20 @@ def test_jerk_limits_need_steps_of_equal_lengths() -> None:
         track(arm, [0.1, 0.2], velocity=np.zeros(6), times=[0, 0.1, 0.3], limits=limits)
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_after_a_change_above_its_limits_a_joint_keeps_its_speed_limit(seed: int) -> None:
+    """No change is within the jerk and the acceleration limit then, and jerk gives way."""
+    rng = np.random.default_rng(seed)
+    limit, dt = one_joint(rng)
+    lower, upper, speed, acceleration, _ = limit
+    q = rng.uniform(lower, upper)
+    v = float(rng.uniform(-speed, speed))
+    c = float(rng.choice([-1, 1]) * rng.uniform(1, 50) * acceleration * dt)
+    low, high = box(limit, q, v, c, dt)
+    assert -speed * (1 + 1e-9) <= low <= high <= speed * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, "much"])
 def test_bad_jerks_are_refused(bad: object) -> None:
     with pytest.raises(InputError, match="max_jerk"):

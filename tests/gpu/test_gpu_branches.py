@@ -66,8 +66,10 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
     q0 = np.clip(q + 0.05, robot.lower, robot.upper)
     found = sp.solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
     first = np.cumsum(found.count) - found.count
-    np.testing.assert_allclose(found.q[first], q, atol=1e-6)
     moved = np.abs(found.q - q0[found.target]).max(axis=1)
+    # near a singularity another solution may be as near to q0 as the q of the target
+    assert (moved[first] <= np.abs(q - q0).max(axis=1) + 1e-9).all()
+    assert (np.abs(found.q[first] - q).max(axis=1) < 1e-6).mean() > 0.999
     inner = found.target[1:] == found.target[:-1]
     assert (np.diff(moved)[inner] >= 0).all()
 

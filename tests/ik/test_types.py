@@ -51,7 +51,7 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
     places = [ROOT / "bench"] + [parent] * (parent.name != "site-packages")
     found = {"MYPYPATH": os.pathsep.join(map(str, places))}
     options = ["--follow-imports=silent", "--no-error-summary", "--hide-error-context"]
-    optional = "[mypy-cupy.*,torch.*,jax.*]\nignore_missing_imports = true\n"
+    optional = "[mypy-cupy.*,torch.*,jax.*,pyarrow.*]\nignore_missing_imports = true\n"
     (folder / "mypy.ini").write_text(f"[mypy]\ncheck_untyped_defs = true\n{optional}")
     run = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--cache-dir", str(folder / "x"), *files],

@@ -41,7 +41,8 @@ struct Request {
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
   int* effort;           // (count, max_solutions, 2): iterations, restarts
-  unsigned short* near;  // (count, listed): the nearest seed in each of `listed` parts of the table, nearest first
+  unsigned short* near;  // (count, listed): the nearest seed in each of `listed` parts of the
+                         // table, nearest first
   SearchReal* rough;     // (count, n): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
   int* counter;          // (2,): number of problems taken by `search`, and number of those left
