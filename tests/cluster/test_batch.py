@@ -353,3 +353,9 @@ def test_the_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
     done = batch("ur5e", str(write(tmp_path / "u.parquet", GOOD)), str(tmp_path / "file"))
     assert done.exit_code == 2
     assert "cannot write" in done.stderr
+
+
+def test_the_processor_may_be_named() -> None:
+    """device="cpu" is the default, not a GPU."""
+    robot = sp.load("ur5e")
+    assert Solve(robot, device="cpu") == Solve(robot)

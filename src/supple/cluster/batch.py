@@ -86,6 +86,8 @@ class Solve:
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        if self.device == "cpu":
+            object.__setattr__(self, "device", None)
         check_robot(self.robot)
         check_one_of(self.prefer, "preference", _PREFERENCES)
         if self.frame is None and len(self.robot.tips) > 1:

@@ -141,6 +141,10 @@ class ReachJob:
 
     kind = "reach"
 
+    def __post_init__(self) -> None:
+        if self.device == "cpu":
+            object.__setattr__(self, "device", None)
+
     @property
     def at_once(self) -> int:
         """Number of parts that are computed at a time in one process."""
