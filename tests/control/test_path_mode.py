@@ -74,7 +74,28 @@ def test_a_path_out_of_reach_ends_at_rest_before_it() -> None:
     assert 0.1 < reach < np.linalg.norm(away[-1, :3, 3] - away[0, :3, 3])
     assert np.abs(motion.qd[-1]).max() < 0.05
     assert np.abs(motion.error).max() < 1e-4
-    assert StepStatus.OUT_OF_REACH in motion.status[-1] or motion.status[-1] & StepStatus.DAMPED
+    assert StepStatus.OUT_OF_REACH in motion.status[-1]
+
+
+def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
+    """An arm with few joints reaches the first target, at which it is, and no other."""
+    arm = load("planar2")
+    q0 = np.array([0.4, 0.8])
+    targets = np.repeat(arm.fk(q0)[None], 50, axis=0)
+    targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of its plane
+    limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=10.0, mode="path")
+    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    np.testing.assert_array_equal(motion.q, np.repeat(q0[None], len(motion.q), axis=0))
+    assert StepStatus.OUT_OF_REACH in motion.status[-1]
+
+
+def test_a_start_within_the_tolerance_is_where_the_motion_begins() -> None:
+    arm, q0, targets = past_the_wrist(0.4)
+    near = q0 + 2e-5
+    limits = Limits.for_robot(arm, max_acceleration=10.0, mode="path")
+    motion = track(arm, near, target=targets, dt=DT, limits=limits)
+    np.testing.assert_array_equal(motion.q[0], near)
+    assert np.abs(np.diff(motion.qd, axis=0, prepend=0)).max() / DT <= 10.0 * (1 + 1e-6)
 
 
 def test_what_the_mode_does_not_take_is_refused() -> None:

@@ -20,6 +20,7 @@ from supple.kinematics.rotation import exp, log
 from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
 
 MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
 _ROUNDS = 50  # steps toward one target before it counts as out of reach
@@ -76,9 +77,10 @@ def path_motion(
         raise InputError(
             f'mode "path" begins at the first target; given: q0 that is off by {off:.3g} m or rad'
         )
+    q[0] = np.clip(q0, limits.lower, limits.upper)  # the motion begins where the robot is
     if len(q) == 1:
-        q, t, targets = np.repeat(q, 2, 0), commands.t[:2], np.repeat(targets, 2, 0)
-        return PathMotion(np.array([0.0, dt]), q, t[[0, 0]], targets, status)
+        rest = np.repeat(q, 2, axis=0), np.repeat(t, 2), np.repeat(targets, 2, axis=0)
+        return PathMotion(t[0] + np.array([0.0, dt]), *rest, status)
     spline = Spline.through(t, np.column_stack([q, t]))
     middle = 0.5 * (t[1:] + t[:-1])
     between = spline(middle)[:, :-1]
@@ -90,8 +92,7 @@ def path_motion(
             f"{tolerance:g} m or rad; given: {errors[worst]:.3g} between the times {t[worst]:.4g} "
             f"and {t[worst + 1]:.4g} s"
         )
-    free = ~np.isfinite(limits.max_speed) & ~np.isfinite(limits.max_acceleration)
-    law = time_law(spline, _bounds(limits, np.where(free, np.inf, limits.max_acceleration)))
+    law = time_law(spline, _bounds(limits))
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
     made = law.at(np.linspace(0, law.duration, steps + 1))[0]
     s = np.clip(made[:, -1], t[0], t[-1])
@@ -99,7 +100,7 @@ def path_motion(
     return PathMotion(t[0] + dt * np.arange(steps + 1), inside, s, _at(layout, commands, s), status)
 
 
-def _bounds(limits: Limits, acceleration: Array) -> Bounds:
+def _bounds(limits: Limits) -> Bounds:
     """Return the limits of the joints and of s, which is the last coordinate of the path."""
 
     def norm(q: Array, qd: Array) -> Array:
@@ -107,7 +108,7 @@ def _bounds(limits: Limits, acceleration: Array) -> Bounds:
 
     return Bounds(
         np.append(limits.max_speed, 1.0),
-        np.append(acceleration, np.inf),
+        np.append(limits.max_acceleration, np.inf),
         np.append(limits.max_jerk, np.inf),
         tool=norm if np.isfinite(limits.max_norm) else None,
     )
@@ -129,7 +130,7 @@ def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) ->
             servo._raw(here, None, target, None, q[k])
             here = q[k].copy()
         else:
-            return q[: max(k, 1)], servo._causes()
+            return q[: max(k, 1)], servo._causes() | int(StepStatus.OUT_OF_REACH)
         q[k] = here
     return q, 0
 

@@ -42,8 +42,10 @@ class StepStatus(IntFlag):
             exceeded a limit of position or speed, or the bound on the norm.
         JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
             other limits, or the bound on the norm.
-        OUT_OF_REACH: More than 1 % of the command is beyond the end of the reach: at a stretched
-            arm, or where the joints could not stop before it.
+        OUT_OF_REACH: More than 1 % of the command is beyond the end of the reach in its direction:
+            at a stretched arm, at another singularity (such as a straight wrist) in whose direction
+            the joints lead no farther, or where the joints could not stop before it. In mode "path"
+            of `track`: the motion ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, in a mode that keeps it: joints
             return from outside their limits, or were moved by something else.
         HALTING: The motion slows down or halts before a singularity, in mode "halt".
