@@ -33,7 +33,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
 
 .PHONY: demo test test-fast test-view test-ray dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
-        bench-singularities bench-gpu bench-robots bench-view soak
+        bench-singularities bench-gpu bench-robots bench-view soak soak-servo
 
 demo: $(VENV)/installed
 	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
@@ -66,6 +66,10 @@ soak:
 	mkdir -p build
 	$(CXX) -O3 -std=c++20 -ffp-contract=off -Iinclude tools/soak_limits.cpp -o build/soak_limits
 	build/soak_limits 500000
+
+# 10^7 steps of whole control loops in random conditions; some minutes. More: --steps 1e9.
+soak-servo: $(VENV)/installed
+	$(BIN)/python tools/soak_servo.py --steps 1e7
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots

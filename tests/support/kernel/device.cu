@@ -30,6 +30,7 @@
 #include "supple/ik/problem.hpp"
 #include "supple/ik/restarts.hpp"
 #include "supple/ik/target.hpp"
+#include "supple/ik/turns.hpp"
 #include "supple/step.hpp"
 #include "supple/step_methods.hpp"
 #include "supple/step_rows.hpp"
