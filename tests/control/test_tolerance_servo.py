@@ -178,7 +178,7 @@ def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
 
 
 def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
-    """Return q and q̇ where a target moves out of a range, along it, and back."""
+    """Return q and q̇ while the target moves so far that the frame leaves its range, and back."""
     T, count = PANDA.fk(Q), round(2.0 / dt)
     t = np.arange(count) * dt
     out = far * np.sin(np.pi * t / 2.0) ** 2

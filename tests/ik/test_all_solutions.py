@@ -205,7 +205,7 @@ def test_the_nearest_solution_comes_first() -> None:
     for target, found in zip(T, sp.solve(robot, T, q0=q0, solutions="all"), strict=True):
         far = np.abs(found.q - q0).max(axis=1)
         assert (np.diff(far) >= 0).all()
-        # each joint is the turn nearest to q0 that its limits allow
+        # each joint angle is the 2π wrap nearest to q0 within the limits
         for shift in (-TURN, TURN):
             inside = (found.q + shift >= robot.lower) & (found.q + shift <= robot.upper)
             nearer = np.abs(found.q + shift - q0) < np.abs(found.q - q0) - 1e-9

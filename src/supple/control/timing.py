@@ -287,7 +287,7 @@ def _start(u: Array, need: Array, degree: int) -> Array:
 
 
 def _values(squared: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Return b, b' and b'' of cells at places x in them."""
+    """Return b, b' and b'' in each cell, at the distance x from its beginning."""
     b0, b1, b2 = squared.T
     return b0 + x * (b1 + x * b2), b1 + 2 * x * b2, 2 * b2
 
@@ -301,8 +301,8 @@ def _excess(law: TimeLaw, bounds: Bounds) -> Array:
 
     def peak(ratio: Array) -> Array:
         each = ratio.reshape(cells, len(_CHECKS), -1)
-        # between the checks: a parabola through three of them rises by an eighth of their second
-        # difference; twice this covers its change
+        # Between the checks, a parabola through three neighbors exceeds them by at most an eighth
+        # of their second difference; twice that also covers a second difference that varies.
         bend = np.abs(np.diff(each, 2, axis=1)).max(axis=1) / 4
         return np.asarray((np.abs(each).max(axis=1) + bend).max(axis=1))
 
