@@ -30,7 +30,7 @@ def moved(T: Array, shift: tuple[float, ...], turn: tuple[float, ...] = (0, 0, 0
 
 
 def loop(servo: Servo, q: Array, targets: list[Array] | Array, steps: int = 0) -> Array:
-    """Return the joint positions (steps + 1, n) toward one target, or one after the other."""
+    """Return the joint positions, one row per step, toward one target or a sequence of targets."""
     each = [targets] * steps if steps else targets
     way = [q]
     for target in each:

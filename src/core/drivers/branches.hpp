@@ -60,8 +60,9 @@ class BranchPolisher {
     std::fill(wide_memory_.begin(), wide_memory_.end(), Lanes(0));
   }
 
-  // Begins a target, given by its twelve numbers, whose solutions are appended to `to`. Joints that
-  // are not in the arm stay at q0; without it as near to zero as their limits allow.
+  // Begins a target, a pose given by the columns of its rotation and its position (12,), whose
+  // solutions are appended to `to`. Joints that are not part of the arm stay at q0; if that is
+  // null, as near to zero as their limits allow.
   void begin(const double* target, const double* q0, Branches& to) {
     to_ = &to;
     first_ = to.sampled.size();

@@ -54,14 +54,14 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TimeLaw:
-    """The motion of a path parameter from rest to rest: u̇² is a quadratic of u in each cell.
+    """The motion of a path parameter u from rest to rest; in each cell, u̇² is quadratic in u.
 
     Attributes:
         spline: The path q(s).
         grading: The map from u to s.
         u: Ends of the cells (M + 1,), from 0 to 1.
         piece: Piece of the spline in which each cell lies (M,).
-        squared: u̇² in each cell (M, 3), powers of u - u[i], lowest first.
+        squared: Coefficients of u̇² in each cell (M, 3), in powers of u - u[i], lowest first.
         t: Times at the ends of the cells (M + 1,) [s].
     """
 
