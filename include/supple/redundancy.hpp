@@ -149,8 +149,8 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
     const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change, m < n};
     lambda2 = supple::lambda2(how.step.damping, spectrum);
   }
-  // Singular values below the rank threshold become zero, and their directions part of the null
-  // space.
+  // Singular values below the rank threshold become zero, and their directions become part of the
+  // null space.
   const L floor = rank_floor(sigma[0]);
   for (int i = 0; i < k; ++i) {
     const mask_t<L> counts = sigma[i] > floor;
@@ -212,8 +212,8 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // A row in the span of the levels above leaves only rounding errors here, which are
-    // proportional to the norm of the whole J of the level.
+    // Projection reduces a row in the span of the levels above to rounding errors, which are
+    // proportional to the norm of the level's whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {
@@ -240,7 +240,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise only rounding errors
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else the row is only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

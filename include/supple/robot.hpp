@@ -59,7 +59,8 @@ struct Chain {
   int joints, frames;
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
-  // Whether displacements need a check: some joint slides, or has a scale or an offset.
+  // Whether displacements must be checked for overflow: some joint slides, or has a scale or
+  // offset.
   bool lengths;
   const Joint<T>* joint;
   const Frame<T>* frame;

@@ -15,7 +15,7 @@
 // joints (`two_joints`). In general this is a quartic equation; if neighboring axes intersect or
 // are parallel, as in most arms, it is two quadratic ones. The other joints follow one by one from
 // the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the axes
-// intersect or are parallel exactly, and seeds if they do so approximately.
+// intersect or are parallel exactly, and seeds to be polished if they do so only approximately.
 //
 // Where an angle is not determined by the target, the solutions form a continuum, and the angle is
 // sampled.
@@ -33,9 +33,9 @@ template <class T>
 struct ClosedForm {
   ArmKind kind;
   int first;        // first of the three special joints, 0 to 3
-  Line<T> axis[6];  // in the world at q = 0; spherical: the special axes have the same point p
+  Line<T> axis[6];  // in the world at q = 0; in a spherical arm the special axes share the point p
   T length;         // length of the arm [m]
-  T slack;          // relative; an equation that misses a real root by less counts as having one
+  T slack;          // relative error up to which an equation counts as having a real root
   int samples;      // number of samples of an angle that is not determined
 };
 
@@ -77,8 +77,9 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
 template <class T, class Emit>
 SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                                Emit&& emit) {
-  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles, and
-  // have the same distance from axis 2 and the same height along it: two equations for q1 and q3.
+  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles. Both
+  // have the same distance from axis 2 and the same height along it, which gives two equations for
+  // q1 and q3.
   const Vec3<T> w = axis[5].p, P = transformed(X, w);
   const Vec3<T>&h1 = axis[0].h, &h2 = axis[1].h, &h3 = axis[2].h;
   const Vec3<T> r1 = P - axis[0].p, r3 = w - axis[2].p;
@@ -180,7 +181,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
     const Vec3<T> at = rotated(h, h5, -pair.v), u = into(X.R, rotated(h, h1, pair.u));
     Turn<T> q6;
     if (turn_onto(h6, u, at, T(1), q6)) return planar(pair.u, pair.v, q6, pair.mark);
-    // Axis 6 is parallel to the three: q6 is not determined.
+    // Axis 6 is parallel to axes 2, 3 and 4: q6 is not determined.
     for (int k = 0; k < arm.samples; ++k) {
       planar(pair.u, pair.v, sampled_turn<T>(k, arm.samples), Mark{true, pair.mark.critical});
     }
@@ -200,8 +201,7 @@ SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, cons
   }
 }
 
-// Calls emit(candidate) for all configurations that reach the displacement X from the pose at
-// q = 0.
+// Calls emit(candidate) for all configurations that displace the frame by X from its pose at q = 0.
 template <class T, class Emit>
 SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X, Emit&& emit) {
   // In the formulas the special joints are the last three, or joints 2, 3 and 4.

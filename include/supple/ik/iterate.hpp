@@ -115,8 +115,8 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
          ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
-// Computes the step of any rule other than the default. J has zero columns for the joints held at a
-// limit. For a rule that needs the change of J, J is stored for the next step.
+// Computes the step of a damping rule other than the default. J has zero columns for the joints
+// held at a limit. For a rule that needs the change of J, J is stored for the next step.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
@@ -201,14 +201,14 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   }
 }
 
-// `descend` for robots with long prismatic joints; not inlined, to keep the code for others small
-// and fast.
+// `descend` for robots with long prismatic joints. It is not inlined, to keep the code for other
+// robots small and fast.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// Chooses a `descend` with compile-time sizes for the common ones.
+// Calls `descend`, with compile-time sizes where they are common.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;

@@ -1,5 +1,6 @@
-// Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when
-// polishing ends, which solutions are distinct or preferred, and how they are written and merged.
+// Decisions that the CPU and GPU drivers share: which input is valid, which seeds the starts have,
+// when polishing ends, which solutions are distinct or preferred, and how they are written and
+// merged.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
 // over threads and warps on a GPU.
@@ -153,7 +154,7 @@ struct PolishProgress {
 // ---- which solution ----------------------------------------------------------------------------
 
 // Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint
-// that has them, else 0.
+// that has 2π wraps, else 0.
 SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, const double* b) {
   bool same = true;
   for (int j = 0; j < n; ++j) same &= abs(difference(wrap ? wrap[j] : 0, a[j], b[j])) <= distinct;
@@ -169,14 +170,14 @@ SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
   return largest;
 }
 
-// Whether the closest pose that was found from q0 is preferred to the best one: a small loss in
-// cost is accepted to avoid jumps along a path, a larger one if the joints stay near q0.
+// Whether the closest pose that was found from q0 is preferred to the best one: a slightly higher
+// cost is accepted to avoid jumps along a path, and a higher one if the joints stay near q0.
 SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best_cost) {
   const double ratio = own_displacement <= near_q0 ? own_cost_near : own_cost_far;
   return own_cost <= ratio * best_cost;
 }
 
-// Whether joints are unwound (moved by full turns). They are not if the caller accepts any
+// Whether joints are unwound (moved by full turns). This is not needed if the caller accepts any
 // solution.
 SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
                                  int max_solutions) {
