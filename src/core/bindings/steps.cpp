@@ -20,10 +20,13 @@ using namespace nb::literals;
 
 void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   if (one.same_rows(other)) return;
-  const std::string message =
-      std::string(names) +
-      " must have the same batch axes and type; given: " + std::to_string(one.count()) + " and " +
-      std::to_string(other.count()) + " rows";
+  const auto rows = [](const Batch& batch) {
+    return std::to_string(batch.count()) + " rows of " +
+           (batch.is_double() ? "float64" : "float32");
+  };
+  const std::string message = std::string(names) +
+                              " must have the same batch axes and type; given: " + rows(one) +
+                              " and " + rows(other);
   throw nb::value_error(message.c_str());
 }
 

@@ -103,7 +103,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
-  if (request.count < 32) {  // faster than releasing the GIL
+  if (request.count < 32) {  // for few rows, releasing the GIL would take longer
     Scratch scratch(bytes);
     return kernel->run(chain, request, 0, request.count, scratch.get());
   }
@@ -142,8 +142,8 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-// Returns the data of the targets, one for each configuration, or null for None. Only tasks with a
-// tilt need the target to convert a velocity to rows.
+// Returns the data of `targets`, with one row for each configuration, or null for None. Only tasks
+// with a tilt need the target to convert a velocity to rows.
 template <class T>
 const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
   if (targets.is_none()) return nullptr;

@@ -81,8 +81,8 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// Returns the rates of the frame in whose axes twists are expressed: `own` for the frame itself,
-// else those of the frame request.axes.
+// Returns the rates of the frame in whose axes twists are expressed: those of the frame
+// request.axes, or `own`, the rates of the moving frame itself.
 template <class L, class T, class R, class Rate>
 R rates_of_axes(const Chain<T>& chain, const Request<T>& request, const R& own, Rate&& rate) {
   return request.axes >= 0 ? rate(chain.frame[request.axes]) : own;

@@ -101,7 +101,8 @@ struct Solutions {
   }
 };
 
-// Replaces the closest pose by the one found from the problem's own start, if `prefers_own`.
+// Replaces the closest pose by the one found from the problem's own start, if `prefers_own` says
+// so.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
@@ -132,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int tried = left ? tries : 0;
   const int most = restart_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
-  // whether the problem's own start has precedence: no result is accepted while it is running
+  // Whether the problem's own start has precedence: no result is accepted while it is running.
   const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
@@ -207,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       }
       if constexpr (several) {
         if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
-          double from[n];  // Newton's method converges to a singular pose as well
+          double from[n];  // Newton's method also converges to a singular pose
           for (int j = 0; j < n; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }
