@@ -101,8 +101,8 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 }
 
 // Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
-// -1 for entries at their lower bound, 0 for free ones and 1 for those at their upper bound; if
-// `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
+// -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper bound;
+// if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
 // smallest λ² that is used (see `ridge`).
 //
 // Block pivoting comes first: solve for the free entries, then move all entries that violate their
@@ -188,8 +188,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with the additional
-// damping δ². `A` (m m) and `z` (m) are scratch memory.
+// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with
+// the additional damping δ². `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {
@@ -277,8 +277,8 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. Faster than
-// `limited_step`, but valid only where a few rounds of exchanging entries suffice. In each round
+// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. This is faster
+// than `limited_step`, but valid only where a few rounds of block pivoting suffice. In each round
 // the free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
 // initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
 // the lanes where x is valid.

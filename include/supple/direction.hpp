@@ -1,10 +1,10 @@
 // Keeping the direction of a command: the whole motion slows down, to a stop if necessary.
 //
-// In each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is taken only
-// if a simulation shows that the robot can then stop along d within all limits. If there is no such
-// step, the robot continues the stop that was simulated for the previous step, along the direction
-// of that step. Every step therefore keeps the limits and a direction, whatever the command is.
-// Tuned constants are explained in docs/constants.md.
+// In each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is taken
+// only if a simulation shows that the robot can then stop along d within all limits. If there is no
+// such step, the robot continues the stop that was simulated for the previous step, along the
+// direction of that step. Every step therefore keeps the limits and a direction, whatever the
+// command is. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"

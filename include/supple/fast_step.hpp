@@ -49,8 +49,8 @@ SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
 template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
-// Whether a rule depends on the singular values only through the extreme ones, or through the
-// product of all of them. It may also depend on e and on the previous step.
+// Whether a rule needs only the extreme singular values, or only the product of all singular
+// values. It may also depend on e and on the previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -90,7 +90,7 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   *found = evaluated(2);
   if (least) {
     // Accept λ² only if it hardly changes with the rounding error of the smallest singular value:
-    // Mayorga's rules divide by that value, and λ² of a narrow region falls steeply with it.
+    // Mayorga's rules divide by that value, and λ² of a narrow region falls steeply as it grows.
     constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));

@@ -232,8 +232,8 @@ struct Rates {
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// Rates up to the jerk. Here (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c) is the jerk
-// at q⃛ = 0: linear and angular.
+// Rates up to the jerk. Unlike in `Rates`, (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c)
+// is the jerk at q⃛ = 0: linear and angular.
 template <class L>
 struct JerkRates : Rates<L> {
   Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇
@@ -245,8 +245,8 @@ SUPPLE_INLINE Vec3<L> turning(const Vec3<L>& w, const Vec3<L>& b, const Vec3<L>&
   return cross(b, x) + cross(w, cross(w, x));
 }
 
-// Converts the rates at one point of a body into those at a second point; r is the vector from the
-// first to the second.
+// Converts the rates at one point of a body to the rates at a second point; r is the vector from
+// the first point to the second.
 template <class L>
 SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);

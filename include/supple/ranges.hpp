@@ -163,7 +163,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
     }
   }
-  if (kept) {  // update all rows: other ones may take part in the next step
+  if (kept) {  // of all rows, not only of those that take part in this step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
   // The reported command of a row is the value at which it is held or, if it does not take part,

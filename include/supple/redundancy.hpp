@@ -14,6 +14,7 @@
 
 namespace supple {
 
+// How a secondary velocity v is added to a step. α1 and max_speed are fields of `Redundancy`.
 enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // J*e + (I - J*J) v, damped by the step's rule
@@ -25,8 +26,8 @@ enum class Secondary : int {
 template <class T>
 struct Redundancy {
   Secondary form;
-  T alpha1;
-  T max_speed;
+  T alpha1;      // α1; the weight of v is α1²/λ²
+  T max_speed;   // bound on ‖q̇‖
   Step<T> step;  // the step of null_space; the other forms use only its damping rule
 };
 
@@ -185,9 +186,9 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
 // Computes one step q̇ (dq) for tasks in order of priority, and returns the largest λ² of all
 // levels. `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how`
 // (levels) its step. A level moves only along directions that are orthogonal to all rows of the
-// levels above it, so it does not disturb them; `taken` is a basis of those rows. `before` and
-// `change` are described in `Spectrum` and apply to the first level; for the others there is no
-// previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
+// levels above it, so it does not disturb them; `taken` is a basis of the rows of these levels.
+// `before` and `change` are described in `Spectrum` and apply to the first level; for the others
+// there is no previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,

@@ -1,7 +1,8 @@
 // Stopping a joint: the largest speed from which it stops in time, and the distance that it needs.
 //
-// Motion is in steps of length dt. The acceleration limit bounds the change of the speed per step,
-// by a dt; the jerk limit bounds the difference between two consecutive changes, by j dt² (`ramp`).
+// Time advances in steps of length dt. The acceleration limit bounds the change of the speed per
+// step, by a dt; the jerk limit bounds the difference between two consecutive changes, by j dt²
+// (`ramp`).
 #pragma once
 
 #include "supple/lane.hpp"
@@ -31,7 +32,7 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
 }
 
 // Does the same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. Each further step of braking, of length h, allows a
+// after this one; the last length repeats. Each further step of braking, of length h, allows a
 // speed that is higher by a h, and uses up the distance that this additional speed covers until
 // that step begins. A result above `max_speed` is not exact.
 template <class L, class T>

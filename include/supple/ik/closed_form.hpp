@@ -12,10 +12,11 @@
 //   X = E2 E3 E4 E5 E6 E1'               E1' = X⁻¹ E1 X
 //
 // Both kinds of arms lead to the same problem, two linear equations in the cosines and sines of two
-// joints (`two_joints`). In general this is a quartic equation; if neighboring axes intersect or
-// are parallel, as in most arms, it is two quadratic ones. The other joints follow one by one from
-// the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the axes
-// intersect or are parallel exactly, and seeds to be polished if they do so only approximately.
+// joints (`two_joints`). In general this leads to a quartic equation; if neighboring axes intersect
+// or are parallel, as in most arms, to two quadratic equations. The other joints follow one by one
+// from the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the
+// axes intersect or are parallel exactly, and seeds to be polished if they do so only
+// approximately.
 //
 // Where an angle is not determined by the target, the solutions form a continuum, and the angle is
 // sampled.
@@ -133,8 +134,9 @@ template <class T, class Emit>
 SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                               Emit&& emit) {
   const Vec3<T>&h1 = axis[0].h, &h = axis[1].h, &h5 = axis[4].h, &h6 = axis[5].h;
-  // E2 E3 E4 do not change components along h. For a point w of axis 6 and its direction h6, this
-  // gives two equations for q1 and q5:  h·(E1⁻¹ X w - E5 w) = 0  and  h·(R1ᵀ R h6 - R5 h6) = 0.
+  // E2, E3 and E4 do not change components along h, the direction of their axes. For a point w of
+  // axis 6 and its direction h6, this gives two equations for q1 and q5: h·(E1⁻¹ X w - E5 w) = 0
+  // and h·(R1ᵀ R h6 - R5 h6) = 0.
   const Vec3<T> w = nearest_point(axis[5], axis[4]), P = transformed(X, w), n = X.R * h6;
   const Vec3<T> r1 = P - axis[0].p, r5 = w - axis[4].p;
   const T h_1 = dot(h, h1), h_5 = dot(h, h5);
@@ -152,7 +154,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
   const Vec3<T> upper = flat(axis[2].p - axis[1].p), fore = flat(axis[3].p - axis[2].p);
   const Vec3<T> side = cross(h, fore);
 
-  // Computes joints 2, 3 and 4, a planar arm, for given joints 1, 5 and 6.
+  // Computes the angles of joints 2, 3 and 4, which form a planar arm, for given q1, q5 and q6.
   const auto planar = [&](const Turn<T>& q1, const Turn<T>& q5, const Turn<T>& q6,
                           const Mark& mark) {
     const auto back = [&](const Vec3<T>& v) {  // R1ᵀ R R6ᵀ R5ᵀ v

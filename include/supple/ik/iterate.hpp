@@ -274,9 +274,9 @@ SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 // Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain
 // ‖e‖. Where the Hessian is not positive definite, a nearby positive definite matrix replaces it.
 // Joints at a limit that would leave their range are held. Joints that would pass a limit stop
-// there, and a second solution lets the others compensate. With `flat` the objective is -e·x(q)
-// with a constant e, where x(q) are the task coordinates: the step moves the frames along e. Call
-// it after `evaluate`; `work` has `newton_scratch` lanes.
+// there, and the equations are solved again so that the other joints compensate. With `flat` the
+// objective is -e·x(q) with a constant e, where x(q) are the task coordinates: the step moves the
+// frames along e. Call it after `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {

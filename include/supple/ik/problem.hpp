@@ -24,7 +24,7 @@ struct IkProblem {
   const T* weight;                   // (rows,)
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
   const T *seed_lower, *seed_range;  // (n,): ranges from which seeds are drawn: lower end, width
-  const T* sequence_step;            // (n,): increment of the seed sequence / seed_range
+  const T* sequence_step;            // (n,): increment of the seed sequence, in units of seed_range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and `direction` are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖

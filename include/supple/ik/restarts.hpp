@@ -16,8 +16,8 @@ inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;  // larger than the cost of any configuration
 
 // Default number of starts. A solution with most joints at their limits may be reached by only one
-// start in 10,000, but then other starts come close to it. So the search for a target ends after
-// `far_starts` if no start has come near it, after `near_starts` if the error of one is below
+// start in 10,000, but then other starts come close to the target. So the search for a target ends
+// after `far_starts` if no start has come near it, after `near_starts` if the error of one is below
 // `near_target` (6 % of the reach), and after `nearly_met_starts` if the error of one is below
 // `nearly_met` (0.06 %). Both distances are multiples of newton_gain, which is 0.3 times the reach.
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;

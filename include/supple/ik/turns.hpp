@@ -103,7 +103,8 @@ struct Turns {
 };
 
 // Returns the angles, with cosine c and sine s, for which a c + b s = d. `scale` is the order of
-// magnitude of a, b and d.
+// magnitude of a, b and d. If the equation misses a solution only by the relative error `slack`, it
+// counts as having a double root.
 template <class T>
 SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
   const T size = sqrt(a * a + b * b);
@@ -272,7 +273,7 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
     v = turns_with(b0[0], b0[1], c0, scale, slack);
   }
   const bool v_sampled = v.any;
-  if (u_free && v_sampled) return;  // such an arm does not move the frame
+  if (u_free && v_sampled) return;  // neither angle moves the frame
   const int rounds = v_sampled ? samples : v.count;
   for (int i = 0; i < rounds; ++i) {
     const Turn<T> one = v_sampled ? sampled_turn<T>(i, samples) : v.turn[i];

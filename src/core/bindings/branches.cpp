@@ -37,7 +37,7 @@ struct ArmSpec {
   bool operator==(const ArmSpec&) const = default;
 };
 
-// How all solutions are computed.
+// Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
   int samples = 1;       // samples of an angle that is not determined
@@ -308,7 +308,7 @@ void bind_branches(nb::module_& m) {
             required("coordinates", &ArmSpec::coordinates), required("axes", &ArmSpec::axes),
             required("points", &ArmSpec::points), required("home", &ArmSpec::home),
             required("length", &ArmSpec::length), required("slack", &ArmSpec::slack));
-  bind_spec(m, "BranchSpec", "How all solutions are computed. See supple.ik.branches.",
+  bind_spec(m, "BranchSpec", "Settings for computing all solutions. See supple.ik.branches.",
             required("position_tolerance", &BranchSpec::position_tolerance),
             required("rotation_tolerance", &BranchSpec::rotation_tolerance),
             required("samples", &BranchSpec::samples), required("wraps", &BranchSpec::wraps),

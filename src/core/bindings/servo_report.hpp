@@ -26,8 +26,8 @@ inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8,
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
-// Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J as
-// used in the step, corrected at folds. Returns the length of this part.
+// Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J
+// as used in the step, corrected at folds. Returns the length of this part.
 inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);

@@ -77,12 +77,12 @@ nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight,
 
 void bind_timing(nb::module_& m) {
   m.def("spline_slopes", &slopes, "s"_a, "q"_a, "width"_a,
-        "Slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
+        "Return the slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
         nb::sig("def spline_slopes(s: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY
                 ", width: int) -> " SUPPLE_ARRAY));
   m.def("squared_speed", &squared_speed, nb::kw_only(), "first"_a, "basis"_a, "weight"_a, "speed"_a,
         "acceleration"_a, "jerk"_a.none(), "start"_a, "joints"_a, "degree"_a,
-        "Spline coefficients of the squared speed of the fastest motion along a path.",
+        "Return the spline coefficients of the squared speed of the fastest motion along a path.",
         nb::sig("def squared_speed(*, first: collections.abc.Sequence[int], basis: " SUPPLE_ARRAY
                 ", weight: " SUPPLE_ARRAY ", speed: " SUPPLE_ARRAY ", acceleration: " SUPPLE_ARRAY
                 ", jerk: " SUPPLE_ARRAY " | None, start: " SUPPLE_ARRAY

@@ -40,7 +40,7 @@ struct SlowPath {
 // The arguments of a call. (The same layout as `Request` in gpu_velocities.py.)
 struct Request {
   const Real* q;      // (count, n)
-  const Real* qd;     // (count, n): current joint speeds; null if they do not matter
+  const Real* qd;     // (count, n): current joint speeds; null if no limit depends on them
   const Real* twist;  // (count, tasks, 6)
   Real* result;       // (count, n), which may be qd
   int count;
@@ -48,7 +48,7 @@ struct Request {
 
 struct Robot {
   Real q[n], qd[n], twist[twists], dq[n];
-  bool valid;  // all input is finite
+  bool valid;  // whether all input is finite
 };
 
 __device__ __forceinline__ Robot read(const Request& request, long long row) {

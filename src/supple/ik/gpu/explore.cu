@@ -1,7 +1,6 @@
-// Searches for a small number of problems, or for those that search.cu has not solved: one warp for
+// Solves a small number of problems, or the problems that search.cu has not solved: one warp for
 // each problem, and a different start in each thread. `several` selects whether solutions are
-// compared or the first one is returned.
-// Tuned constants are explained in docs/constants.md.
+// compared or the first one is returned. Tuned constants are explained in docs/constants.md.
 #include "warp.hpp"
 
 namespace supple {

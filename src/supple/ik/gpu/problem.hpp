@@ -45,7 +45,7 @@ struct Request {
                          // table, nearest first
   SearchReal* rough;     // (count, n): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // (2,): number of problems taken by `search`, and number of those left
+  int* counter;          // (2,): number of problems that `search` has taken, and length of `left`
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
