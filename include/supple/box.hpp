@@ -95,7 +95,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
 // their optimality conditions between the free and the active set.
 inline constexpr int block_rounds = 6;
 
-// Lanes of scratch memory that `boxed_step` needs.
+// Number of lanes of scratch memory that `boxed_step` needs.
 SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
@@ -209,7 +209,7 @@ SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, cons
   }
 }
 
-// Lanes of scratch memory that `limited_step` needs.
+// Number of lanes of scratch memory that `limited_step` needs.
 SUPPLE_FN constexpr int limited_scratch(int m, int n) {
   return boxed_scratch(m, n) + m * m + m + 3 * n;
 }
@@ -272,7 +272,7 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   return damping_applied;
 }
 
-// Lanes of scratch memory that `bounded_step` needs.
+// Number of lanes of scratch memory that `bounded_step` needs.
 SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }

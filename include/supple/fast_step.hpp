@@ -185,7 +185,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
   return holds;
 }
 
-// Lanes of scratch memory that `cholesky_step` needs.
+// Number of lanes of scratch memory that `cholesky_step` needs.
 SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 6 * m; }
 
 // Calls `cholesky_step`; this function is compiled once for all sizes known only at run time.

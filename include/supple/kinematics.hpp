@@ -178,7 +178,7 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   }
 }
 
-// Forward kinematics: both passes.
+// Forward kinematics: runs both passes.
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   joint_sines(chain, q, joint_poses);

@@ -1,5 +1,5 @@
-// Joint limits: the admissible speeds of a joint in the next step, and steps that are scaled so
-// that they keep them.
+// Joint limits: the admissible speeds of a joint in the next step, and how a step is scaled to keep
+// them.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -83,8 +83,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     least = speed - brake;
     greatest = speed + brake;
     // Returns the largest admissible speed v toward a limit at the distance `room`. If the slowest
-    // speed within the acceleration limit is above v only by rounding errors, it is returned
-    // instead.
+    // speed within the acceleration limit is above v only by rounding errors, that speed is
+    // returned instead.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)

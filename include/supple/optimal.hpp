@@ -170,7 +170,7 @@ struct Bidiagonal {
   mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
 
-// Lanes of scratch memory that `optimal_step` and `residual_step` need.
+// Number of lanes of scratch memory that `optimal_step` and `residual_step` need.
 SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 10 * m; }
 
 template <class L, class M, class N>
@@ -331,8 +331,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
     if (!any(open)) break;
     const L slope = select(open, at.slope * found * found * aim, L(1));
     const L divisor = L(1) + (length - aim) * (error2 * square / slope);
-    // Far below the root, the divisor has lost its digits; the iteration then continues from
-    // `upper`.
+    // Far below the root, the divisor is inaccurate because of cancellation; the iteration then
+    // continues from `upper`.
     const mask_t<L> usable = (divisor * upper > found) & (length + length > aim);
     const L next = select(usable, found / select(usable, divisor, L(1)), upper);
     found = select(open, next, found);

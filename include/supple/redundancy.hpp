@@ -35,8 +35,8 @@ struct Redundancy {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of scratch memory that `redundant_step` needs, and that `priority_step` needs for a total
-// of m rows.
+// Number of lanes of scratch memory that `redundant_step` needs, and that `priority_step` needs for
+// a total of m rows.
 SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }

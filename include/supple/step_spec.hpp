@@ -37,13 +37,13 @@ struct Step {
   T max_angle;         // bound on |q̇ᵢ|, which scales q̇ as a whole; infinite if there is none
   Damping<T> damping;  // rule of the damped methods
   const int* effector = nullptr;  // (m), as in ErrorClamp, for the selective methods
-  // (error_clamps,): applied in this order.
+  // (error_clamps,): bounds on the error, applied in this order.
   const ErrorClamp<T>* error_clamp = nullptr;
   int error_clamps = 0;
   // Weights; null if there are none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
   const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of the resulting q̇
-  const T* direction = nullptr;    // (m), unit: the task direction that Rule::region weights less
+  const T* direction = nullptr;    // (m): unit vector; the direction that Rule::region weights less
   T min_weight = 1;                // weight of `direction` at the singularity
 };
 

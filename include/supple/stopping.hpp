@@ -101,8 +101,8 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const L tail = ramp * whole * fma(-half, whole + one, size);
   const mask_t<L> ahead = speed + copysign(tail, change) >= zero;
 
-  // First phase: p changes of change - ramp i, as long as they are not below -most and the speed
-  // after them is not below the one from which shrinking changes end at rest.
+  // First phase: p changes, of which the i-th is change - ramp i. It lasts as long as they are not
+  // below -most, and the speed is high enough for shrinking changes to end at rest.
   const L b = -change / ramp, floor_b = floor_small(b), part = b - floor_b;
   const L below_root = fma(b, b, speed / ramp) - floor_b * fma(half, floor_b - one, part);
   const L until_rest = floor_small(sqrt(max(below_root, zero)) - b);
@@ -123,7 +123,8 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const L shrinking =
       span * (fma(-half * a, span + one, end) + sixth * ramp * (span - one) * (span + one));
 
-  // If the speed passes zero: k changes of change + ramp i while the speed is above zero.
+  // If the speed passes zero: k changes, of which the i-th is change + ramp i, while the speed is
+  // above zero.
   const L slope = fma(half, ramp, change);
   const L root = sqrt(max(slope * slope - L(T(2)) * ramp * speed, zero));
   const L k = max(-floor_small((slope + root) / ramp) - one, zero), kk = k * (k + one);
@@ -142,7 +143,7 @@ SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, c
                                const L& unit) {
   using T = scalar_t<L>;
   const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
-  // Bound on the rise of the speed after `next`, by shrinking changes.
+  // Upper bound on the rise of the speed after the change `next`, while the changes shrink to zero.
   const L more = rising * fma(rising, per_ramp, one);
   const L ramps = fma(abs(change) + ramp, per_ramp, one);
   const L top = max(speed + next, zero) + more;

@@ -40,7 +40,7 @@ SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   return limited;
 }
 
-// Lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
+// Number of lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
 template <class T>
 SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
@@ -116,7 +116,7 @@ SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const
   return right;
 }
 
-// Lanes of scratch memory that `resolve_fast` needs.
+// Number of lanes of scratch memory that `resolve_fast` needs.
 SUPPLE_FN constexpr int fast_scratch(int m, int n) {
   const int one = optimal_scratch(m, n), other = cholesky_scratch(m);
   return 2 * m + m * n + (one > other ? one : other);

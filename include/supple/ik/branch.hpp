@@ -16,8 +16,8 @@ inline constexpr int branch_iterations = 24;
 // Solutions are the same if no joint angle differs by more than this [rad]: rounding errors split a
 // double root into two.
 inline constexpr double branch_distinct = 1e-5;
-// If polishing moves a seed farther than this [rad], it may have converged to the solution of
-// another seed, and its own may be missing.
+// If polishing moves a seed farther than this [rad], the seed may have converged to the solution of
+// another seed, and its own solution may be missing.
 inline constexpr double branch_far = 0.1;
 
 // An arm with a closed form that is part of a robot.

@@ -74,7 +74,8 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
   }
 }
 
-// Calls emit(candidate) for an arm whose axes 4, 5 and 6 intersect in the point axis[5].p.
+// Calls emit(candidate) for each candidate of an arm whose axes 4, 5 and 6 intersect in the point
+// axis[5].p.
 template <class T, class Emit>
 SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                                Emit&& emit) {
@@ -129,7 +130,7 @@ SUPPLE_FN Vec3<T> nearest_point(const Line<T>& line, const Line<T>& other) {
   return fma(line.h, dot(cross(other.p - line.p, other.h), n) / n2, line.p);
 }
 
-// Calls emit(candidate) for an arm whose axes 2, 3 and 4 are parallel.
+// Calls emit(candidate) for each candidate of an arm whose axes 2, 3 and 4 are parallel.
 template <class T, class Emit>
 SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                               Emit&& emit) {

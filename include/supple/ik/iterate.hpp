@@ -20,7 +20,7 @@ SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
-// Lanes of scratch memory in an `IterateState`.
+// Number of lanes of scratch memory in an `IterateState`.
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   const int m = ik.rows, n = ik.chain.coordinates, evaluating = 12 * ik.chain.joints;
@@ -268,7 +268,7 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
   }
 }
 
-// Lanes of scratch memory that `newton_step` needs.
+// Number of lanes of scratch memory that `newton_step` needs.
 SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
 // Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain

@@ -9,7 +9,8 @@ namespace supple::inline SUPPLE_ISA {
 // supple/describe/_pose.py.
 inline constexpr double max_rotation_residual = 1e-3;
 
-// Residual |RᵀR - I| up to which a rotation is not changed: the rounding errors of products.
+// Residual |RᵀR - I| up to which a rotation is not changed: products of rotations have such
+// rounding errors.
 inline constexpr double rotation_rounding = 1e-14;
 
 // Replaces a matrix, given by its columns R (3, 3), by the nearest rotation. Returns false if an

@@ -61,7 +61,7 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
 }
 
 // Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
-// computed from a target have errors of the square root of the machine precision.
+// computed from a target have errors of the order of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
 
 // ---- subproblems -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ using namespace nb::literals;
 #define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
 #define SUPPLE_BOOL "numpy.typing.NDArray[numpy.bool_]"
 
-// A 6-joint arm with a closed form: `Structure` of supple/kinematics/structure.py.
+// A 6-joint arm with a closed form. Corresponds to `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
   bool parallel = false;     // three axes are parallel; otherwise they intersect
   int first = 0;             // index of the first of these three joints

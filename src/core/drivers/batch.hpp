@@ -1,6 +1,6 @@
-// Many problems on a CPU: each lane solves its own problem and takes the next one when it has
-// finished. For files that are compiled once for each instruction set. Tuned constants are
-// explained in docs/constants.md.
+// Solves many problems on a CPU: each lane works on its own problem and takes the next one when it
+// has finished. Included only by files that are compiled once for each instruction set. Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Solutions of a search on a CPU: polished in double precision, postprocessed and recorded. For
-// files that are compiled once for each instruction set. Tuned constants are explained in
-// docs/constants.md.
+// Solutions of a search on a CPU: polished in double precision, postprocessed and recorded.
+// Included only by files that are compiled once for each instruction set. Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "drivers/workspace.hpp"

@@ -1,5 +1,5 @@
 // Functions that the batch loops share: they move rows of arrays into and out of lanes, and check
-// the input. For files that are compiled once for each instruction set.
+// the input. Included only by files that are compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ struct BranchRequest {
   const double* q0;      // (count, n), or (n,), or null
   double* turn;          // (capacity, 6, 2, count): cosines and sines of the joints of candidates
   double* q;             // (count, capacity, n); NaN after the last solution
-  double* error;         // (count, capacity, 2): position [m], rotation [rad]; then infinite
+  double* error;         // (count, capacity, 2): [m], [rad]; infinite after the last solution
   int* found;            // (count,): number of candidates; after `verify`, of solutions
   signed char* certain;  // (count,): whether no solution is missing or part of a continuum
   double position, rotation;  // tolerances [m], [rad]

@@ -9,7 +9,7 @@ namespace {
 constexpr int starts_per_round = 4;  // starts of a thread between reviews of the failed starts
 constexpr int singular = 8;          // number of near misses after which Newton's method is tried
 
-// Coordinate j of a start near q0.
+// Coordinate j of the seed of a start near q0.
 __device__ double near_coordinate(const Request& request, int problem, int start, int j) {
   return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1, j);
 }

@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   }
 }
 
-// Polishes the results of `search`; problems that it has not solved are left for `explore`.
+// Polishes the results of `search`; problems that remain unsolved are left to `explore`.
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;

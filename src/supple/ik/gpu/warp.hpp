@@ -1,5 +1,5 @@
-// Joint work of the threads of a warp on one problem: finding the nearest seeds, and deciding
-// whether the failed starts show that the target is unreachable.
+// Functions that all threads of a warp run together on one problem: they find the nearest seeds,
+// and decide whether the failed starts show that the target is unreachable.
 #pragma once
 
 #include "problem.hpp"
