@@ -40,9 +40,9 @@ def test_unknown_names(make: Make, said: str) -> None:
     [
         (lambda: PoseTask(rows=["x", "x"]), "rows must differ"),
         (lambda: PoseTask(rows=[]), "PoseTask: rows must be a name"),
-        (lambda: PoseTask(weight=0), r"weight must be a number above 0 or 6 of them; given: 0"),
-        (lambda: PoseTask(weight=[1, 2]), r"above 0 or 6 of them; given: \[1, 2\]"),
-        (lambda: PoseTask(weight=[1, 2, 3, 4, 5, -6]), "above 0 or 6 of them"),
+        (lambda: PoseTask(weight=0), r"must be a number above 0 or 6 such numbers; given: 0"),
+        (lambda: PoseTask(weight=[1, 2]), r"above 0 or 6 such numbers; given: \[1, 2\]"),
+        (lambda: PoseTask(weight=[1, 2, 3, 4, 5, -6]), "above 0 or 6 such numbers"),
         (lambda: PositionTask(weight=np.nan), "PositionTask: weight must be finite"),
         (lambda: OrientationTask(weight="heavy"), "OrientationTask: weight must be an array of n"),
         (lambda: PoseTask(weight=True), "PoseTask: weight must be an array of numbers"),
@@ -79,7 +79,7 @@ def test_bad_tasks(make: Make, said: str) -> None:
         (
             PoseTask(),
             np.array([np.eye(4)] * 2),
-            r"target must not be a batch here; given: a batch of the shape \(2,\)",
+            r"target must not be a batch; given: a batch of the shape \(2,\)",
         ),
         (PositionTask(), np.eye(4), r"PositionTask's target must be finite real.*given: an array"),
         (PositionTask(), (1, 2), "PositionTask's target"),

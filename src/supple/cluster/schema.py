@@ -109,8 +109,8 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
     unclear = [name for name in names if name.lower() in _AMBIGUOUS]
     if unclear and not rotation:
         raise InputError(
-            f"the column {unclear[0]!r} of {where} does not tell its order: name the numbers of a "
-            "quaternion qw, qx, qy, qz, or remove it if only the position counts"
+            f"the column {unclear[0]!r} of {where} does not state the order of its numbers: use "
+            "the columns qw, qx, qy, qz, or remove it if only the position counts"
         )
     return Targets((*POSITION, *rotation), bool(rotation))
 
@@ -158,9 +158,11 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
                 f"the column 'T' of {where} must have poses, row by row; given: rows that are not "
                 f"poses{hint}"
             )
+        row = int(np.argmax(invalid))
         raise InputError(
             f"the columns {join_names(QUATERNION)} of {where} must be unit quaternions; given: "
-            f"length {np.linalg.norm([columns[name][0] for name in QUATERNION]):.4g} in the first"
+            f"length {np.linalg.norm([columns[name][row] for name in QUATERNION]):.4g} in row "
+            f"{row + 1}"
         )
     away = np.linalg.norm(rows[:, -3:] - robot.base[:3, 3], axis=1)
     away = away[np.isfinite(away)]

@@ -147,7 +147,7 @@ def chain_specs(
     for j in sorted(needed):
         slot_of[j] = len(slots)
         slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
-    # Only after all slots are complete, because a child may turn the frame of its parent.
+    # Specs are made after all slots, because a child may rotate the frame of its parent.
     return [slot.spec() for slot in slots], [
         _frame_spec(frame, slot_of[frame.joint], slots) for frame in frames
     ]

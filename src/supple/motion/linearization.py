@@ -161,7 +161,7 @@ class Linearization(ReadOnlyArrays):
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         if self.J.ndim > 2 and not np.isfinite(self.J).all():
-            raise InputError("J must be finite; given: a batch in which it is not")
+            raise InputError("J must be finite; given: a batch with entries that are not")
         U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
         return _read_only(U), _read_only(sigma), _read_only(Vt.swapaxes(-1, -2))
 

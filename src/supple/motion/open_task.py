@@ -203,7 +203,7 @@ def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array
         return x, None
     J = numbers_of(made[1], f"{name} at q = {_short(q)}")
     if J.shape != (len(x), len(q)):
-        raise InputError(f"{name} must return J {(len(x), len(q))}; given: {J.shape}")
+        raise InputError(f"{name} must return J of shape {(len(x), len(q))}; given: {J.shape}")
     return x, J
 
 

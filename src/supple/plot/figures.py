@@ -58,7 +58,7 @@ def robot_figure(
     ax: Any = None,
     title: str | None = None,
 ) -> Any:
-    """Return a figure of a robot at a configuration (n,), or at several (k, n), the last in full.
+    """Return a figure of a robot at q (n,), or at several q (k, n), the last one drawn in full.
 
     Args:
         robot: The robot.

@@ -123,8 +123,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
             given = getattr(given, "weights", given)
         if rule is None:
             raise InputError(
-                "Augmented: rule must be a damping rule, because weights return no lambda2; given: "
-                f"{short_repr(self.weights)}"
+                "Augmented: rule must be a damping rule, unless weights return lambda2; given: "
+                f"None and weights {short_repr(self.weights)}"
             )
         each = [
             _checked_weight(w(level) if callable(w) else w, len(level.e))
