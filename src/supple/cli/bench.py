@@ -47,7 +47,7 @@ def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
 
 
 def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
-    """Return the times of the main calls [µs]."""
+    """Return the times of the main functions of supple for a robot, by name [µs]."""
     q = robot.random(256, seed=0)
     T = robot.fk(q)
     target: Any = T[0] if len(robot.tips) == 1 else list(T[0])

@@ -195,7 +195,7 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
 
 
 def path_in(file: Path) -> tuple[Array, bool, Table]:
-    """Return the same as `targets_in`, for a path, whose poses must all be finite.
+    """Return the results of `targets_in` after checking that all poses of a path are finite.
 
     Raises:
         InputError: A pose is not finite; the message names its row and columns.

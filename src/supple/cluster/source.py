@@ -180,9 +180,10 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
 
 
 def _footer(path: Path) -> tuple[list[int], list[Any]]:
-    """Return the number of rows of each row group, and the name, size and footer hash of a file.
+    """Return the number of rows in each row group of a file, and its name, size and footer hash.
 
-    These identify its contents: the footer contains the offsets, sizes and ranges of all columns.
+    The last three identify its contents: the footer contains the offsets, sizes and ranges of all
+    columns.
     """
     pa, parquet = pyarrow()
     try:

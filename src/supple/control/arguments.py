@@ -126,7 +126,7 @@ def largest_curvature(layout: CompiledTasks) -> float:
 def _curvature(rows: OpenRows, robot: Robot) -> float:
     """Return the largest second derivative of the weighted rows at the neutral configuration.
 
-    The directions are each joint alone, and all joints together.
+    It is taken along each joint alone, and along all joints together.
     """
     n, q = robot.dof, robot.neutral()
     directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])

@@ -165,7 +165,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
 
 
 def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: int) -> None:
-    """Raise InputError if steps or weights are for other tasks or another robot."""
+    """Raise InputError if the steps or their weights do not match the tasks or the robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"
         raise InputError(f"Priority: steps must be one step, or one per task; given: {given}")

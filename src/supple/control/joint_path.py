@@ -129,7 +129,7 @@ class JointPath(ReadOnlyArrays):
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
-    """Return q (K + 1, n) at multiples of dt, slowed down to end at a multiple of dt."""
+    """Return q (K + 1, n) every dt; the motion is slowed down to end at a multiple of dt."""
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
@@ -165,7 +165,7 @@ def bounds_of(
 def to_trajectory(
     layout: CompiledTasks, pieces: list[Array], dt: float, bounds: Bounds
 ) -> Trajectory:
-    """Return configurations at multiples of dt as a trajectory; pieces share their ends."""
+    """Return a trajectory from pieces, q every dt; each begins where the previous one ends."""
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
     qd = np.diff(q, axis=0) / dt

@@ -84,7 +84,7 @@ def _times(
     duration: float | None,
     references: dict[str, Reference],
 ) -> Array:
-    """Return the increasing times (K + 1,) of K steps, from one of the arguments [s]."""
+    """Return the increasing times (K + 1,) [s] of K steps, from the arguments that are given."""
     if times is not None:
         if dt is not None or duration is not None:
             raise InputError("times must be given without dt and duration; given: both")

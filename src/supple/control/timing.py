@@ -85,7 +85,7 @@ class TimeLaw:
         return self.state(cell, x)
 
     def state(self, cell: NDArray[np.intp], x: Array) -> tuple[Array, Array, Array, Array]:
-        """Return q and its three time derivatives at u[cell] + x."""
+        """Return q and its first three time derivatives at u[cell] + x."""
         q, q1, q2, q3 = _in_u(self.spline, self.grading, self.u[cell] + x, self.piece[cell])
         b, b1, b2 = (each[:, None] for each in _values(self.squared[cell], x))
         rate = np.sqrt(np.maximum(b, 0))
@@ -158,7 +158,7 @@ class Grading:
     order: int
 
     def __call__(self, u: Array) -> tuple[Array, Array, Array, Array]:
-        """Return σ, σ', σ'' and σ'''."""
+        """Return σ, σ', σ'' and σ''' at u."""
         if self.order == 1:
             one, zero = np.full_like(u, self.last - self.first), np.zeros_like(u)
             return self.first + one * u, one, zero, zero
@@ -345,7 +345,7 @@ def _travelled(squared: Array, t: Array) -> Array:
 
 
 def _durations(squared: Array, h: Array) -> Array:
-    """Return the times (M,) that cells of lengths h take.
+    """Return the durations t (M,) of cells of lengths h.
 
     h = (√b(0) + √b(h)) tanh(√b₂ t/2)/√b₂       with tan for negative b₂
     """

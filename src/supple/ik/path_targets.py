@@ -40,7 +40,7 @@ class PathTargets:
     def of(
         problem: CompiledProblem, given: Any, single: bool, length: float | None, threads: int
     ) -> PathTargets:
-        """Return the path that is given to `follow` as targets."""
+        """Convert the path argument of `follow` to targets."""
         tasks = problem.layout.tasks
 
         def convert(target: Any) -> Array:

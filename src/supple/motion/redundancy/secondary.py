@@ -173,7 +173,7 @@ class WeightedCriterion(ReadOnlyArrays):
         return Pseudoinverse()(Linearization(self.norm(linearization), right))
 
     def norm(self, linearization: Linearization, lambda2: float = 0.0) -> Array:
-        """Return the rows [J; α1 I; α2 A^½] (m + 2n, n), whose norm the step minimizes."""
+        """Return M = [J; α1 I; α2 A^½] (m + 2n, n): the step minimizes ‖M q̇ - [e; α1 v; 0]‖."""
         n = linearization.J.shape[1]
         if self.A is not None and len(self.A) != n:
             raise InputError(f"WeightedCriterion: A must be ({n}, {n}); given: {self.A.shape}")

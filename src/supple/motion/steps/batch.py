@@ -70,7 +70,7 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
 
 
 def threes(rows: int) -> tuple[int, ...]:
-    """Return the end effectors of rows that belong to no task: three rows for each.
+    """Return the end effector of each row of a linearization without tasks: three rows each.
 
     Raises:
         InputError: There are more than three rows, and not a multiple of three.
