@@ -180,7 +180,7 @@ MISTAKES = {
     "text": (GOOD | {"y": np.array(["1"] * 40)}, "column 'y' .* must have numbers; given: string"),
     "an order that is not known": (
         without(GOOD, "qw", "qx", "qy", "qz") | {"quaternion": np.zeros((40, 4))},
-        "'quaternion' .* does not tell its order",
+        "'quaternion' .* does not state the order",
     ),
     "two rotations": (GOOD | {"T": POSES.reshape(-1, 16)}, "'T' and 'qw'"),
     "short lists": ({"T": POSES[:, :3].reshape(-1, 12)}, "'T' .* lists of 16 numbers; .* of 12"),

@@ -107,7 +107,7 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
         track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
     with pytest.raises(errors.InputError, match="no step, gains or order"):
         track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
-    with pytest.raises(errors.InputError, match="begins at the first target"):
+    with pytest.raises(errors.InputError, match="needs q0 at the first target"):
         track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
     turned = targets.copy()
     turned[250:, :3, 3] += 0.05

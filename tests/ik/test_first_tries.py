@@ -17,7 +17,7 @@ def test_a_rule_is_no_step() -> None:
 
 
 def test_nothing_is_explained_before_the_first_step() -> None:
-    with pytest.raises(supple.errors.InputError, match="before the first step"):
+    with pytest.raises(supple.errors.InputError, match="explain needs a step"):
         supple.Servo(supple.load("ur5e"), dt=0.01).explain()
 
 

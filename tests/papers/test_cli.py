@@ -297,7 +297,7 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
         (["paper", "n-gain", "--plot", "/no/such/f.svg"], "the folder /no/such does not exist"),
         (["paper", "all", "--plot", "f.svg"], "--report"),
-        (["paper", "--json"], "name an experiment"),
+        (["paper", "--json"], "NAME of an experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),
         (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
         (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
@@ -309,7 +309,7 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "n-gain", "--set", "matrices=200.5"], "must be an integer"),
         (["paper", "n-gain", "--set", "spread=nan"], "given: 'nan'"),
         (["paper", "all", "--set", "spread=2"], "changes one experiment"),
-        (["paper", "--csv", "x"], "name an experiment"),
+        (["paper", "--csv", "x"], "NAME of an experiment"),
         (["paper", "n-gain", "--csv", __file__], "is a file"),
     ],
 )
