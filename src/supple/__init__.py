@@ -13,7 +13,9 @@ from supple.gpu.runtime import devices
 from supple.ik.follow import follow
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
-from supple.ik.solution import BatchSolution, Solution, Solutions
+from supple.ik.solution import Solution
+from supple.ik.solution_arrays import BatchSolution
+from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, urdf
 from supple.motion.diagnostics import Report, explain

@@ -128,6 +128,23 @@ def test_solve_prints_the_solution() -> None:
     assert all(f"{x:.6f}" in text for x in q)
 
 
+def test_solve_says_whether_it_stays_on_the_branch(tmp_path: Path) -> None:
+    robot = sp.load("ur5e")
+    near = sp.solve(robot, ur5e_pose(), solutions="all").q[2]
+    q0 = ",".join(f"{x:.4f}" for x in near + 0.05)
+    says = found("solve", "ur5e", *POSE, "--q0", q0, "--max-move", "0.1")
+    assert says["same_branch"]
+    assert says["moved"] == pytest.approx(0.05, abs=1e-4)
+    assert "on the same branch" in run("solve", "ur5e", *POSE, "--q0", q0).stdout
+    text = run("solve", "ur5e", *POSE, "--q0", q0, "--max-move", "0.01")
+    assert text.exit_code == 1
+    assert "max_move" in text.stdout
+    file, out = tmp_path / "poses.npz", tmp_path / "out.csv"
+    np.savez(file, T=ur5e_pose()[None])
+    assert run("solve", "ur5e", str(file), "--q0", q0, "--out", str(out)).exit_code == 0
+    assert "same_branch" in out.read_text().splitlines()[0]
+
+
 def test_a_rotation_in_any_form_is_the_same() -> None:
     T = ur5e_pose()
     place = ["--position", "0.4", "0.1", "0.3"]

@@ -11,7 +11,7 @@ from tests.conftest import RobotFiles
 
 import supple as sp
 from supple.describe.joint import Joint
-from supple.ik.solution import BatchSolutions, Solutions
+from supple.ik.solutions import BatchSolutions, Solutions
 
 Array = NDArray[np.float64]
 IRB = ("ManipulaPy", "ManipulaPy_data/abb/irb2400.urdf")

@@ -201,7 +201,7 @@ def test_figures_follow_moving_targets(name: str) -> None:
 def test_solutions_meet_the_target() -> None:
     robot = sp.load("ur5e")
     simulation = Simulation(robot)
-    found = simulation.solutions()
+    found = simulation.solutions().q
     assert len(found) > 1
     np.testing.assert_allclose(
         robot.fk(found), np.tile(simulation.targets, (len(found), 1, 1)), atol=2e-6

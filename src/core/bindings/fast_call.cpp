@@ -31,6 +31,7 @@ enum Keyword {
   tasks,
   q0,
   prefer,
+  max_move,
   position_tolerance,
   rotation_tolerance,
   damping,
@@ -44,6 +45,7 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "tasks",
                                                 "q0",
                                                 "prefer",
+                                                "max_move",
                                                 "position_tolerance",
                                                 "rotation_tolerance",
                                                 "damping",
@@ -58,6 +60,7 @@ PyObject *keyword_name[keywords], *solutions_name;
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
+  double max_move;     // 0 for none
   double timeout;      // infinite for none
   Bounds bounds;
 };
@@ -110,6 +113,9 @@ bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
       arguments.fast = equals(given, "fast");
       arguments.nearest = equals(given, "nearest");
       return arguments.fast || arguments.nearest || given == Py_None;
+    case max_move:
+      arguments.max_move = 0;
+      return given == Py_None || is_tolerance(given, arguments.max_move);
     case position_tolerance:
       return is_tolerance(given, arguments.bounds.position);
     case rotation_tolerance:
@@ -134,12 +140,12 @@ bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
 // Whether the arguments are consistent with each other.
 bool agree(const SolveArguments& arguments) {
   return (arguments.frame == Py_None || arguments.tasks == Py_None) &&
-         !(arguments.nearest && arguments.q0 == Py_None);
+         !((arguments.nearest || arguments.max_move > 0) && arguments.q0 == Py_None);
 }
 
 // ---- one solution -------------------------------------------------------------------------------
 
-constexpr int solution_fields = 8;
+constexpr int solution_fields = 10;
 
 // The Python class of a solution, whose instances have only slots. Writing to the slots directly
 // takes a tenth of the time of calling the class.
@@ -149,7 +155,7 @@ struct SolutionClass {
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
-    if (slots.size() != solution_fields) throw nb::type_error("solution must have 8 slots");
+    if (slots.size() != solution_fields) throw nb::type_error("solution must have 10 slots");
     for (int i = 0; i < solution_fields; ++i) {
       const nb::object slot = given.attr(slots[i]);
       if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("slots must be plain");
@@ -175,8 +181,9 @@ struct SolutionClass {
 };
 
 // Solves one problem. Returns a solution with the fields q (n,), statuses[outcome], position error
-// [m], rotation error [rad], iterations, restarts, None and the robot. Returns an invalid object if
-// the target or the initial guess is not an array of float64, or not finite.
+// [m], rotation error [rad], iterations, restarts, None, the robot and, with an initial guess, the
+// bytes of q0 (n,) and the tasks. Returns an invalid object if the target or the initial guess is
+// not an array of float64, or not finite.
 nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
                         const SolveArguments& arguments, const SolutionClass& solution,
                         const nb::tuple& statuses) {
@@ -196,6 +203,7 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   request.single = true;
   request.max_solutions = 1;
   request.nearest = guessed && !arguments.fast;
+  request.max_move = arguments.max_move;
   request.q = data_of<double>(q);
   request.outcome = &outcome;
   request.error = error;
@@ -204,10 +212,15 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   request.next = &next;
   solver.run(arguments.bounds, request);
   if (outcome == Outcome::nonfinite) return {};
+  // A copy, because the caller may change q0 later. Bytes are made faster than an array.
+  const char* const guess = reinterpret_cast<const char*>(request.q0);
+  PyObject* const start = guessed ? PyBytes_FromStringAndSize(guess, n * Py_ssize_t(sizeof(double)))
+                                  : Py_NewRef(Py_None);
+  PyObject* const tasks = Py_NewRef(guessed ? solver.given_tasks.ptr() : Py_None);
   return solution.make({q.release().ptr(), Py_NewRef(statuses[int(outcome)].ptr()),
                         PyFloat_FromDouble(error[0]), PyFloat_FromDouble(error[1]),
-                        PyLong_FromLong(effort[0]), PyLong_FromLong(effort[1] - 1),
-                        Py_NewRef(Py_None), Py_NewRef(robot)});
+                        PyLong_FromLong(effort[0]), PyLong_FromLong(std::max(effort[1] - 1, 0)),
+                        Py_NewRef(Py_None), Py_NewRef(robot), start, tasks});
 }
 
 // ---- the object ---------------------------------------------------------------------------------
@@ -216,8 +229,8 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   nb::object function, solver_of, all_solver_of, task;
-  nb::dict all_defaults;  // defaults of the function's keyword arguments
-  nb::tuple statuses;
+  nb::dict all_defaults;              // defaults of the function's keyword arguments
+  nb::tuple statuses, near_statuses;  // by outcome, without and with max_move
   SolutionClass solution;
   SolveArguments defaults;
 };
@@ -289,8 +302,9 @@ nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject*
   PyObject* const tasks = arguments.frame != Py_None ? arguments.frame : arguments.tasks;
   const nb::object solver = find_solver(self, args[0], tasks, arguments.damping);
   if (!solver.is_valid()) return {};
+  const nb::tuple& statuses = arguments.max_move > 0 ? self.near_statuses : self.statuses;
   return solve_single(*nb::inst_ptr<PySolver>(solver), args[0], args[1], arguments, self.solution,
-                      self.statuses);
+                      statuses);
 }
 
 // Returns all solutions of one target if the only keyword argument is solutions="all". If the fast
@@ -335,6 +349,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self.task.ptr());
   Py_VISIT(self.all_defaults.ptr());
   Py_VISIT(self.statuses.ptr());
+  Py_VISIT(self.near_statuses.ptr());
   return 0;
 }
 
@@ -346,6 +361,7 @@ int clear(PyObject* object) {
   self.task.reset();
   self.all_defaults.reset();
   self.statuses.reset();
+  self.near_statuses.reset();
   return 0;
 }
 
@@ -393,7 +409,8 @@ nb::object fast_call_type() {
 }
 
 nb::object with_fast_path(nb::object function, nb::object solver_of, nb::object all_solver_of,
-                          nb::type_object solution, nb::tuple statuses, nb::type_object task) {
+                          nb::type_object solution, nb::tuple statuses, nb::tuple near_statuses,
+                          nb::type_object task) {
   const nb::object type = fast_call_type();
   const SolutionClass solution_class(solution);
   const nb::dict all = nb::cast<nb::dict>(function.attr("__kwdefaults__"));
@@ -408,8 +425,8 @@ nb::object with_fast_path(nb::object function, nb::object solver_of, nb::object 
   PyObject* const made = kind->tp_alloc(kind, 0);
   if (!made) throw nb::python_error();
   const PyObject head = *made;
-  new (made) FastCall{head, &called, function, solver_of,      all_solver_of,
-                      task, all,     statuses, solution_class, defaults};
+  new (made) FastCall{head, &called,  function,      solver_of,      all_solver_of, task,
+                      all,  statuses, near_statuses, solution_class, defaults};
   return nb::steal(made);
 }
 
@@ -419,12 +436,11 @@ void bind_fast_path(nb::module_& m) {
   for (int i = 0; i < keywords; ++i) keyword_name[i] = PyUnicode_InternFromString(keyword_text[i]);
   solutions_name = PyUnicode_InternFromString("solutions");
   m.def("with_fast_path", &with_fast_path, "function"_a, "solver_of"_a, "all_solver_of"_a,
-        "solution"_a, "statuses"_a, "task"_a,
+        "solution"_a, "statuses"_a, "near_statuses"_a, "task"_a,
         "Return the function `solve` with a fast path for one target and common arguments.",
         nb::sig("def with_fast_path(function: typing.Any, solver_of: typing.Any, all_solver_of: "
-                "typing.Any, solution: type[typing.Any], statuses: tuple[object, ...], task: "
-                "type[typing.Any]) -> "
-                "typing.Any"));
+                "typing.Any, solution: type[typing.Any], statuses: tuple[object, ...], "
+                "near_statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
   m.def(
       "release_solvers", [] { cached_solvers.fill({}); },
       "Release the cached solvers of the last calls.");

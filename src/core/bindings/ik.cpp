@@ -70,6 +70,7 @@ struct SearchSpec {
   int max_solutions = 1;                                  // for each target
   bool single = false;     // whether targets are solved one at a time, with all lanes
   bool nearest = false;    // whether the solution nearest to q0 is returned
+  double max_move = 0;     // largest joint displacement from q0 [rad or m]; 0 for no bound
   bool explain = false;    // whether statistics of failed starts are returned
   int threads = 1;         // maximum number of threads
   int merged_at_once = 1;  // targets whose subproblems are solved and merged together
@@ -125,6 +126,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   const int n = solver.coordinates(), most = spec.max_solutions;
   check_at_least("max_solutions", 1, most);
   check_at_least("merged_at_once", 1, spec.merged_at_once);
+  if (spec.max_move > 0 && q0.is_none()) throw nb::value_error("max_move needs q0");
   const Batch target(targets, solver.targets(), "targets");
   if (!target.is_double()) throw nb::value_error("targets must be float64");
   const npy_intp count = target.count();
@@ -145,7 +147,8 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   request.target = target.data<double>();
   request.max_solutions = most;
   request.nearest = spec.nearest;
-  request.single = spec.single || spec.nearest || most > 1;
+  request.max_move = spec.max_move;
+  request.single = spec.single || spec.nearest || spec.max_move > 0 || most > 1;
   request.q = data_of<double>(q);
   request.outcome = data_of<Outcome>(outcome);
   request.error = data_of<double>(error);
@@ -195,7 +198,8 @@ void bind_solver(nb::module_& m) {
             required("timeout", &SearchSpec::timeout),
             required("max_solutions", &SearchSpec::max_solutions),
             required("single", &SearchSpec::single), required("nearest", &SearchSpec::nearest),
-            required("explain", &SearchSpec::explain), required("threads", &SearchSpec::threads),
+            required("max_move", &SearchSpec::max_move), required("explain", &SearchSpec::explain),
+            required("threads", &SearchSpec::threads),
             required("merged_at_once", &SearchSpec::merged_at_once));
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
       .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
@@ -206,6 +210,8 @@ void bind_solver(nb::module_& m) {
            nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
                    "list[int]]]) -> None"),
            "Set the subproblems: solver, indices of its coordinates and of its target values.")
+      .def_rw("given_tasks", &PySolver::given_tasks,
+              "The tasks as Python objects, for the results.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
       .def("constants", &PySolver::constants,
            "Return C++ source that defines the problem as constants, RobotConstants<T> and "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -141,6 +142,8 @@ class PySolver {
   // Returns the robot, the tasks and the damping rule as C++ source for the GPU's compiler.
   std::string constants() const;
 
+  nb::object given_tasks = nb::none();  // the tasks as Python objects, for the results
+
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
 
@@ -234,6 +237,16 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     for (std::size_t k = 0; k < own.failed.size(); ++k) {
       double& merged = arrays.failed[k];
       merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);
+    }
+  }
+  // Joints in no subproblem leave q0 if it is outside their limits.
+  if (!(arrays.max_move > 0)) return;
+  for (std::ptrdiff_t p = 0; p < count; ++p) {
+    const double *const q0 = arrays.q0 + p * arrays.q0_stride, *const q = arrays.q + p * range.n;
+    double moved = 0;
+    for (int j = 0; j < range.n; ++j) moved = std::max(moved, std::abs(q[j] - q0[j]));
+    if (arrays.outcome[p] == Outcome::solved && moved > arrays.max_move * (1 + 1e-12)) {
+      arrays.outcome[p] = Outcome::unreachable;
     }
   }
 }

@@ -92,6 +92,8 @@ struct Workspace {
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // for a `Minimization` of `polish`
   double* single_work;         // for a `Minimization` of `single`
+  double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
+  float* float_box;            // the same
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
@@ -114,6 +116,8 @@ struct Workspace {
     minimize_work = arena.take_as<SearchLanes>(n + newton_scratch(n));
     polish_work = arena.take_as<PolishLanes>(n + newton_scratch(n));
     single_work = arena.take_as<double>(n + newton_scratch(n));
+    box = arena.take_as<double>(4 * n);
+    float_box = arena.take_as<float>(4 * n);
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 

@@ -4,10 +4,11 @@
 // a single problem, or several solutions for each, each lane runs a different start of the same
 // problem (single.hpp). The iteration itself is in include/supple/ik/iterate.hpp, the decisions
 // shared with the GPU are in ik/policy.hpp, seeds in starts.hpp, results in solutions.hpp and
-// closest.hpp.
+// closest.hpp. near_q0.hpp bounds the displacement from q0.
 #include <new>
 
 #include "drivers/batch.hpp"
+#include "drivers/near_q0.hpp"
 #include "drivers/workspace.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -41,15 +42,20 @@ void prepare(const SolveRequest& request, void* memory) {
       make_workspace(request, static_cast<unsigned char*>(memory) + workspace_memory(request));
 }
 
+void solve_one(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
+  if (request.max_move > 0) return solve_near_q0(request, workspace, problem);
+  solve_single(request, workspace, problem);
+}
+
 void solve(const SolveRequest& request, void* memory) {
   Workspace& workspace = *static_cast<Workspace*>(memory);
   if (!request.single) return BatchSolver(request, workspace).run();
   if (request.count == 1) {
     if (!is_valid(request, 0)) return mark_skipped(request, 0, Outcome::nonfinite);
-    return solve_single(request, workspace, 0);
+    return solve_one(request, workspace, 0);
   }
   for (std::ptrdiff_t p; (p = take_problem(request)) >= 0;) {
-    solve_single(request, workspace, p);
+    solve_one(request, workspace, p);
     if (stopped(request)) return mark_remaining_skipped(request);
   }
 }

@@ -207,11 +207,12 @@ struct SolveRequest {
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`
   bool nearest;          // whether to find the solution nearest to q0: needs `single`, one solution
-  double* q;             // (count, max_solutions, n)
-  Outcome* outcome;      // (count, max_solutions)
-  double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
-  int* effort;           // (count, max_solutions, 2): iterations, starts
-  int* found;            // (count,): number of results, at least 1
+  double max_move;   // largest joint displacement from q0, needs `single` and q0; 0 for no bound
+  double* q;         // (count, max_solutions, n)
+  Outcome* outcome;  // (count, max_solutions)
+  double* error;     // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;       // (count, max_solutions, 2): iterations, starts
+  int* found;        // (count,): number of results, at least 1
   // (count, 4), if `single`: number of starts, number of failed starts, and position and rotation
   // error of the best failed start; null if not needed.
   double* failed;

@@ -42,6 +42,7 @@ _FILE = click.Path(path_type=Path)
 @click.argument("file", type=_FILE, required=False)
 @target_options
 @click.option("--q0", metavar="Q", help="Configuration to stay near: numbers with commas.")
+@click.option("--max-move", type=float, metavar="X", help="Largest joint displacement from --q0.")
 @click.option("--out", type=_FILE, metavar="FILE", help="Write solutions: .csv, .parquet, .npz.")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
 @click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
@@ -54,6 +55,7 @@ def solve(
     robot: sp.Robot,
     file: Path | None,
     q0: str | None,
+    max_move: float | None,
     out: Path | None,
     plot: Path | None,
     timeout: float | None,
@@ -72,6 +74,9 @@ def solve(
     times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for each
     pose: the joints, the status and the errors. The file is written completely or not at all.
 
+    With --q0, the output says how far the joints are from it, and whether the solution is on the
+    same branch, so that a motion without a singularity leads there.
+
     Exit code 1 means that a pose was not met.
     """  # noqa: D301
     near = configuration(robot, q0, "--q0")
@@ -81,7 +86,8 @@ def solve(
         raise click.UsageError("--out is for a FILE of poses; --json prints one solution")
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
-    options: dict[str, Any] = {"q0": near, "timeout": timeout, "device": device}
+    options: dict[str, Any] = {"q0": near, "max_move": max_move}
+    options |= {"timeout": timeout, "device": device}
     if file is None:
         check_figure(plot)
         goal, is_pose = one_target(**target)
@@ -111,6 +117,9 @@ def one_solution(found: sp.Solution) -> dict[str, Any]:
     """Return a solution as plain values."""
     robot = found.robot
     names = robot.joint_names if robot is not None else range(len(found.q))
+    start = {}
+    if found.q0 is not None:
+        start = {"moved": found.moved, "same_branch": found.same_branch}
     return {
         "success": found.success,
         "status": found.status.name,
@@ -120,6 +129,7 @@ def one_solution(found: sp.Solution) -> dict[str, Any]:
         "rotation_error": found.rotation_error,
         "iterations": found.iterations,
         "restarts": found.restarts,
+        **start,
     }
 
 
@@ -144,22 +154,25 @@ def _print_one(found: sp.Solution, as_json: bool) -> None:
         )
     ]
     print_table(f"{robot.name}: {str(found).partition(chr(10))[0]}", ("joint", "q", "", ""), rows)
+    if found.q0 is not None:
+        branch = "the same" if found.same_branch else "another"
+        click.echo(f"moved by at most {found.moved:.4g} rad or m, on {branch} branch")
     if not found and found.report is not None:
         click.echo(f"\n{found.report}")
 
 
 def _table(robot: sp.Robot, found: Any) -> Table:
     words = [status.name for status in found.status]
-    return Table(
-        {
-            "q": np.asarray(found.q),
-            "status": np.array(words, dtype=np.str_),
-            "position_error": np.asarray(found.position_error),
-            "rotation_error": np.asarray(found.rotation_error),
-            "iterations": np.asarray(found.iterations),
-        },
-        {"q": robot.joint_names},
-    )
+    columns = {
+        "q": np.asarray(found.q),
+        "status": np.array(words, dtype=np.str_),
+        "position_error": np.asarray(found.position_error),
+        "rotation_error": np.asarray(found.rotation_error),
+        "iterations": np.asarray(found.iterations),
+    }
+    if found.q0 is not None:
+        columns |= {"moved": found.moved, "same_branch": found.same_branch}
+    return Table(columns, {"q": robot.joint_names})
 
 
 def _print_batch(robot: sp.Robot, found: Any, seconds: float, as_json: bool, listed: bool) -> None:

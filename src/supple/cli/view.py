@@ -12,6 +12,7 @@ import click
 from supple.cli.console import as_json_option, print_json
 from supple.cli.robots import RobotName, configuration, map_value_option, read_robot
 from supple.cluster import ReachMap
+from supple.control.trajectory import Trajectory
 from supple.view.methods import DEFAULT, method_names
 
 
@@ -30,6 +31,7 @@ from supple.view.methods import DEFAULT, method_names
 @click.option("--map", "folder", type=click.Path(path_type=Path), help="Map of `supple reach`.")
 @map_value_option
 @click.option("--least", default=0.0, show_default=True, help="Show the voxels with more.")
+@click.option("--path", "file", type=click.Path(path_type=Path), help="Motion of `supple follow`.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
@@ -43,6 +45,7 @@ def view(
     folder: Path | None,
     value: str,
     least: float,
+    file: Path | None,
     host: str,
     port: int,
     no_browser: bool,
@@ -59,6 +62,7 @@ def view(
 
     made = read_robot(robot, tips, fixed)
     found = None if folder is None else ReachMap.load(folder)
+    motion = None if file is None else Trajectory.load(file, robot=made)
     path = Path(robot)
     figure = len(made.tips) > 1
     settings: dict[str, Any] = {"task": "position"} if figure else {}
@@ -74,6 +78,8 @@ def view(
     ) as viewer:
         if found is not None:
             viewer.show_points(*found.points(value, least), size=found.spacing / 3)
+        if motion is not None:
+            viewer.show_path(motion)
         if as_json:
             print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
         else:

@@ -60,6 +60,7 @@ class SolveOptions:
         threads: Maximum number of threads.
         progress: Function of the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
+        max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
     """
 
     position_tolerance: float
@@ -73,6 +74,7 @@ class SolveOptions:
     threads: int
     progress: Progress | None
     gpu: GpuChoice | None
+    max_move: float | None = None
 
     @property
     def tolerances(self) -> tuple[float, float, int]:
@@ -97,6 +99,7 @@ def parse_options(
     device: str | None,
     stream: object,
     precision: str,
+    max_move: float | None = None,
 ) -> SolveOptions:
     """Validate the arguments of `solve`.
 
@@ -115,6 +118,7 @@ def parse_options(
     if prefer is None:
         prefer = "nearest" if seeded else "fast"
     check_preference(prefer, seeded)
+    bound = None if max_move is None else _max_move(max_move, seeded, uses_gpu and there)
     count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
     if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
         raise InputError(
@@ -137,7 +141,20 @@ def parse_options(
         threads=thread_count(threads),
         progress=progress,
         gpu=GpuChoice(device_named(device), precision, several) if uses_gpu else None,
+        max_move=bound,
     )
+
+
+def _max_move(given: object, seeded: bool, in_gpu_memory: bool) -> float:
+    """Return `max_move` of `solve` as a number."""
+    if not seeded:
+        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} alone")
+    if in_gpu_memory:
+        raise InputError(
+            "max_move is not available for targets in GPU memory; given: "
+            f"max_move={short_repr(given)}. NumPy arrays with device= have all options"
+        )
+    return number(given, "max_move", above=0)
 
 
 def _check_cpu_only(**arguments: object) -> None:
@@ -205,7 +222,8 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
     """Return q0 as an array, one seed for all targets (n,) or one per target (..., n), or None."""
     if q0 is None:
         return None
-    q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
+    # A copy, because results refer to it.
+    q = np.array(coordinates(q0, robot.dof, "q0"), dtype=np.float64, order="C")
     if q.ndim == 1:
         if not np.isfinite(q).all():
             raise InputError(f"q0 must be finite; given: {short_repr(q0)}")

@@ -178,7 +178,7 @@ Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
 def arm_of(problem: CompiledProblem) -> Arm | str:
     """Return the arm of a problem, or the reason why its solutions can only be searched."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
-    if len(tasks) != 1 or not _is_whole_pose(tasks[0]):
+    if len(tasks) != 1 or not is_whole_pose(tasks[0]):
         return "only solutions of the pose of one frame are computed"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
@@ -290,7 +290,8 @@ def _grid(robot: Robot, joint: int, count: int) -> Array:
     return np.asarray(middle + half * (2 * np.arange(count) + 1 - count) / count)
 
 
-def _is_whole_pose(task: Task) -> bool:
+def is_whole_pose(task: Task) -> bool:
+    """Return whether a task is the pose of a frame in the world, without a tolerance."""
     return (
         isinstance(task, PoseTask)
         and (task.rows is None or set(task.rows) == set(ROWS))

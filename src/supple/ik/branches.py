@@ -21,7 +21,8 @@ from supple.ik.arms import ClosedFormArm, Found, arm_of
 from supple.ik.driver import Driver
 from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem, compile_problem
-from supple.ik.solution import BatchSolutions, Solutions, all_of_one
+from supple.ik.same_branch import largest_move
+from supple.ik.solutions import BatchSolutions, Solutions, all_of_one
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask
@@ -78,6 +79,8 @@ def solve_all(
     missing = (found[4] == 0) & ~found[5] & np.isfinite(flat).all(axis=1)
     if missing.any():
         found = _with_searched(found, missing, flat, seeds, Driver(problem, options))
+    if options.max_move is not None and seeds is not None:
+        found = _near(found, seeds, options.max_move)
     q, position, rotation, sampled, count, certain = found
     if not arm.ordered or options.prefer not in ("fast", "limits", "nearest"):
         of = np.repeat(np.arange(len(count)), count)
@@ -87,7 +90,7 @@ def solve_all(
     if not batch:
         complete = bool(certain[0])
         made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
-        return replace(made, sampled=sampled)
+        return replace(made, sampled=sampled, q0=seeds, tasks=problem.layout.tasks)
     return BatchSolutions(
         q,
         position,
@@ -156,6 +159,15 @@ def _with_searched(
         count,
         certain,
     )
+
+
+def _near(found: Found, seeds: Array, max_move: float) -> Found:
+    """Return the solutions within `max_move` of seeds (n,) or (B, n)."""
+    q, position, rotation, sampled, count, certain = found
+    of = np.repeat(np.arange(len(count)), count)
+    keep = largest_move(q, seeds if seeds.ndim == 1 else seeds[of]) <= max_move
+    count = np.bincount(of[keep], minlength=len(count)).astype(np.int32)
+    return q[keep], position[keep], rotation[keep], sampled[keep], count, certain
 
 
 def _searched(

@@ -18,8 +18,11 @@ from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
 from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem
 from supple.ik.report import make_report
-from supple.ik.solution import STATUS, BatchSolution, Solution, Solutions
-from supple.ik.status import SolveStatus
+from supple.ik.same_branch import largest_move
+from supple.ik.solution import Solution
+from supple.ik.solution_arrays import BatchSolution
+from supple.ik.solutions import Solutions
+from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
 from supple.ik.subproblems import decoupled_solver
 from supple.motion.linearization import Array
 
@@ -49,20 +52,29 @@ class Driver:
         *found, failed = self._best(target[None], seed)
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
-        robot = self.problem.layout.robot
+        robot, tasks = self.problem.layout.robot, self.problem.layout.tasks
         if options.solutions is not None:
-            return Solutions(*_fields(*(part[0] for part in found)), robot=robot)
+            parts = _fields(*(part[0] for part in found))
+            return Solutions(*parts, robot=robot, q0=seed, tasks=tasks)
         q, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
         solution = Solution(
-            q, STATUS[status], position, rotation, iterations, starts - 1, robot=robot
+            q,
+            STATUS[status],
+            position,
+            rotation,
+            iterations,
+            max(starts - 1, 0),
+            robot=robot,
+            _q0=None if seed is None else seed.tobytes(),
+            tasks=None if seed is None else tasks,
         )
         if not options.explain:
             return solution
         took = time.perf_counter() - options.began
         report = make_report(
-            self.problem, target, q, solution.status, position, iterations, failed[0], took
+            self.problem, target, solution, failed[0], took, max_move=options.max_move
         )
         return replace(solution, report=report)
 
@@ -76,7 +88,7 @@ class Driver:
                 f"explain needs one target; given: a batch of shape {batch}. Solve the targets "
                 "of interest again, one by one"
             )
-        flat = targets.reshape(-1, targets.shape[-1])
+        flat, q0 = targets.reshape(-1, targets.shape[-1]), seeds
         if seeds is not None and seeds.ndim > 1:
             seeds = seeds.reshape(-1, seeds.shape[-1])
         if options.prefer in ("fast", "nearest"):
@@ -84,7 +96,8 @@ class Driver:
         else:
             found = self._best_by_chunks(flat, seeds)
         parts = (part[:, 0].reshape(*batch, *part.shape[2:]) for part in found[:4])
-        return BatchSolution(*_fields(*parts), robot=self.problem.layout.robot)
+        layout = self.problem.layout
+        return BatchSolution(*_fields(*parts), robot=layout.robot, q0=q0, tasks=layout.tasks)
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return the best solutions of targets (B, k), computed in chunks to bound memory."""
@@ -152,12 +165,13 @@ class Driver:
         progress: Progress | None = None,
     ) -> RawSolutions:
         """Search for up to `max_solutions` solutions of each target."""
-        if self.options.gpu is not None:
-            return (
+        options = self.options
+        if options.gpu is not None:
+            found = (
                 *self.gpu_solver().solve(targets, seeds, self.gpu_options(max_solutions)),
                 np.empty((0, 4)),
             )
-        options = self.options
+            return found if options.max_move is None else self._near(found, targets, seeds)
         spec = _core.SearchSpec(
             position_tolerance=options.position_tolerance,
             rotation_tolerance=options.rotation_tolerance,
@@ -166,12 +180,33 @@ class Driver:
             max_solutions=max_solutions,
             single=single,
             nearest=options.prefer == "nearest" and max_solutions == 1,
+            max_move=options.max_move or 0.0,
             explain=options.explain,
             threads=options.threads,
             merged_at_once=_MERGED[math.isfinite(options.deadline)],
         )
         seeds = self.problem.rests(targets) if seeds is None else seeds
-        return decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
+        found = decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
+        if options.max_move is None:
+            return found
+        return (found[0], np.array(NEAR_STATUS, dtype=np.int8)[found[1]], *found[2:])
+
+    def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
+        """Return solutions of the GPU, replaced by those of the CPU where they are too far from q0.
+
+        The limits are constants of the CUDA kernels, so they cannot depend on the target.
+        """
+        assert self.options.max_move is not None
+        assert seeds is not None
+        most = found[0].shape[1]
+        far = largest_move(found[0], seeds[..., None, :]) > self.options.max_move
+        again = (far | (found[1] != SolveStatus.CONVERGED)).any(axis=1) | (most > 1)
+        own = seeds if seeds.ndim == 1 else seeds[again]
+        cpu = replace(self, options=replace(self.options, gpu=None))
+        more = cpu._run(targets[again], own, max_solutions=most, single=True)
+        for part, new in zip(found[:-1], more, strict=False):
+            part[again] = new
+        return found
 
     def gpu_solver(self) -> Any:
         """Return the solver on the GPU."""

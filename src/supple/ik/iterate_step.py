@@ -22,7 +22,8 @@ from supple.control.controller import AnyStep, PythonStep
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
 from supple.ik.problem import seed_range, task_numbers
-from supple.ik.solution import BatchSolution, Solution
+from supple.ik.solution import Solution
+from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
 from supple.kinematics.arrays import number
 from supple.motion.damping import DampingRule, ErrorNorm
@@ -99,7 +100,8 @@ class StepSearch:
                 raise_nonfinite(targets, seeds)
             return found[0]
         parts = (part.reshape(*lead, *part.shape[1:]) for part in found._parts())
-        return BatchSolution(*parts, robot=self.layout.robot)
+        layout = self.layout
+        return BatchSolution(*parts, robot=layout.robot, q0=seeds, tasks=layout.tasks)
 
     def _search(self, targets: Array, start: Array | None) -> BatchSolution:
         """Solve targets (B, k); the first start is from the seeds (B, n)."""
@@ -137,7 +139,8 @@ class StepSearch:
         named = StatusArray.of(SolveStatus, status)
         position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
         restarts = np.maximum(restarts, 0)
-        return BatchSolution(best, named, position, rotation, iterations, restarts, robot=robot)
+        parts = (best, named, position, rotation, iterations, restarts)
+        return BatchSolution(*parts, robot=robot, q0=start, tasks=self.layout.tasks)
 
     def _descend(
         self,

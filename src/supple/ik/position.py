@@ -25,7 +25,9 @@ from supple.ik.driver import Driver
 from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference
 from supple.ik.problem import compile_problem
-from supple.ik.solution import STATUS, Solution, Solutions
+from supple.ik.solution import Solution
+from supple.ik.solutions import Solutions
+from supple.ik.status import NEAR_STATUS, STATUS
 from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
@@ -52,7 +54,9 @@ def _fast_path(function: Function) -> Function:
     neither checks for signals nor releases the GIL.
     """
     whole = known_arguments(**HINTS)(function)
-    wrapped: Function = _core.with_fast_path(whole, _solver_of, all_solver, Solution, STATUS, Task)
+    wrapped: Function = _core.with_fast_path(
+        whole, _solver_of, all_solver, Solution, STATUS, NEAR_STATUS, Task
+    )
     return wrapped
 
 
@@ -63,6 +67,7 @@ class Options(TypedDict, total=False):
     tasks: TaskLike | Sequence[TaskLike] | None
     q0: ArrayLike | None
     prefer: Preference | None
+    max_move: float | None
     position_tolerance: float
     rotation_tolerance: float
     damping: DampingRule | None
@@ -120,6 +125,7 @@ def solve(
     tasks: TaskLike | Sequence[TaskLike] | None = None,
     q0: ArrayLike | None = None,
     prefer: Preference | None = None,
+    max_move: float | None = None,
     solutions: int | Literal["all"] | None = None,
     wraps: bool = False,
     position_tolerance: float = 1e-6,
@@ -160,11 +166,14 @@ def solve(
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
             `PostureTask` is secondary: the solution moves along its branch toward the posture
             while the other targets stay met.
-        q0: Seed (n,), or one per target (..., n) [rad or m].
+        q0: Seed (n,), or one per target (..., n) [rad or m]. `Solution.moved` and `same_branch` say
+            how far the solution is from it, and whether it is on the same branch.
         prefer: Preference among the solutions. "fast" returns the first one found (default without
             q0). "nearest" returns one near q0 or, if there is none, the solution with the smallest
             maximum joint displacement (default with q0). "manipulability", "limits" (far from joint
             limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
+        max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in this
+            box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
             `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
             gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
@@ -194,11 +203,11 @@ def solve(
             repeatedly during a batch.
         device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
             that holds the target. On a GPU, timeout, explain, threads and progress are not
-            available.
+            available; with max_move, the CPU searches again where the GPU's solution is too far.
         stream: CUDA stream for targets in GPU memory; by default that of the array, or the default
             stream. The call is asynchronous and returns a `GpuSolution`, or `GpuSolutions` with
-            solutions="all"; a number of solutions is not supported, and `prefer` must be "fast" or
-            "nearest".
+            solutions="all"; max_move and a number of solutions are not supported, and `prefer` must
+            be "fast" or "nearest".
         precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
             "double".
 
@@ -218,6 +227,7 @@ def solve(
         max_iterations,
         device,
         prefer,
+        max_move=max_move,
         solutions=solutions,
         explain=explain or None,
     )
@@ -237,6 +247,7 @@ def solve(
         device=device,
         stream=stream,
         precision=precision,
+        max_move=max_move,
     )
     if iterates:
         layout = compile_tasks(robot, selected)

@@ -276,6 +276,7 @@ def _compiled(
         targets=_kinds(tasks, moved, layout),
     )
     kernel = _core.Solver(tasks=layout.kernel, spec=spec)
+    kernel.given_tasks = layout.tasks
     return CompiledProblem(
         layout,
         tuple(moved),

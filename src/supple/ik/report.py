@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.step import DLS
 
-AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # name of a joint, and its limit
+if TYPE_CHECKING:
+    from supple.ik.solution import Solution
+
+# Name of a joint, and its limit or the bound on its displacement from q0.
+AtLimit: TypeAlias = tuple[str, Literal["lower", "upper", "max_move"]]
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 # Smallest relevant |Jᵀe| of a joint, relative to its largest possible value, ‖column of J‖ ‖e‖.
 _SMALLEST_PULL = 1e-6
@@ -30,7 +34,8 @@ class SolveReport:
             weighted J, the damping and its reason.
         sigma_min: Smallest singular value of the weighted J at the solution.
         lambda2: Damping at the solution.
-        at_limit: Joints that move a task and are at a limit, each with "lower" or "upper".
+        at_limit: Joints that move a task and are at a limit, each with "lower" or "upper", or with
+            "max_move" at this distance from q0.
         blocking: Joints whose limit keeps the solution from coming closer to the target: the
             gradient of the error would move them out of their range.
         seeds: Number of seeds, including those that ran in parallel.
@@ -73,7 +78,8 @@ class SolveReport:
             lines.append(self.explanation.reason)
         for name, end in self.at_limit:
             does = "blocks" if (name, end) in self.blocking else "sits"
-            lines.append(f"{name} {does} at its {end} limit")
+            limit = "max_move from q0" if end == "max_move" else f"its {end} limit"
+            lines.append(f"{name} {does} at {limit}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -85,26 +91,23 @@ class SolveReport:
 def make_report(
     problem: CompiledProblem,
     target: Array,
-    q: Array,
-    status: SolveStatus,
-    away: float,
-    iterations: int,
+    solution: Solution,
     failed: Array,
     seconds: float,
+    max_move: float | None = None,
 ) -> SolveReport:
     """Return the diagnosis of a solution.
 
     Args:
         problem: The problem.
         target: The target (k,) for the kernel.
-        q: The solution (n,).
-        status: Its status.
-        away: Its position error [m].
-        iterations: Iterations of the search.
+        solution: The solution.
         failed: Number of seeds, number of failed seeds, and the position and rotation error of the
             best failed seed [m], [rad] (4,).
         seconds: Time of the call [s].
+        max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
     """
+    q, status = solution.q, solution.status
     layout, rows = problem.layout, slice(problem.primary)
     J, e = layout._rows(q, target)
     lin = Linearization(
@@ -114,7 +117,7 @@ def make_report(
         q=q,
     )
     explanation = explain(lin, DLS(problem.rule))
-    at_limit, blocking = _limits(problem, lin, q)
+    at_limit, blocking = _limits(problem, lin, q, solution.q0, max_move or np.inf)
     seeds, count, position, rotation = failed.tolist()
     return SolveReport(
         explanation=explanation,
@@ -126,9 +129,9 @@ def make_report(
         failed=int(count),
         stopped=0 if status == SolveStatus.CONVERGED else int(seeds - count),
         best_failed=(position, rotation) if count else None,
-        iterations=iterations,
+        iterations=solution.iterations,
         seconds=seconds,
-        hint="" if status == SolveStatus.CONVERGED else _hint(problem, away),
+        hint="" if status == SolveStatus.CONVERGED else _hint(problem, solution.position_error),
     )
 
 
@@ -146,12 +149,13 @@ def _hint(problem: CompiledProblem, away: float) -> str:
 
 
 def _limits(
-    problem: CompiledProblem, lin: Linearization, q: Array
+    problem: CompiledProblem, lin: Linearization, q: Array, q0: Array | None, max_move: float
 ) -> tuple[tuple[AtLimit, ...], tuple[AtLimit, ...]]:
     """Return the joints at a limit, and those of them whose limit blocks: see `SolveReport`."""
     robot = problem.layout.robot
     pull = lin.J.T @ lin.e
     smallest = _SMALLEST_PULL * np.linalg.norm(lin.J, axis=0) * np.linalg.norm(lin.e)
+    near = q if q0 is None else q0
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
     moves = lin.J.any(axis=0)  # a finger, for example, does not move the hand
@@ -161,8 +165,11 @@ def _limits(
             at.append((name, "lower"))
         elif q[j] >= robot.upper[j] - _AT_LIMIT:
             at.append((name, "upper"))
+        elif abs(q[j] - near[j]) >= max_move - _AT_LIMIT:
+            at.append((name, "max_move"))
         else:
             continue
-        if (pull[j] if at[-1][1] == "upper" else -pull[j]) > smallest[j]:
+        outward = at[-1][1] == "upper" or (at[-1][1] == "max_move" and q[j] > near[j])
+        if (pull[j] if outward else -pull[j]) > smallest[j]:
             blocking.append(at[-1])
     return tuple(at), tuple(blocking)

@@ -19,6 +19,8 @@ class SolveStatus(IntEnum):
         NOT_CONVERGED: The iterations of all seeds ended before the target was met, in a search by
             `step` or with an `OpenTask`. The best configuration found is returned; the target may
             still be reachable.
+        MAX_MOVE: No solution was found within `max_move` of q0; the closest pose found there is
+            returned. The target may be reachable from elsewhere.
     """
 
     CONVERGED = 0
@@ -26,6 +28,7 @@ class SolveStatus(IntEnum):
     TIMEOUT = 2
     NONFINITE_INPUT = 3
     NOT_CONVERGED = 4
+    MAX_MOVE = 5
 
     @property
     def sentence(self) -> str:
@@ -46,4 +49,12 @@ _SENTENCES = {
     SolveStatus.NONFINITE_INPUT: "the target or the seed is not finite; nothing was solved",
     SolveStatus.NOT_CONVERGED: "the iterations ended before the targets were met; this is the best "
     "pose found, and the targets may still be reachable",
+    SolveStatus.MAX_MOVE: "no solution was found within max_move of q0; this is the closest pose "
+    "found there",
 }
+
+STATUS = tuple(SolveStatus)  # statuses, indexed by their values
+# The same for a search within `max_move` of q0.
+NEAR_STATUS = tuple(
+    SolveStatus.MAX_MOVE if status == SolveStatus.UNREACHABLE else status for status in STATUS
+)

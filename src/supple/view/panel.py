@@ -1,4 +1,4 @@
-"""The viewer's controls: method, limits, display, joints, solutions and recordings."""
+"""The viewer's controls: method, limits, display, joints, solutions, paths and recordings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import numpy as np
 
 import supple as sp
 from supple.errors import SuppleError
+from supple.view.branch_names import branch_names
 from supple.view.methods import method, method_names, numbers_of
+from supple.view.path import ToolPath
 from supple.view.posture import controlled_rows
 from supple.view.simulation import DT, MODES, Simulation
 
 _RANGE = 2.0  # range of a parameter's slider on each side of the derived value [decades]
+_NONE = "–"  # no solution is chosen
 EXPORTS = {"CSV": ".csv", "NPZ": ".npz", "Parquet": ".parquet", "animation": ".html"}
 
 
@@ -43,6 +46,8 @@ class Panel:
             self._picture_controls()
         with gui.add_folder("Solutions", expand_by_default=False):
             self._solution_controls()
+        with gui.add_folder("Path", expand_by_default=False):
+            self._path_controls()
         with gui.add_folder("Record", expand_by_default=False):
             self._record_controls()
         with gui.add_folder("Joints", expand_by_default=False):
@@ -190,29 +195,68 @@ class Panel:
 
     def _solution_controls(self) -> None:
         gui, view, simulation = self._server.gui, self._view, self._simulation
-        find = gui.add_button("Show other solutions", hint="Up to eight configurations as ghosts.")
+        find = gui.add_button("Show all solutions", hint="Configurations with the same targets.")
+        chosen = gui.add_dropdown("Go to", (_NONE,), hint="Or click a ghost.")
         hide = gui.add_button("Hide them")
-        number = gui.add_slider("Go to solution", 1, 8, 1, 1)
-        go = gui.add_button("Go")
         words = gui.add_markdown("")
+
+        def show(found: sp.Solutions | None, said: str) -> None:
+            view.show_solutions(np.empty((0, simulation.robot.dof)) if found is None else found.q)
+            chosen.options = (_NONE, *(() if found is None else branch_names(found)))
+            chosen.value = _NONE
+            words.content = said
 
         @find.on_click
         def _(event: Any) -> None:
             found = self._try(event, simulation.solutions)
             if found is not None:
-                view.show_solutions(found)
-                words.content = f"{len(found)} found" if len(found) else "out of reach"
+                show(found, f"{len(found)} found" if len(found) else "out of reach")
 
         @hide.on_click
         def _(_: Any) -> None:
-            view.show_solutions(np.empty((0, simulation.robot.dof)))
-            words.content = ""
+            show(None, "")
 
-        @go.on_click
+        @chosen.on_update
+        def _(event: Any) -> None:
+            if event.client is not None and chosen.value != _NONE:
+                at = chosen.options.index(chosen.value) - 1
+                simulation.move_along(view.solutions[at : at + 1])
+
+    def _path_controls(self) -> None:
+        gui, view, simulation = self._server.gui, self._view, self._simulation
+        targets: list[Any] = []
+        add = gui.add_button("Add target", hint="Adds the present target to the path.")
+        follow = gui.add_button("Follow", hint="Finds a motion along straight lines.")
+        play = gui.add_button("Play")
+        clear = gui.add_button("Clear")
+        self._path_words = gui.add_markdown("")
+
+        @add.on_click
         def _(_: Any) -> None:
-            found = view.solutions
-            if 0 < number.value <= len(found):
-                simulation.go_to(found[number.value - 1])
+            targets.append(simulation.targets)
+            self._path_words.content = f"{len(targets)} target{'s' * (len(targets) > 1)}"
+
+        @follow.on_click
+        def _(event: Any) -> None:
+            found = self._try(event, lambda: simulation.follow(targets))
+            if found is not None:
+                self._try(event, lambda: view.show_path(found))
+
+        @play.on_click
+        def _(event: Any) -> None:
+            if view.path is None:
+                self._notify(event, "There is no path yet: add two targets, and follow.")
+            else:
+                simulation.move_along(view.path.q)
+
+        @clear.on_click
+        def _(_: Any) -> None:
+            targets.clear()
+            view.show_path(None)
+
+    def show_path(self, path: ToolPath | None) -> None:
+        """Show the summary of a path; nothing for None."""
+        self._path_words.content = "" if path is None else path.words.replace("\n", "  \n")
 
     def _record_controls(self) -> None:
         gui, simulation = self._server.gui, self._simulation

@@ -31,6 +31,7 @@ class Figure:
         *,
         color: str | None = None,
         opacity: float | None = None,
+        clicked: Callable[[], None] | None = None,
     ) -> None:
         """Add the robot to a scene.
 
@@ -41,6 +42,7 @@ class Figure:
             solids: The robot's solids.
             color: Color of all solids, "#rrggbb"; by default each has its own.
             opacity: Opacity of a ghost, 0 to 1; opaque by default.
+            clicked: Function called when the user clicks the robot.
         """
         self._robot, self._links = robot, tuple(dict.fromkeys(each.link for each in solids))
         self._root = server.scene.add_frame(f"/{name}", show_axes=False)
@@ -49,7 +51,7 @@ class Figure:
             node = f"/{name}/{i}"
             self._nodes.append(server.scene.add_frame(node, show_axes=False))
             for k, each in enumerate(one for one in solids if one.link == link):
-                server.scene.add_mesh_simple(
+                mesh = server.scene.add_mesh_simple(
                     f"{node}/{k}",
                     each.vertices.astype(np.float32),
                     each.faces.astype(np.uint32),
@@ -59,6 +61,8 @@ class Figure:
                     receive_shadow=opacity is None,
                     side="double" if opacity is None else "front",
                 )
+                if clicked is not None:
+                    mesh.on_click(lambda _: clicked())
 
     def place(self, q: Array) -> None:
         """Move all links to their poses at a configuration (n,)."""

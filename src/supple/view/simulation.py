@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -18,6 +20,7 @@ import supple as sp
 from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method
+from supple.view.path import straight_motion
 from supple.view.posture import comfortable, controlled_rows
 from supple.view.recording import Recording, Replay
 
@@ -27,6 +30,7 @@ MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mo
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
 _KEPT = 10.0  # time for which measurements are kept [s]
+_SHARES = np.linspace(0, 1, 51)[1:]  # places on a line at which the path of the tool has targets
 _LOST = 1e3  # joint distance from the robot at which the ghost is reset [rad or m]
 
 
@@ -205,11 +209,32 @@ class Simulation:
         """Whether the targets move by themselves."""
         return not math.isnan(self._moving_since)
 
-    def solutions(self, most: int = 8) -> Array:
-        """Return up to `most` configurations (k, n) that meet the current targets."""
-        goals: Any = self._goals(self.targets)
-        found = sp.solve(self.robot, goals, tasks=self._tasks, q0=self.q, solutions=most)
-        return np.asarray(found.q[found.success])
+    def solutions(self, most: int = 8) -> sp.Solutions:
+        """Return the configurations that meet the current targets, the nearest first.
+
+        They are all solutions if these are finitely many and known, otherwise up to `most`.
+        """
+        goals, q0 = self._goals(self.targets), self.q
+        found = sp.solve(self.robot, goals, tasks=self._tasks, q0=q0, solutions="all")
+        if not found.complete or found.sampled.any():
+            found = sp.solve(self.robot, goals, tasks=self._tasks, q0=q0, solutions=most)
+        made: sp.Solutions = found[found.success]
+        return made
+
+    def follow(self, targets: Sequence[Array]) -> sp.paths.Followed:
+        """Return a path along straight lines through targets, each (tips, 4, 4) [m].
+
+        Raises:
+            InputError: There are fewer than two different targets.
+        """
+        if len(targets) < 2:
+            raise InputError("a path needs two targets; given: fewer")
+        path = []
+        for each in np.moveaxis(np.array(targets), 1, 0):  # the targets of one end effector
+            parts = [sp.poses.interpolate(a, b, _SHARES) for a, b in pairwise(each)]
+            T = np.concatenate([each[:1], *parts])
+            path.append(T[:, :3, 3] if self._positions else T)
+        return sp.follow(self.robot, path, tasks=self._tasks)
 
     # ---- recording -------------------------------------------------------------------------------
 
@@ -239,12 +264,20 @@ class Simulation:
     def replay(self) -> bool:
         """Play the recording from its start; return False if there is none."""
         motion = self.trajectory()
-        if motion is None:
-            return False
+        if motion is not None:
+            self.play(motion.q)
+        return motion is not None
+
+    def play(self, q: Array) -> None:
+        """Move the robot through configurations (K, n), one for each step."""
         with self._lock:
             self._is_recording = False
-            self._replay = Replay(motion.q, self._t, DT)
-        return True
+            self._moving_since = math.nan
+            self._replay = Replay(np.asarray(q), self._t, DT)
+
+    def move_along(self, q: Array) -> None:
+        """Move the joints straight to the first configuration of (K, n), then play them."""
+        self.play(np.concatenate([straight_motion(self.q, q[0], DT), q[1:]]))
 
     @property
     def replaying(self) -> bool:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of, trimesh_module
 from supple.view.file_bodies import solids_in
 from supple.view.panel import Panel
+from supple.view.path import PathFigure, ToolPath
 from supple.view.plots import Plots
 from supple.view.posture import up_axis
 from supple.view.scene import Ellipsoid, Figure, Gizmos
@@ -87,6 +89,9 @@ class Viewer:
         )
         self.ghost.show(False)
         self._solids, self._ghosts = solids, list[Figure]()
+        self._size = shape.size
+        self.path: ToolPath | None = None
+        self._path_figure: PathFigure | None = None
         self.solutions: Array = np.empty((0, robot.dof))
         self.shows_ellipsoids = False
         self._ellipsoids = [
@@ -139,23 +144,44 @@ class Viewer:
             each.show(on)
 
     def show_solutions(self, q: Array) -> None:
-        """Show configurations (k, n) as ghosts, replacing the previous ones."""
+        """Show configurations (k, n) as ghosts, replacing the previous ones.
+
+        The arm moves to a ghost that the user clicks.
+        """
         with self._server.atomic():
             for each in self._ghosts:
                 each.remove()
             self.solutions = np.array(q)
             self._ghosts = []
+            root = self.simulation.robot.description.root  # does not move: no ghosts of it
+            moving = [solid for solid in self._solids if solid.link != root]
             for k, one in enumerate(q):
                 ghost = Figure(
                     self._server,
                     f"solution{k}",
                     self.simulation.robot,
-                    self._solids,
+                    moving,
                     color=palette.SKY,
                     opacity=0.25,
+                    clicked=partial(self.simulation.move_along, one[None]),
                 )
                 ghost.place(one)
                 self._ghosts.append(ghost)
+
+    def show_path(self, motion: sp.paths.Followed | sp.Trajectory | None) -> None:
+        """Show the path of the tool in a motion, and offer to play it; None removes it.
+
+        Balls mark the places where the robot changes its branch.
+        """
+        path = None
+        if motion is not None:
+            path = ToolPath.of(motion, self.simulation.robot, DT)
+        with self._server.atomic():
+            if self._path_figure is not None:
+                self._path_figure.remove()
+            self.path = path
+            self._path_figure = None if path is None else PathFigure(self._server, path, self._size)
+        self._panel.show_path(path)
 
     def show_points(self, points: Array, values: Array, size: float) -> None:
         """Show points, colored from vermilion for zero to blue for the largest value.

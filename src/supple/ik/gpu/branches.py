@@ -185,10 +185,11 @@ class GpuBranches:
         on = stream_of(stream, (target, q0))
         reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets((target,), on, _MAX_TARGETS)
-        seeds = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
-        q, error, found, certain = self.launch(
-            math.prod(lead), numbers.pointer, seeds[:2], spec, on
-        )
+        start, n = (0, 0), self.problem.layout.robot.dof
+        if q0 is not None:
+            seeds = reader.seeds(q0, lead, on)
+            start = (seeds.pointer, n if len(seeds.shape) > 1 else 0)
+        q, error, found, certain = self.launch(math.prod(lead), numbers.pointer, start, spec, on)
 
         def array(
             part: tuple[Memory, tuple[int, ...], Any], inner: tuple[int, ...], first: int = 0
@@ -200,7 +201,6 @@ class GpuBranches:
             pointer = memory.pointer + first * dtype.itemsize
             return GpuArray((*lead, *inner), dtype, (*outer, *steps[1:]), pointer, memory)
 
-        n = self.problem.layout.robot.dof
         return GpuSolutions(
             array(q, (CAPACITY, n)),
             array(error, (CAPACITY,), 0),

@@ -242,12 +242,13 @@ class GpuSolver:
         on = stream_of(stream, (*targets, q0))
         reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets(targets, on, _MAX_TARGETS)
-        seeds = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
+        seeds = None if q0 is None else reader.seeds(q0, lead, on)
         count = math.prod(lead)
         memory, at = self.allocate_arrays(self._results(count, 1), on)
-        at |= {"target": numbers.pointer, "q0": seeds[0]}
+        at |= {"target": numbers.pointer, "q0": 0 if seeds is None else seeds.pointer}
         if count:
-            self.launch(at, count, options, on, seeds[1])
+            step = 0 if seeds is None or len(seeds.shape) == 1 else n
+            self.launch(at, count, options, on, step)
         steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
 
         def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
@@ -262,7 +263,8 @@ class GpuSolver:
             *(part("error", np.float64, 2, i) for i in range(2)),
             *(part("effort", np.int32, 2, i) for i in range(2)),
         ]
-        return GpuSolution(*results)
+        layout = self.problem.layout
+        return GpuSolution(*results, robot=layout.robot, q0=seeds, tasks=layout.tasks)
 
     def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """Allocate several arrays in one piece of memory; return it and the address of each."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from supple.gpu.arrays import GpuArray
-from supple.ik.solution import BatchSolution
+from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
+from supple.kinematics import Robot
 from supple.motion.status_array import StatusArray
+from supple.motion.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,9 @@ class GpuSolution:
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Iterations of the search (...).
         restarts: Number of seeds after the first (...), including those that ran in parallel.
+        robot: The solved robot.
+        q0: A copy of the seeds of the call, (n,) or (..., n) [rad or m]; None without any.
+        tasks: The solved tasks.
     """
 
     q: GpuArray
@@ -34,6 +39,9 @@ class GpuSolution:
     rotation_error: GpuArray
     iterations: GpuArray
     restarts: GpuArray
+    robot: Robot = field(kw_only=True)
+    q0: GpuArray | None = field(kw_only=True)
+    tasks: tuple[Task, ...] = field(kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,7 +49,7 @@ class GpuSolution:
         return self.status.shape
 
     def numpy(self) -> BatchSolution:
-        """Return a copy in host memory; waits for the stream."""
+        """Return a copy in host memory, with `moved` and `same_branch`; waits for the stream."""
         return BatchSolution(
             self.q.numpy(),
             StatusArray.of(SolveStatus, self.status.numpy()),
@@ -49,6 +57,9 @@ class GpuSolution:
             self.rotation_error.numpy(),
             self.iterations.numpy(),
             self.restarts.numpy(),
+            robot=self.robot,
+            q0=None if self.q0 is None else self.q0.numpy(),
+            tasks=self.tasks,
         )
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from supple.errors import InputError
-from supple.gpu.arrays import DeviceArrayView, seen
+from supple.gpu.arrays import DeviceArrayView, GpuArray, seen
 from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
@@ -88,10 +88,8 @@ class Reader:
             first += size
         return lead, memory
 
-    def seeds(
-        self, given: object, lead: tuple[int, ...], stream: int
-    ) -> tuple[int, int, tuple[object, ...]]:
-        """Return the address of seeds, their stride, and the objects that keep them alive.
+    def seeds(self, given: object, lead: tuple[int, ...], stream: int) -> GpuArray:
+        """Return a copy of seeds (n,) or (..., n): the caller may change its own later.
 
         Raises:
             InputError: The shape is neither (n,) nor (..., n).
@@ -103,13 +101,11 @@ class Reader:
                 f"q0 must be ({n},), or have the batch axes of the targets, {lead}; "
                 f"given: {array.shape}"
             )
-        step = n if own else 0
-        if array.dense and array.dtype == np.float64:
-            return array.pointer, step, (array,)
         count = math.prod(own)
         memory = self.device.allocate(8 * n * count, stream)
         self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
-        return memory.pointer, step, (array, memory)
+        strides = tuple(n * math.prod(own[i + 1 :]) for i in range(len(own)))
+        return GpuArray((*own, n), np.dtype(np.float64), (*strides, 1), memory.pointer, memory)
 
     def _viewed(
         self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
