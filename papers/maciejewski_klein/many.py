@@ -1,7 +1,7 @@
 """The paper's methods on many paths of the PUMA at once.
 
-The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares the
-two. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
+The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares both
+modules. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class Printed:
 
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:
-    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖û'‖ (P,). A coordinate axis
-    replaces û where A⁻¹ stretches it more than twice as much.
+    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖A⁻¹û‖ (P,). A coordinate axis
+    replaces û where A⁻¹ stretches that axis more than twice as much as û.
     """
     inverse = np.linalg.inv(A)
     turned = np.einsum("pij,pj->pi", inverse, u)
