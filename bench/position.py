@@ -29,7 +29,7 @@ from worker import OWN, Worker
 
 COUNT = 10_000  # maximum number of random targets of an arm; slow libraries solve fewer
 ROUNDS = 5
-SECONDS = 1.0  # time of a library for one kind of targets, all rounds together [s]
+SECONDS = 1.0  # time that a library gets for one kind of targets, in all rounds together [s]
 CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
 ENVIRONMENTS = {
     "supple": OWN,

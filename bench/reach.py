@@ -1,4 +1,4 @@
-"""A map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
+"""A reachability map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
 
     python bench/reach.py [--spacing 0.025] [--orientations 64] [--both]
     python bench/reach.py --both --device cuda       # on a machine with an NVIDIA GPU
