@@ -29,7 +29,7 @@ FAR[:3, 3] += 5
 
 
 class Prepared:
-    """A preference that records its arguments."""
+    """A criterion that records its arguments."""
 
     def __init__(self) -> None:
         self.q: list[np.ndarray] = []
@@ -43,7 +43,7 @@ class Prepared:
 
 
 def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
-    """It is called for several distinct solutions of a target or none; the smallest cost wins."""
+    """It is called only if a target has several distinct solutions; the smallest cost wins."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
@@ -183,7 +183,7 @@ def test_a_call_keeps_nothing(tasks: Any) -> None:
     for _ in range(50):
         found = solve(PANDA, target, tasks=tasks)
     own = sys.getrefcount(found.q)
-    del found  # it refers to the robot
+    del found  # because it refers to the robot
     assert held() == before
     assert own == 2
 
@@ -201,7 +201,7 @@ def test_a_list_of_tasks_may_change() -> None:
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
 def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time before the search counts; here it uses up the limit."""
+    """The time before the search counts; in this test it exceeds the limit."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.5)
@@ -210,7 +210,7 @@ def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyP
     known = position.compile_problem
     assert np.all(solve(PANDA, target, timeout=10.0).status == SolveStatus.UNREACHABLE)
     monkeypatch.setattr(position, "compile_problem", slow)
-    found = solve(supple.load("panda"), target, timeout=0.4)  # (that of PANDA is cached)
+    found = solve(supple.load("panda"), target, timeout=0.4)  # PANDA's problem is cached
     assert np.all(np.asarray(found.status) == SolveStatus.TIMEOUT)
     assert np.max(found.iterations) <= 10
 

@@ -154,10 +154,10 @@ def test_no_time_at_all() -> None:
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
-    # With no time at all, the work is bounded by the interval between two looks at the clock.
+    # With a time limit of zero, the work is bounded by the interval between two clock checks.
     T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
-    T[[10, 2000], 0, 0] = np.nan  # among the targets that are begun, and among the others
+    T[[10, 2000], 0, 0] = np.nan  # one among the targets that are started, one among the others
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
     assert set(found.status.tolist()) <= {
         SolveStatus.TIMEOUT,
@@ -179,7 +179,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
 def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
-    """A seed may take thousands of iterations then, and is stopped among them."""
+    """With short steps, a seed may take thousands of iterations; it is stopped between two."""
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
@@ -307,7 +307,7 @@ def test_targets_become_the_same_numbers_either_way() -> None:
     exact = supple.PoseTask().targets(PANDA, T)
     made = _core.pose_numbers(T, 1)
     assert made is not None
-    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both are orthonormal to that
+    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both are orthonormal to 1e-14
     R = made[..., :9].reshape(3, 50, 3, 3)
     np.testing.assert_allclose(
         R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14

@@ -58,7 +58,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert found.status is SolveStatus.UNREACHABLE
         assert 16 <= report.failed <= report.seeds <= 40
         assert report.best_failed is not None
-        # The closest pose is found from the best of them: its error is not larger, in the norm.
+        # The closest pose is found from the best failed seed, so its error is not larger.
         assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )

@@ -75,7 +75,7 @@ def test_results_have_types(tmp_path: Path) -> None:
 
 
 def test_the_code_of_the_documents_passes(tmp_path: Path) -> None:
-    """The blocks of each page are one program: at the lines where they stand in the page."""
+    """The code blocks of each page form one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:
