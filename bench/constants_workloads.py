@@ -332,7 +332,7 @@ def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
         sets = {f"{n} random": np.resize(at["random"], (n, 4, 4)) for n in COUNTS}
         sets |= {kind: at[kind] for kind in ("singular", "edge", "corner", "beyond", "anywhere")}
         for name, T in sets.items():
-            sp.solve(robot, T, device="cuda")  # compiles
+            sp.solve(robot, T, device="cuda")  # compiles the CUDA code
             times = []
             for _ in range(5):
                 begin = time.perf_counter()

@@ -90,7 +90,7 @@ def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
     def call() -> None:
         gpu.launch(np.dtype(dtype), q, twist, 0, out, count, stream)
 
-    call()  # compiles
+    call()  # compiles the CUDA code
     calls, driver = max(2, min(50, 2_000_000 // count)), runtime.packages()[1]
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
     runtime.check(driver.cuStreamBeginCapture(stream, mode))

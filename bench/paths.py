@@ -196,8 +196,8 @@ def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search; 0: none")
-    parser.add_argument("--only", help="a robot")
+    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search, or 0")
+    parser.add_argument("--only", help="name of one robot")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     one_core()

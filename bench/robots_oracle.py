@@ -141,12 +141,12 @@ def kinematics_of(path: Path) -> mujoco.MjModel:
     for body in spec.bodies[1:]:
         body.explicitinertial, body.mass = True, 1.0
         body.ipos, body.iquat, body.inertia = np.zeros(3), np.array([1.0, 0, 0, 0]), np.ones(3)
-        body.fullinertia = np.full(6, np.nan)  # NaN means that it is not given
+        body.fullinertia = np.full(6, np.nan)  # NaN means that no inertia is given
         body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
     for joint in spec.joints:
         joint.align = False
     spec.compiler.alignfree = spec.compiler.fusestatic = False
-    spec.compiler.settotalmass = -1  # -1 means that it is not given
+    spec.compiler.settotalmass = -1  # -1 means that no total mass is given
     return spec.compile()
 
 

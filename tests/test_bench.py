@@ -1,4 +1,4 @@
-"""The position benchmark verifies solutions independently; that of constants changes them."""
+"""bench/position.py verifies solutions independently, and bench/constants.py sets constants."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def update(beginning: str) -> None:
     """Replace the rows of the methods whose names start with `beginning` in all tables."""
     names = [method.name for method in METHODS if method.name.startswith(beginning)]
     if not names or set(names) & set(figures.SHOWN):
-        sys.exit(f"no methods, or some that figures show; given: {beginning!r}, which are {names}")
+        sys.exit(f"--update must select methods not in figures; {beginning!r} selects: {names}")
     places = list(product(ROBOTS, KINDS))
     runs = over(through, [(*at, beginning) for at in places])
     found = {

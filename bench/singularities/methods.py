@@ -178,7 +178,7 @@ def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
     return move
 
 
-SLOWS, HALTS = 17.0, 30.0  # condition numbers
+SLOWS, HALTS = 17.0, 30.0  # condition numbers at which `halting` begins to slow down, and halts
 LEAVING = 2.0  # factor on HALTS for motion away from the singularity
 PROBE = 0.01  # step along u that shows on which side the singularity is
 

@@ -172,7 +172,7 @@ def edge(arm: Arm) -> Way:
     """Return a path out to near the boundary, along it in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
-    center = arm.reach * at.inward  # relative to the tip, which the stretched arm moves on a circle
+    center = arm.reach * at.inward  # of the stretched arm's circle, relative to its tip
 
     def path(t: float) -> Array:
         far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)

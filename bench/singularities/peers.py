@@ -225,7 +225,7 @@ def mjcf(arm: Arm) -> str:
 
 
 def where(T: Array) -> str:
-    """Return a pose (4, 4) as the MJCF attributes pos and quat."""
+    """Return a pose (4, 4) as the MJCF attributes pos and xyaxes."""
     numbers = [" ".join(f"{x:.17g}" for x in each) for each in (T[:3, 3], T[:3, 0], T[:3, 1])]
     return f'pos="{numbers[0]}" xyaxes="{numbers[1]} {numbers[2]}"'
 

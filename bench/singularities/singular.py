@@ -28,7 +28,7 @@ class Singularity:
             points to the reachable side if only one side is reachable.
         null: Joint motions that do not move the end effector (k, n), orthonormal.
         H: Second-order motion (k, k) of the end effector along u due to the joint motions in
-            `null`: nᵀH n = u·J̇q̇ for q̇ = n.
+            `null`: cᵀH c = u·J̇q̇ for q̇ = nullᵀc.
 
     References:
         Bedrossian 1990, "Classification of singular configurations for redundant manipulators".

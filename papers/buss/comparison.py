@@ -70,7 +70,7 @@ class Comparison:
 
 
 def calm(runs: dict[float, Followed]) -> float:
-    """Return the smallest λ for which oscillation is rare, as it also is for all larger λ."""
+    """Return the smallest λ such that oscillation is rare at this and every larger λ."""
     least = max(runs)
     for lam in sorted(runs, reverse=True):
         if runs[lam].oscillation > RARE:

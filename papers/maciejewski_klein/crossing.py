@@ -79,7 +79,7 @@ class Estimate:
 
 
 def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
-    """Estimate σ_min and its direction by one inverse iteration per J (K, 6, 6), starting exactly.
+    """Estimate σ_min and û at each J (K, 6, 6) by one inverse iteration; the first û is exact.
 
     The damped form is the paper's, eqs. (22)-(26), with λ² from eq. (14) for the previous estimate.
     """

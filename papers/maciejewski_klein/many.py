@@ -24,7 +24,7 @@ Step: TypeAlias = Callable[[Array, Array], Array]  # J (P, 6, 6) and ẋ (P, 6) 
 
 @dataclass(frozen=True, eq=False)
 class Motions:
-    """Motions along P paths, or, after `path`, along one of them.
+    """Motions along P paths; a motion along one path, from `path`, has no axis P.
 
     Attributes:
         q: Joint angles (K + 1, P, 6) [rad].

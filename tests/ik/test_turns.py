@@ -69,7 +69,7 @@ def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] |
 
 
 def test_turns_are_no_other_answers() -> None:
-    # Six joints, three with parallel axes: eight postures at most.
+    # An arm with six joints, three of them with parallel axes, has at most eight solutions.
     robot = supple.load("ur5e")
     counts = []
     q = robot.random(30, seed=36)

@@ -89,7 +89,7 @@ def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool)
 
 
 def test_weights_multiply_rows() -> None:
-    """A weighted row counts as its square in the cost."""
+    """A weight multiplies its row, so that its square appears in the cost."""
     servo = Servo(PANDA, WEIGHTED, dt=0.01, step=STEP, limits=Limits.none(PANDA))
     servo(Q, [0.1, 0.2])
     W = np.diag([2.0, 0.5])
