@@ -212,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("robots", nargs="*", help="short names; all if left out")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for a library and situation")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="per library and situation")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument(
         "--busy",

@@ -1,4 +1,4 @@
-"""Chromium, and a page of the viewer in it."""
+"""Fixtures with Chromium and a page of the viewer in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESA = ["--use-angle=gl-egl"]
 SWIFTSHADER = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 SIZE = {"width": 960, "height": 480}
 DPR = 0.5  # pixels drawn for each pixel of the page: a quarter of the work
-PATIENCE = 120.0  # without a GPU, and on a busy machine, a frame may take a second [s]
+PATIENCE = 120.0  # time limit [s]; a frame may take a second on a busy machine without a GPU
 START = np.radians([0, -100, 110, -100, -90, 0])
 LARGEST = """() => {
   const each = [...document.querySelectorAll("canvas")].map((c) => c.getBoundingClientRect());

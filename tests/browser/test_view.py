@@ -19,7 +19,7 @@ def drag(tab: Any, viewer: Viewer, axis: int, way: float, steps: int = 8) -> Non
     arrow = T[:3, 3] + 0.9 * viewer.gizmos._size * T[:3, axis]
     mouse = tab.page.mouse
     start, end = (np.array(tab.pixel(arrow + far * T[:3, axis])) for far in (0.0, way))
-    for share in (-0.02, 0.0):  # the gizmo notices a pointer that moves over it
+    for share in (-0.02, 0.0):  # the gizmo reacts only to a pointer that moves over it
         mouse.move(*(start + share * (end - start)))
         tab.page.wait_for_timeout(500)
     mouse.down()

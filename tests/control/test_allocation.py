@@ -34,7 +34,7 @@ int posix_memalign(void **p, size_t a, size_t n) {
 }
 """
 
-# operator new calls malloc, so it is counted too.
+# Allocations by operator new are counted too, because it calls malloc.
 LOOP = r"""
 import ctypes, json
 import numpy as np

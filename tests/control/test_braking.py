@@ -60,7 +60,7 @@ def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
 
 
 def problem(seed: int) -> tuple[Limits, Array, Array, float, np.random.Generator]:
-    """Return limits of two joints, a state inside or outside of them, and dt."""
+    """Return limits of two joints, a state (q, q̇) inside or outside of them, dt and a generator."""
     rng = np.random.default_rng(seed)
     dt = 10 ** rng.uniform(-3, -1.3)
     acceleration = 10 ** rng.uniform(-0.5, 1.5, 2)
@@ -198,7 +198,7 @@ def test_a_joint_that_cannot_stop_in_time_keeps_its_limits_and_says_so() -> None
 
 
 def test_rounding_takes_no_joint_past_its_limit() -> None:
-    """q + ((upper - q)/dt) dt exceeds upper for some numbers; the result does not."""
+    """Rounding makes q + ((upper - q)/dt) dt exceed upper for some q; a Servo's q does not."""
     rng, arm = np.random.default_rng(3), robot("planar2")
     past = 0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""The default Servo at the end of its reach: it stops there, and leaves it at once."""
+"""The default Servo stops at the end of the reach, and leaves it without delay."""
 
 from __future__ import annotations
 

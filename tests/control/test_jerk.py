@@ -35,7 +35,7 @@ def change_to_rest(speed: float, ramp: float) -> float:
 
 
 def stop(q: float, v: float, c: float, dt: float, limit: Limit) -> tuple[float, float, float]:
-    """Return the greatest position, the least one and the greatest speed of a stop."""
+    """Return the largest position, the smallest position and the largest speed during a stop."""
     _, _, _, acceleration, jerk = limit
     ramp, most = jerk * dt * dt, acceleration * dt
     ends = [q, q, abs(v)]
@@ -102,7 +102,7 @@ def test_the_box_is_what_a_joint_can_stop_from(seed: int) -> None:
 
 
 def check(limits: Limits, q: np.ndarray, dt: float) -> None:
-    """Check positions q (K + 1, n) of a motion from rest by their differences alone."""
+    """Check the limits on a motion q (K + 1, n) from rest, by differences of q alone."""
     rest = np.zeros((1, q.shape[1]))
     speed = np.diff(q, axis=0) / dt
     acceleration = np.diff(speed, axis=0, prepend=rest) / dt

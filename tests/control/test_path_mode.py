@@ -84,7 +84,7 @@ def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
     arm = load("planar2")
     q0 = np.array([0.4, 0.8])
     targets = np.repeat(arm.fk(q0)[None], 50, axis=0)
-    targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of its plane
+    targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of the arm's plane
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=10.0, mode="path")
     motion = track(arm, q0, target=targets, dt=DT, limits=limits)
     np.testing.assert_array_equal(motion.q, np.repeat(q0[None], len(motion.q), axis=0))

@@ -1,4 +1,4 @@
-"""Resolved acceleration: order=2."""
+"""Resolved-acceleration control: a Servo with order=2."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_it_is_the_literal_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_drift_matters(name: str) -> None:
-    """Without J̇q̇ the error is far larger."""
+    """A motion that ignores the bias J̇q̇ has a far larger error."""
     dt, steps = 0.002, 500
     mine = errors(name, followed(name, dt, steps).q, dt).max()
     without = errors(name, literal(name, Path(name), dt, steps, drifting=False), dt).max()

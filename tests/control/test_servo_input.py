@@ -1,4 +1,4 @@
-"""Wrong input is named in the error, and changes nothing."""
+"""Errors name the wrong input, and a rejected call does not change the Servo."""
 
 from __future__ import annotations
 

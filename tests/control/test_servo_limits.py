@@ -73,7 +73,7 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
         step = list(STEPS.values())[seed % 4]
         servo = Servo(robot(name), dt=dt, limits=limits, step=step)
         q = somewhere(name, seed)
-        q[2:4] = 0.0  # singular, for many robots
+        q[2:4] = 0.0  # a singular configuration of many robots
         q = np.clip(q, limits.lower, limits.upper)
         before = np.zeros(len(q))
         for _, wish in zip(range(steps), wishes(name, seed), strict=False):

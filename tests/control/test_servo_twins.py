@@ -229,6 +229,6 @@ def test_the_first_step_after_a_reset_has_none_before() -> None:
             first = servo(q, twist(0))
             servo(
                 arm.random(seed=3), twist(1)
-            )  # (far from q: the memory of a rule makes a difference)
+            )  # far from q, so that the memory of a rule makes a difference
             servo.reset()
             np.testing.assert_array_equal(servo(q, twist(0)), first)

@@ -139,7 +139,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_jacobian_of_zeros(order: int) -> None:
-    """A frame that no joint moves: nothing happens, and nothing fails."""
+    """With a task on a frame that no joint moves, the arm stays at rest and no error is raised."""
     arm = robot("panda")
     base = PoseTask("panda_link0")
     for step in STEPS.values():

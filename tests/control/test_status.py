@@ -1,4 +1,4 @@
-"""Statuses of steps tell which limit acts."""
+"""The status of a step names the limits that act."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_motion_is_saved_loaded_and_resampled_inside_its_limits(
     motion = JointPath(ROBOT, PATHS["waves"]).timed(limits(200.0))
     again = sp.Trajectory.load(motion.save(tmp_path / "timed.npz"), ROBOT).resampled(dt)
     assert_inside(again.q, dt, limits(200.0))
-    there = again.t - motion.t[1]  # a step of rest before and after
+    there = again.t - motion.t[1]  # `again` has a step of rest before and after the motion
     off = np.abs(again.q - np.stack([np.interp(there, motion.t, c) for c in motion.q.T], -1))
     np.testing.assert_allclose(again.q[[0, -1]], motion.q[[0, -1]], atol=1e-12)
     assert off.max() < ACCELERATION.max() * 1e-3**2

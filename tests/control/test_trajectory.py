@@ -1,4 +1,4 @@
-"""The arrays of a Trajectory are true."""
+"""The arrays of a Trajectory agree with the motion."""
 
 from __future__ import annotations
 

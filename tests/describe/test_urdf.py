@@ -96,7 +96,7 @@ def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) 
     [
         ("revolute", "", "", (), True),
         ("prismatic", '<limit velocity="3"/>', "", (), True),
-        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # stated
+        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # explicitly infinite
         ("revolute", '<limit upper="1"/>', "", (), False),
         ("continuous", "", "", (), False),
         ("fixed", "", "", (), False),

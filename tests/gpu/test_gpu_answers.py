@@ -59,7 +59,7 @@ def test_of_several_the_nearest(name: str, count: int) -> None:
 
 
 def test_whole_turns_count_nothing() -> None:
-    robot = supple.load("ur5e")  # all joints ±2π
+    robot = supple.load("ur5e")  # all joints have limits of ±2π
     at = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     turned = at + 2 * np.pi * np.array([1, 0, 0, 0, -1, 0])
     found = solve(robot, robot.fk(at), q0=turned, device="cuda")

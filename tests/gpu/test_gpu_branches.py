@@ -77,7 +77,7 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
 def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
     robot = sp.load("puma560")
     q = robot.random(6, seed=3)
-    q[2, 4] = 0.0  # the wrist is straight: a continuum
+    q[2, 4] = 0.0  # the wrist is straight, so there is a continuum of solutions
     T = robot.fk(q)
     T[3, 0, 3] += 10.0
     T[4, :3, 3] = np.nan

@@ -89,7 +89,7 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
 
 
 def test_samples_are_added_past_a_singularity() -> None:
-    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular at 0
+    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular if joint 5 is at 0
     first, last = UR5E.fk(near), UR5E.fk(near)
     first[1, 3] -= 0.2
     last[1, 3] += 0.2

@@ -95,7 +95,7 @@ def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
 def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(700, seed=12))
-    T[::10, 2, 3] += 2.0  # some are out of reach
+    T[::10, 2, 3] += 2.0  # every tenth target is out of reach
     q0 = robot.random(700, seed=13) if start else None
     whole = solve(robot, T, q0=q0, threads=1, max_seeds=24)
     assert not whole.success.all()
@@ -292,7 +292,7 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
 
 
 def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
-    # One step from q0 overshoots: the next solution in that direction is 1.3 rad away.
+    # One step from q0 overshoots the nearest solution; the next one that way is 1.3 rad away.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
     x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])

@@ -109,7 +109,7 @@ def test_a_start_outside_the_limits_is_put_inside() -> None:
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
     q0 = PANDA.neutral()
     q0[1] = PANDA.upper[1] + 0.1
-    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which meets the target
+    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # q0 meets the target
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
 
 
@@ -167,7 +167,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     assert (found.status[[10, 2000]] == SolveStatus.NONFINITE_INPUT).all()
     assert found.iterations.max() <= 10
     assert found.restarts.min() >= 0
-    looked_at = np.isfinite(found.position_error)  # the lanes of each thread and chunk
+    looked_at = np.isfinite(found.position_error)  # targets that were started
     assert looked_at.sum() <= 2 * threads * 16
     assert (found.iterations[~looked_at] == 0).all()
     rest = options.get("q0", PANDA.neutral())
@@ -197,7 +197,7 @@ def test_time_is_kept() -> None:
 
 
 def test_progress_is_told_and_may_stop() -> None:
-    far = np.repeat(TARGET[None], 1500, axis=0)  # about a second, less on a fast machine
+    far = np.repeat(TARGET[None], 1500, axis=0)  # takes about a second, less on a fast machine
     far[:, :3, 3] += 5
     calls: list[tuple[int, int]] = []
     solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), threads=1)
@@ -302,7 +302,7 @@ def test_memory_does_not_grow() -> None:
 def test_targets_become_the_same_numbers_either_way() -> None:
     T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
-    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as in files of other programs
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # like rounded rotations from a file
     T[1, :, :3, :3] = T[1, :, :3, :3].round(4)
     exact = supple.PoseTask().targets(PANDA, T)
     made = _core.pose_numbers(T, 1)

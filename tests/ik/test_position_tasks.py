@@ -87,7 +87,7 @@ def test_all_ends_of_a_tree(name: str) -> None:
 @pytest.mark.parametrize("far", [0, 1])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
-    """Errors are unweighted, whatever the weights of the task."""
+    """Reported errors do not include the weights of the tasks."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
     targets = reached(robot, tasks, robot.random(10, seed=4))

@@ -19,7 +19,7 @@ T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
 
 
 class Several(Sequence):  # type: ignore[type-arg]
-    """Mutable tasks in an object that is hashable."""
+    """A hashable sequence whose tasks can be changed."""
 
     def __init__(self, *tasks: Any) -> None:
         self.tasks = list(tasks)

@@ -58,7 +58,7 @@ def reach() -> float:
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
 def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: float) -> None:
-    """It stops stretched toward the target, without chatter, and returns without error."""
+    """The arm stops stretched toward the target, without chatter, and returns without error."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7

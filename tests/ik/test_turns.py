@@ -30,7 +30,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
     T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
-    q0[::3] = robot.upper  # where there is room on one side only
+    q0[::3] = robot.upper  # at a limit, wraps are possible in one direction only
     q0[1::3] = robot.lower - 1.0
     batch = solve(robot, T, q0=q0)
     assert batch.success.all()

@@ -68,7 +68,7 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
 def test_results_have_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     errors = errors_of_mypy(tmp_path, {"results.py": RESULTS})
-    last = len(RESULTS.splitlines())  # the misspelt argument
+    last = len(RESULTS.splitlines())  # the line with the misspelt argument
     assert errors
     assert all(line.startswith(f"results.py:{last}:") for line in errors), errors
     assert 'did you mean "frame"?' in errors[0]

@@ -69,7 +69,7 @@ def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
     said = dict(zip(matrices, full, strict=True))
     assert all(said[name] for name in ("full", "full again", "big", "small"))
     lost = ["zero", "zero row", "zero first row", "big, zero row"]
-    if n >= 6:  # where n is smaller, rounding may leave a pivot of n eps
+    if n >= 6:  # for smaller n, rounding may leave a positive pivot of the order of n eps
         lost += ["repeated rows", "small, repeated rows"]
     assert not any(said[name] for name in lost)
 

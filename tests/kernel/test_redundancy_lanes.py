@@ -63,7 +63,7 @@ def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
         sigma = np.append(np.linspace(2, 1.2, min(m, n) - 1), smallest)
         for kind in range(4):
             J.append(from_spectrum(rng, m, n, sigma).astype(np.float32))
-            if smallest == 0:  # singular in any precision
+            if smallest == 0:  # make J exactly singular in both precisions
                 J[-1][-1], J[-1][:, -1] = 2 * J[-1][0], J[-1][:, 0]
             e.append(rng.normal(size=m) * (kind != 1))
             v.append(rng.normal(size=n) * (kind != 2))

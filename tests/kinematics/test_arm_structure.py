@@ -69,7 +69,7 @@ def test_axes_are_those_of_the_jacobian(name: str) -> None:
 
 
 def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
-    """Return a built-in arm whose joints are shifted [m] and tilted [rad] at random."""
+    """Return a built-in arm with joints shifted [m] and tilted [rad] in random directions."""
     rng = np.random.default_rng(seed)
     arm = sp.load(name).description
     joints = []

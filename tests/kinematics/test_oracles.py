@@ -45,7 +45,7 @@ Find = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def find(robot_files: Callable[[str, str], Path]) -> Find:
-    """Return the file of a robot by its name in this module."""
+    """Return a function from a robot's name in `ROBOTS` to its file."""
 
     def file(name: str) -> Path:
         (package, folder), path, _ = ROBOTS[name]

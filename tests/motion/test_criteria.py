@@ -144,7 +144,7 @@ def test_closest_points_are_the_closest(a: Array, b: Array, c: Array, d: Array) 
     one, other = np.array([a, b]), np.array([c, d])
     p, q = closest_points(one, other)
     found = np.linalg.norm(p - q)
-    for point, segment in ((p, one), (q, other)):  # on the segments
+    for point, segment in ((p, one), (q, other)):  # the points are on the segments
         assert (
             brute(point[None].repeat(2, 0), segment)
             <= np.linalg.norm(segment[1] - segment[0]) / 399 + 1e-12

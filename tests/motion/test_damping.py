@@ -188,7 +188,7 @@ def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float)
         # The smallest eigenvalues have errors of a few eps times the largest.
         few = 8 * n * EPS * max_condition
         assert eigenvalues[-1] <= eigenvalues[0] * max_condition * (1 + few)
-        if lambda2 > 0:  # and the damping is minimal
+        if lambda2 > 0:  # then the damping is minimal
             assert eigenvalues[-1] >= eigenvalues[0] * max_condition * (1 - few)
 
 

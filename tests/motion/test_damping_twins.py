@@ -1,4 +1,4 @@
-"""Every damping rule in Python and in the kernel: the same λ², on every instruction set."""
+"""Every damping rule gives the same λ² in Python and in the kernel, on every instruction set."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def projected_gradient(robot: Robot, task: supple.PoseTask, q: Array, gradient: 
 
 @pytest.mark.parametrize("robot", ["four", "panda"])
 def test_rows_are_derivatives(robot: str) -> None:
-    """∂G/∂q is the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
+    """The extra rows are the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
     arm, task = (FOUR, FLAT) if robot == "four" else (PANDA, PoseTask())
     rng = np.random.default_rng(3)
     rest = rng.uniform(-0.5, 0.5, arm.dof)
@@ -119,7 +119,7 @@ def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
 
 
 def test_robots_without_redundancy_are_refused() -> None:
-    """The tasks must leave a joint free, and the criterion must fit."""
+    """The tasks must leave a degree of freedom; the criterion must return a gradient (n,)."""
     with pytest.raises(InputError, match="fewer rows than the robot has joints, 7; given: 9"):
         extended_task(PANDA, [PoseTask(), PositionTask()], criteria.RestPosture(PANDA.neutral()))
     with pytest.raises(InputError, match="criterion must be callable"):

@@ -61,7 +61,7 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     robot = supple.load(name)
-    # A planar arm never leaves its plane, which is not a singularity.
+    # Only rows in the plane of a planar arm: that it cannot leave its plane is not a singularity.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(400, seed=1))
     J = J.reshape(400, -1, J.shape[-1])

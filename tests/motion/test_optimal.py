@@ -109,7 +109,7 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
             lambda2, count = rule.solve(lin)
             counts.append(count)
             if 0 < lambda2 < 1e-300:
-                continue  # φ has lost digits
+                continue  # λ² is near underflow, so φ is inaccurate
             phi = speeds(lin.sigma[None], lin.gamma[None], np.array([lambda2]))
             assert phi[0] <= rule.max_speed
             if lambda2 > 0:
@@ -127,8 +127,8 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
 def test_it_is_what_bisection_finds(rule: Optimal, shape: tuple[int, int]) -> None:
     for sample in samples(shape)[:: {2: 1, 3: 1, 6: 5, 12: 11}[shape[0]]]:
         lambda2, bound = rule(sample.linearization), rule.max_speed
-        # J is known up to rounding E, and with it  dq̇ = (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇):
-        # |dφ| <= ‖E‖(‖r‖/λ² + ‖q̇‖/λ),  r the residual.
+        # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), where r is the residual:
+        # |dφ| <= ‖E‖(‖r‖/λ² + ‖q̇‖/λ).
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         size = float(np.linalg.norm(sample.e))
         unseen = 4 * blur * size / bound
@@ -138,7 +138,7 @@ def test_it_is_what_bisection_finds(rule: Optimal, shape: tuple[int, int]) -> No
         slack = blur * (size / lambda2 + bound / np.sqrt(lambda2)) + 1e-13 * bound
         most = papers.phi(sample.J, sample.e, lambda2 * (1 - 1e-13))
         assert Decimal(bound - slack) <= most <= Decimal(bound + slack), sample.name
-        if slack < 1e-10 * bound and bound < 1:  # bisection is slow: only for one of the rules
+        if slack < 1e-10 * bound and bound < 1:  # for some samples only, because bisection is slow
             expected = float(papers.optimal(sample.J, sample.e, Decimal(bound)))
             assert abs(lambda2 - expected) <= 1e-9 * expected
 

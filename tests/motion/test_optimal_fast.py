@@ -28,7 +28,7 @@ def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) 
     for sample, there in zip(cases, dq, strict=True):
         lin = Linearization(sample.J, sample.e)
         here, lambda2 = step(lin), step.rule(lin)
-        # J is known up to rounding, as in test_it_is_what_bisection_finds.
+        # J has rounding errors, as in test_it_is_what_bisection_finds.
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         least = lambda2 + (lin.sigma[max(lin.rank, 1) - 1]) ** 2
         size, speed = np.linalg.norm(sample.e), np.linalg.norm(here)

@@ -196,7 +196,7 @@ def test_what_is_continuous_and_what_is_not() -> None:
     near, at = 1e-9, 0.0
     assert np.linalg.norm(strict(crossing(near)) - strict(crossing(at))) > 1
     assert np.linalg.norm(soft(crossing(near)) - soft(crossing(at))) < 1e-4
-    # elsewhere, a small change of t causes a small change of q̇
+    # Elsewhere, a small change of t causes a small change of q̇.
     assert np.linalg.norm(strict(crossing(0.1)) - strict(crossing(0.1 + 1e-9))) < 1e-6
 
 

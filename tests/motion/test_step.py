@@ -151,7 +151,7 @@ def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step
 def test_a_row_does_not_depend_on_the_others(count: int) -> None:
     rng = np.random.default_rng(2)
     J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
-    J[::3, 2] = J[::3, 1]  # every third is rank-deficient
+    J[::3, 2] = J[::3, 1]  # every third J is rank-deficient
     step = DLS(damping.Optimal(0.7))
     dq, lambda2 = in_kernel(step, J, e)
     again = [in_kernel(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
@@ -184,7 +184,7 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
-    """‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
+    """The bound is ‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
     rng = np.random.default_rng(4)
     J, e = rng.normal(size=shape), rng.normal(size=shape[0])
     lin, exact = Linearization(J, e), np.linalg.pinv(J) @ e

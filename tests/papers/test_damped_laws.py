@@ -185,7 +185,7 @@ def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int])
             speeds.append(np.linalg.norm(dq))
             residuals.append(np.linalg.norm(lin.J @ dq - lin.e))
             terms = padded * gamma / (padded**2 + lambda2)
-            left = lambda2 * gamma / (padded**2 + lambda2)  # γ itself where σ = 0
+            left = lambda2 * gamma / (padded**2 + lambda2)  # equals γ where σ = 0
             assert speeds[-1] == pytest.approx(np.linalg.norm(terms), rel=1e-9)
             assert residuals[-1] == pytest.approx(np.linalg.norm(left), rel=1e-6, abs=1e-9)
         assert (np.diff(speeds) < 0).all()

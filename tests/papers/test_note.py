@@ -1,4 +1,4 @@
-"""The note on the damped pseudo-inverse."""
+"""Tests of the note on the damped pseudo-inverse (papers/note.py)."""
 
 from __future__ import annotations
 

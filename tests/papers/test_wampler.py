@@ -121,7 +121,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
     q = arm.robot.random(SAMPLES, seed=rng)
     J, v = arm.jacobian(q), rng.normal(size=(SAMPLES, 6))
-    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's center
+    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # vectors from the wrist's center
     for alpha in ALPHAS:
         whole = np.linalg.solve(
             J.transpose(0, 2, 1) @ J + alpha**2 * np.eye(6),

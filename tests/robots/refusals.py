@@ -6,7 +6,7 @@ files that supple reads and MuJoCo rejects.
 
 from __future__ import annotations
 
-STILL = "none of them moves"  # furniture, cameras, parts of scenes
+STILL = "none of them moves"  # the file is furniture, a camera or a part of a scene
 FRAGMENT = "expected <mujoco>"  # the root is <mujocoinclude>: a part of other files
 NO_WORLD = "unknown element 'body'"  # bodies outside <worldbody>: a part of other files
 NO_PART = "no such file"  # an <include> of a file that the wheel does not have

@@ -72,7 +72,7 @@ def test_a_halt_is_rest_away_from_a_pose_in_reach(known: tuple[Passage, Array]) 
     here, q = known
     stopped = q.copy()
     stopped[200:300] = q[200]
-    radius = np.linalg.norm(here.poses[0, :2, 3])  # about joint 1
+    radius = np.linalg.norm(here.poses[0, :2, 3])  # distance from the axis of joint 1
     before_it_is_off = 0.001 / (SPEED * radius)
     rest = 99 * DT - before_it_is_off
     assert measured(here, stopped).halted == pytest.approx(rest, abs=1.5 * DT)
@@ -103,7 +103,7 @@ def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) ->
 
 def test_the_path_is_a_matter_of_place_not_of_time(known: tuple[Passage, Array]) -> None:
     here, q = known
-    late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s behind, on the same path
+    late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s late on the same path
     m = measured(here, late)
     assert m.position_max == pytest.approx(
         np.linalg.norm(here.poses[0, :3, 3] - here.poses[40, :3, 3]), rel=1e-6

@@ -209,7 +209,7 @@ def tracking_bound(m: Measures, max_error: Decimal) -> Decimal:
 def condition_bound(m: Measures, k_max: Decimal) -> Decimal:
     """Return λ² for a bound on the condition number: eq. (8), MK (18), with max(0, .).
 
-    "0 is used for σ_n if m < n".
+    As the paper states, "0 is used for σ_n if m < n".
     """
     sigma_n = Decimal(0) if m.redundant else m.sigma_min
     return max(Decimal(0), (m.sigma[0] ** 2 - k_max * sigma_n**2) / (k_max - 1))

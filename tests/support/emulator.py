@@ -48,7 +48,7 @@ class Memory:
 
 
 class Device:
-    """A replacement of `supple.gpu.runtime.Device` on the CPU."""
+    """A replacement for `supple.gpu.runtime.Device` that runs on the CPU."""
 
     number, processors = 0, 2
 

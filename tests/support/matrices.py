@@ -122,6 +122,6 @@ def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
 
 
 def not_orthonormal(q: np.ndarray) -> float:
-    """Return the largest entry of Q^T Q - I."""
+    """Return the largest magnitude of an entry of Q^T Q - I."""
     q = q.astype(np.float64)
     return float(np.max(np.abs(q.swapaxes(-1, -2) @ q - np.eye(q.shape[-1]))))

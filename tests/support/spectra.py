@@ -36,7 +36,7 @@ def spectra(k: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Sample:
-    """J and e, and the previous J or None."""
+    """A linearization by name: J, e, and the previous J or None."""
 
     name: str
     J: Array
