@@ -14,12 +14,13 @@
 
 namespace supple {
 
-// How a secondary velocity v is added to a step. α1 and max_speed are fields of `Redundancy`.
+// How a secondary velocity v is added to a step. K is the damped inverse Jᵀ(J Jᵀ + λ² I)⁻¹; α1 and
+// max_speed are fields of `Redundancy`.
 enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
-  projection,            // J*e + (I - J*J) v, damped by the step's rule
-  weighted_projection,   // J*e + α1²/λ² (I - J*J) v, damped by the step's rule and at least by α1²
-  total_speed,           // weighted_projection; the smallest λ² >= α1² with ‖q̇‖ <= max_speed
+  projection,            // K e + (I - K J) v, with λ² from the step's rule
+  weighted_projection,   // K e + α1²/λ² (I - K J) v, with λ² from the step's rule, at least α1²
+  total_speed,           // the same with the smallest λ² >= α1² for which ‖q̇‖ <= max_speed
   total_speed_switched,  // null_space if ‖q̇‖ <= max_speed, else the λ² > 0 where ‖q̇‖ = max_speed
 };
 

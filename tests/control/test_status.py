@@ -110,7 +110,7 @@ def test_statuses_of_a_motion_are_an_array_of_statuses() -> None:
         assert copied[2] == statuses[2]
 
 
-@pytest.mark.parametrize(("dt", "hint"), [(250, "0.004"), (8.0, "8 ms are 0.008")])
+@pytest.mark.parametrize(("dt", "hint"), [(250, "0.004"), (8.0, "For 8 ms use 0.008")])
 def test_a_step_in_other_units_is_refused(dt: float, hint: str) -> None:
     with pytest.raises(InputError, match=f"dt is in seconds.*{hint}"):
         Servo(robot("planar2"), dt=dt)

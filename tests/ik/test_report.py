@@ -68,7 +68,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
 
 
 def test_a_limit_that_blocks_is_named() -> None:
-    # A planar arm with two joints; the elbow is limited to 1 rad, and the target needs 2.
+    # A planar arm with two joints; the elbow's range is 0.2 to 1 rad, and the targets need 2 or 0.
     robot = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], limits=[(-3, 3), (0.2, 1.0)])
     free = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)])
     hand = PositionTask(rows=("x", "y"))

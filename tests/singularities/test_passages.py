@@ -76,7 +76,7 @@ def test_a_singularity_has_lost_its_direction(name: str, posture: str) -> None:
     assert np.abs(at.u @ J).max() < 1e-12
     assert np.abs(J @ at.null.T).max() < 1e-12
     assert len(at.null) == robot.dof - 5
-    # What self-motion does along u, by differences: half of h² H(n, n).
+    # Self-motion by h n moves the frame along u by ½ h² H(n, n): compared with finite differences.
     h, rng = 1e-3, np.random.default_rng(0)
     for _ in range(5):
         c = rng.normal(size=len(at.null))

@@ -64,9 +64,9 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
   return length;
 }
 
-// Prepares an evaluated state for `minimize` with `flat`, which moves the frames along the constant
-// e (rows,): e replaces the error of the state, and `length` = ‖e‖² its cost. Returns the objective
-// e·e(q).
+// Prepares an evaluated state for `minimize` with `flat`, whose steps move the frames along the
+// constant vector e (rows,): replaces the error of the state by e, and its cost by `length` = ‖e‖².
+// Returns the objective, the dot product of e and the replaced error.
 template <class L, class T>
 SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);

@@ -42,10 +42,10 @@ inline constexpr int search_newton_iterations = 24, polish_newton_iterations = 8
 inline constexpr float min_gain_factor = 0.03f;
 
 // Few starts converge to solutions with joints at their limits. Therefore every second seed after
-// the first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and
-// then clamped: about a third of its joints start at a limit. From seed `first_corner` on, every
-// second one of these seeds is a corner of the ranges, where every joint is at a limit. Of
-// `corner_candidates` corners, the one with the smallest cost is used.
+// the first `interior_seeds` is drawn from ranges that are wider by the fraction `overhang` on
+// either side, and then clamped: about a third of its joints start at a limit. From seed
+// `first_corner` on, every second one of these seeds is a corner of the ranges, where every joint
+// is at a limit. Of `corner_candidates` corners, the one with the smallest cost is used.
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 

@@ -31,7 +31,8 @@ class Deadline {
 
   static bool stop(void* watch) { return static_cast<Deadline*>(watch)->look(); }
 
-  // To be called at the end. Rethrows an exception that Python raised in the meantime.
+  // To be called at the end of the computation. Rethrows an exception that Python code raised
+  // during it, or else reports the final count.
   void finish() {
     if (failure_) std::rethrow_exception(failure_);
     if (report_) report_(count_);

@@ -38,7 +38,7 @@ void record(const SolveRequest& request, std::ptrdiff_t problem, int solution,
          get(at.position, lane), get(at.rotation, lane), outcome, iterations, starts);
 }
 
-// Records the result of a problem that is not solved.
+// Records the result of a problem that is skipped, for example because its input is not finite.
 void mark_skipped(const SolveRequest& request, std::ptrdiff_t problem, Outcome outcome) {
   const IkProblem<double>& ik = *request.polish;
   const auto q = [&](int j) {

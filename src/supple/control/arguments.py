@@ -70,7 +70,7 @@ def step_length(dt: object, name: str = "dt") -> float:
     if value > _LONGEST_STEP:
         raise InputError(
             f"{name} is in seconds and must be at most {_LONGEST_STEP:g}; given: {short_repr(dt)}. "
-            f"{value:g} ms are {value / 1e3:g} s, a rate of {value:g} Hz is {1 / value:.4g} s"
+            f"For {value:g} ms use {value / 1e3:g}; for a rate of {value:g} Hz use {1 / value:.4g}"
         )
     return value
 

@@ -174,8 +174,8 @@ def solve(
             limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
         max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in this
             box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
-        solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
-            `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
+        solutions: Maximum number of distinct solutions of one target, at most 100,000, ordered by
+            `prefer`. With "fast" the search stops at this number and orders them as "limits". "all"
             gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
             form if three consecutive axes intersect or are parallel (`robot.structure`), also on a
             GPU; otherwise by eigenvalues; verified like all others. `Solutions.complete` says
@@ -189,14 +189,15 @@ def solve(
             smaller value the search stays closer to the branch of q0 and takes more iterations.
         step: Step that is repeated until the target is met, instead of the default search: any step
             of a `Servo`. It starts from q0, or the neutral configuration, then from other seeds,
-            and never reports `SolveStatus.UNREACHABLE`. It runs in Python around the kernel, as do
-            all problems with an `OpenTask`, and takes no explain, solutions or device.
+            and never reports `SolveStatus.UNREACHABLE`. This search and all problems with an
+            `OpenTask` run in Python around the kernel, without explain, solutions or device.
         max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`; by
             default 1000.
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
         max_seeds: Maximum number of seeds before a target is reported unreachable, counted
-            separately for tasks that share no joint; by default 512, up to 1024 for targets that
-            are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
+            separately for tasks that share no joint. By default 512; up to 1024 if the target is
+            slightly out of reach, and up to 16,384 if the smallest error found is close to the
+            tolerances; 8 with `step` or an `OpenTask`.
         explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
         progress: Function of the number of finished targets and the number of all targets, called

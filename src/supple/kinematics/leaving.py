@@ -35,7 +35,7 @@ def _leave() -> None:
 
 
 class _Forks:
-    """Fork handlers, needed because a child process inherits objects of threads that it lacks."""
+    """Fork handlers, because a child process inherits objects of threads, but not the threads."""
 
     def __init__(self) -> None:
         self.others = False
