@@ -17,10 +17,10 @@ Answer = tuple[Any, bool]  # q (n,) or None, and whether the library reports suc
 
 @dataclass(frozen=True)
 class Problem:
-    """The robot, as stored in the files of a folder.
+    """A robot of the benchmark, as stored in the files of a folder.
 
     Attributes:
-        urdf: The file.
+        urdf: Path of the URDF file.
         joints: Names of the joints, in the order of q.
         frames: Frames with targets.
         transforms: Constant transforms of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).

@@ -259,7 +259,7 @@ def test_the_length_of_a_direction_does_not_matter() -> None:
 
 
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
-    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    """Angles so far from zero have rounding errors above the tolerance: full turns stay."""
     robot, tolerance = supple.load("planar2"), 1e-9
     p = robot.fk(robot.random(COUNT, seed=9))[:, :3, 3]
     near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}

@@ -19,7 +19,7 @@ from targets import PANDA, reached
 
 
 def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets: list) -> float:
-    """Return the largest error of a row, by the formulas in Python."""
+    """Return the largest error of all rows, computed with the Python formulas of the tasks."""
     worst = 0.0
     for task, target in zip(tasks, targets, strict=True):
         for one, goal in zip(q, target, strict=True):

@@ -105,7 +105,8 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
         lin = in_rank(lin, eps) if ranked else lin
         here = rule(lin)
         if isinstance(rule, Optimal):
-            # Both iterate until φ is within a few eps of the bound, so φ is compared, not λ².
+            # Both iterate until the speed is within a few eps of its bound, so the speeds are
+            # compared, not λ².
             if min(here, value) > 1e3 * tiny:
                 assert speed(lin, value) == pytest.approx(speed(lin, here), rel=160 * eps)
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound

@@ -232,7 +232,9 @@ def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) ->
 
 
 def test_the_alternate_jacobian_is_its_transcription() -> None:
-    """Columns v × (t − p) in place of v × (s − p), on the Y, by DLS, for some updates."""
+    """The columns are v × (t − p) instead of v × (s − p), for a joint axis v through p, the end
+    effector s and its target t. Compared over some updates of the Y-shaped figure by DLS.
+    """
     tree, goals = Tree("y"), figures.Y.path(30)
     q = np.zeros(7)
     for goal in goals:

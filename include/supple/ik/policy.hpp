@@ -74,7 +74,7 @@ struct JointRange {
 };
 
 // Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
-// q0, as near to zero as its limits allow, and the effort is `starts` starts.
+// q0, as near to zero as its limits allow, and its number of starts is `starts`.
 template <class Index>
 SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
                            const double* q0, int starts) {

@@ -46,7 +46,8 @@ struct Branches {
 // verified several at a time, each on a lane; those that need iterations are polished alone.
 class BranchPolisher {
  public:
-  // The arm's joints have the given coordinates in q. With `slack` zero, candidates are exact.
+  // `coordinate` holds the index in q of each joint of the arm. `slack` is that of `ClosedForm`; if
+  // it is zero, candidates are exact up to rounding.
   BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack,
                  const BranchOptions& options)
       : ik_(ik), slack_(slack), options_(options), n_(ik.chain.coordinates) {

@@ -171,7 +171,7 @@ class _Bodies:
         return not self.branches[body] and limb is None and all(map(_SENSORS.match, leaves))
 
     def frame_of(self, body: str) -> str:
-        """Return the frame of a body that serves as its end effector."""
+        """Return the frame that serves as the end effector of a body."""
         links = [link for link in self.links[body] if not _SENSORS.match(link)]
         leaves = [link for link in links if link in self.leaves]
         if self.branches[body] or sum(map(_FINGERS.match, leaves)) > 1:  # a palm

@@ -242,7 +242,7 @@ def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
     for name, numbers in arrays.items():
         wrong = numbers[~(np.abs(numbers) <= LARGEST)]
         if wrong.size:
-            raise InputError(f"{name} must be finite and within ±1e9; given: an entry {wrong[0]:g}")
+            raise InputError(f"{name} must be finite and within ±1e9; an entry is {wrong[0]:g}")
     raise AssertionError("the kernel accepts all other numbers")
 
 

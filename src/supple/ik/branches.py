@@ -52,9 +52,9 @@ def solve_all(
     robot, arm = problem.layout.robot, arm_of(problem)
     if options.gpu is not None:
         if not isinstance(arm, ClosedFormArm) or wraps:
-            why = "wraps=True" if wraps else f"a robot without one, {robot.name}"
+            why = "wraps=True" if wraps else f"{robot.name}, which has no closed form"
             raise InputError(
-                f'solutions="all" on a GPU needs an arm with a closed form, without wraps; '
+                f'solutions="all" on a GPU needs an arm with a closed form, and wraps=False; '
                 f"given: {why}"
             )
         if on_a_gpu(target):

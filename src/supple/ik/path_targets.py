@@ -64,7 +64,7 @@ class PathTargets:
             made = PathTargets(problem, np.arange(len(targets), dtype=float), targets)
         if not np.isfinite(made.numbers).all():
             index = int(np.argmin(np.isfinite(made.numbers).all(axis=1)))
-            raise InputError(f"the targets of a path must be finite; given: target {index} is not")
+            raise InputError(f"the targets of a path must be finite; target {index} is not")
         return made
 
     def __call__(self, x: Array) -> Array:

@@ -5,8 +5,7 @@
 
 namespace supple {
 
-// On a GPU, efforts count iterations and restarts, so the first start of a subproblem is not
-// counted.
+// On a GPU, iterations and restarts are counted; the first start of a subproblem is not a restart.
 constexpr int first_starts = 0;
 
 // The joints of the whole problem; `limits` (2, n) holds the lower and the upper limits.

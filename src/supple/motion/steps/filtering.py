@@ -192,6 +192,6 @@ class NumericalFilter:
 
 
 def min_damping(sigma: float, edge: float, share: float) -> float:
-    """Return the smallest λ² with  share s/(s² + λ²) <= 1/edge  for all s <= sigma."""
+    """Return the smallest λ² with  share s/(s² + λ²) <= 1/edge  for all s >= sigma."""
     reach = share * edge
     return max(0.0, sigma * (reach - sigma)) if 2 * sigma >= reach else (reach / 2) ** 2
