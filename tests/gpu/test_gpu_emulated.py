@@ -61,7 +61,7 @@ ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5,
 
 
 def targets(seed: int) -> tuple[Array, Array]:
-    """Configurations, and where the hand is then."""
+    """Return configurations, and the positions of the hand at them."""
     q = ARM.random(COUNT, seed=seed)
     return q, ARM.fk(q)[:, :3, 3]
 

@@ -72,7 +72,7 @@ def solve(
     times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for each
     pose: the joints, the status and the errors. The file is written completely or not at all.
 
-    Exit code 1 means that a pose was not met.
+    Exit code 1 means that a pose was not reached.
     """  # noqa: D301
     near = configuration(robot, q0, "--q0")
     if file is not None and target["position"] is not None:
