@@ -1,19 +1,20 @@
 """All solutions in closed form on a GPU: device time of batches, and agreement with the CPU.
 
-    python bench/gpu_branches.py
-
-Times are device times between events on a stream, of targets that are in GPU memory; results stay
-there. They do not include Python.
+python bench/gpu_branches.py prints a table and writes it to bench/results/. Times are device times
+between events on a stream, of targets that are in GPU memory; results stay there. They do not
+include Python.
 """
 
 from __future__ import annotations
 
+import sys
 from statistics import median
 
 import numpy as np
 
 import supple as sp
 from gpu import Stopwatch
+from measure import provenance, write
 from supple import _core
 from supple.ik.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import gpu_branches
@@ -32,38 +33,67 @@ SPEC = _core.BranchSpec(
 )
 
 
+def rows(name: str) -> list[str]:
+    """Return the rows of the table for a robot, and a sentence that compares it with the CPU."""
+    robot = sp.load(name)
+    problem = compile_problem(robot, None)
+    arm = arm_of(problem)
+    assert isinstance(arm, ClosedFormArm)
+    solver = gpu_branches(problem, arm, "cuda")
+    gpu, stream = solver.device, solver.device.stream()
+    poses = robot.fk(robot.random(COUNTS[-1], seed=0))
+    targets = np.ascontiguousarray(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12))
+    there = gpu.allocate(targets.nbytes, stream)
+    gpu.upload(there.pointer, targets, stream)
+    watch = Stopwatch(stream)
+    lines = []
+    for count in COUNTS:
+        times = []
+        for _ in range(ROUNDS):
+            watch.mark(0)
+            made = solver.launch(count, there.pointer, (0, 0), SPEC, stream)
+            watch.mark(1)
+            times.append(watch.time())
+            del made
+        took = median(times)
+        lines.append(f"| {name} | {count:,} | {took:.3f} | {count / took / 1e3:.0f} |")
+        print(lines[-1], flush=True)
+    some = poses[:COMPARED]
+    ours, cpu = (sp.solve(robot, some, solutions="all", device=d) for d in ("cuda", "cpu"))
+    same = int((ours.count == cpu.count).sum())
+    sentence = (
+        f"{name}: of {COMPARED:,} targets {same:,} have as many solutions as on the CPU, "
+        f"{len(ours.q):,} in all, with errors of at most {ours.position_error.max():.1e} m and "
+        f"{ours.rotation_error.max():.1e} rad."
+    )
+    print(sentence, flush=True)
+    return [*lines, sentence]
+
+
 def main() -> None:
-    """Measure a UR5e and a PUMA 560."""
-    for name in ("ur5e", "puma560"):
-        robot = sp.load(name)
-        problem = compile_problem(robot, None)
-        arm = arm_of(problem)
-        assert isinstance(arm, ClosedFormArm)
-        solver = gpu_branches(problem, arm, "cuda")
-        gpu, stream = solver.device, solver.device.stream()
-        poses = robot.fk(robot.random(COUNTS[-1], seed=0))
-        targets = np.ascontiguousarray(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12))
-        there = gpu.allocate(targets.nbytes, stream)
-        gpu.upload(there.pointer, targets, stream)
-        watch = Stopwatch(stream)
-        for count in COUNTS:
-            times = []
-            for _ in range(ROUNDS):
-                watch.mark(0)
-                made = solver.launch(count, there.pointer, (0, 0), SPEC, stream)
-                watch.mark(1)
-                times.append(watch.time())
-                del made
-            took = median(times)
-            print(f"{name}, {count} targets: {took:.3f} ms, {count / took / 1e3:.0f} million/s")
-        some = poses[:COMPARED]
-        ours, cpu = (sp.solve(robot, some, solutions="all", device=d) for d in ("cuda", "cpu"))
-        print(
-            f"  of {COMPARED} targets {int((ours.count == cpu.count).sum())} have the solutions "
-            f"of the CPU; {len(ours.q)} solutions, errors at most "
-            f"{ours.position_error.max():.1e} m, {ours.rotation_error.max():.1e} rad",
-            flush=True,
-        )
+    """Measure a UR5e and a PUMA 560; print the table and write it to bench/results/."""
+    if not sp.devices():
+        sys.exit("no NVIDIA GPU here, or no supple[cuda]")
+    measured = [rows(name) for name in ("ur5e", "puma560")]
+    text = "\n".join(
+        [
+            "# All solutions on a GPU",
+            "",
+            f'{sp.devices()[0]}. `solve(robot, T, solutions="all")` in closed form, float64, up to '
+            "eight solutions of each pose, verified. Poses of random configurations; targets and "
+            f"results in the GPU's memory; device times, medians of {ROUNDS} rounds.",
+            "",
+            "| robot | targets | ms | million targets a second |",
+            "|---|---:|---:|---:|",
+            *(line for lines in measured for line in lines[:-1]),
+            "",
+            *(f"- {lines[-1]}" for lines in measured),
+            "",
+            provenance(("supple", "numpy")),
+            "",
+        ]
+    )
+    print(f"written to {write('gpu_branches', text)}")
 
 
 if __name__ == "__main__":

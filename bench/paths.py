@@ -63,7 +63,7 @@ def error(robot: sp.Robot, q: Array, T: Array) -> Array:
 
 
 def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Array]:
-    """Return configurations (K, n) near q that reach a pose, and whether they do."""
+    """Search near q for configurations (K, n) that reach a pose; also return which of them do."""
     low, high = robot.lower, robot.upper
     middle = np.where(np.isfinite(low + high), (low + high) / 2, q)
     start = q

@@ -71,7 +71,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     ("name", "data", "words"),
     [
         ("x.csv", b"", "it is empty"),
-        ("x.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells, the header 2"),
+        ("x.csv", b"a,b\n1,2\n3\n", "row 2 has 1 cells; the header has 2"),
         ("x.csv", b"a,b\n1,2\n,2\n", "'a' has an empty cell in row 2"),
         ("x.csv", b"a,a\n1,2\n", "two columns are called 'a'"),
         ("x.csv", b"0.1,0.2\n0.3,0.4\n", "the first line must have the names"),

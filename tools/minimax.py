@@ -1,4 +1,4 @@
-"""Compute the constants of `sincos` and `atan2` in include/supple/elementary.hpp.
+"""Compute the constants of `sincos`, `atan2` and `unit_angle` in include/supple/elementary.hpp.
 
 Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
 
@@ -6,6 +6,7 @@ Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
       sin(r)  = r + r^3 P(z)              on |r| <= pi/4
       cos(r)  = 1 - z/2 + z^2 Q(z)        on |r| <= pi/4
       atan(r) = r + r^3 A(z)              on |r| <= tan(pi/8)
+      asin(r) = r + r^3 B(z)              on |r| <= sin(pi/8)
   each fitted to the least relative error of the whole function, over an
   interval widened a little, by a Remez exchange on a fine grid.  Coefficients
   are rounded one at a time, lowest first, and the rest refitted after each;
@@ -23,12 +24,13 @@ mp.prec = 240
 GRID = 600
 WIDEN = 1 + mpf(2) ** -9
 TAN_PI8 = mp.sqrt(2) - 1
-# type, suffix, bits, terms of sin, cos and atan, N of the reduction, parts of pi/2
-FORMATS = (("double", "", 53, (6, 6, 11), 17, 3), ("float", "f", 24, (3, 3, 5), 11, 4))
+# type, suffix, bits, terms of sin, cos, atan and asin, N of the reduction, parts of pi/2
+FORMATS = (("double", "", 53, (6, 6, 11, 10), 17, 3), ("float", "f", 24, (3, 3, 5, 4), 11, 4))
 TARGETS: tuple[tuple[str, Callable[[mpf], mpf], list[mpf], mpf], ...] = (
     ("sin", lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z), [mpf(1)], mp.pi / 4),
     ("cos", lambda z: mp.cos(mp.sqrt(z)), [mpf(1), mpf(-0.5)], mp.pi / 4),
     ("atan", lambda z: mp.atan(mp.sqrt(z)) / mp.sqrt(z), [mpf(1)], TAN_PI8),
+    ("asin", lambda z: mp.asin(mp.sqrt(z)) / mp.sqrt(z), [mpf(1)], mp.sin(mp.pi / 8)),
 )
 
 

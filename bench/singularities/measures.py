@@ -72,7 +72,7 @@ def errors(passage: Passage, q: Array) -> Array:
 
 
 def apart(passage: Passage, T: Array, to: Array) -> Array:
-    """Return the distances between poses (K, 4, 4) and others (K, 2) [m], [rad].
+    """Return the distances [m] and angles [rad] (K, 2) between two sequences of poses (K, 4, 4).
 
     The angle is zero where only positions are controlled.
     """

@@ -293,7 +293,7 @@ struct Register {
   Register() = default;
   // Broadcasts x; x - 0 equals x even for -0 and infinities.
   SUPPLE_INLINE Register(T x) : v(x - Vector{}) {}
-  // A function, not a constructor, because GCC takes a vector of T for a T in a template.
+  // A function, not a constructor: in templates, GCC confuses Register(Vector) with Register(T).
   static SUPPLE_INLINE Register of(Vector x) {
     Register made;
     made.v = x;

@@ -53,7 +53,7 @@ def parameters(shape: Shape) -> tuple[Parameter, ...]:
 def changed(
     shape: Shape, updates: int, settle: int, damping: float, damping_clamped: float
 ) -> Shape:
-    """Return a figure with the given parameters."""
+    """Return a copy of a shape with other numbers of steps and damping constants."""
     return replace(shape, steps=(settle, updates), lambdas=(damping, damping_clamped))
 
 

@@ -175,7 +175,7 @@ def _read_csv(stream: IO[bytes]) -> Table:
     lines = [line for line in reader if line]
     if any(len(line) != len(header) for line in lines):
         bad = next(i for i, line in enumerate(lines) if len(line) != len(header))
-        raise ValueError(f"line {bad + 2} has {len(lines[bad])} cells, the header {len(header)}")
+        raise ValueError(f"row {bad + 1} has {len(lines[bad])} cells; the header has {len(header)}")
     columns = zip(*lines, strict=True) if lines else ([] for _ in header)
     return _from_columns(
         (name.strip(), _numbers(_without_empty(list(column), name)))

@@ -30,7 +30,7 @@ def moved(T: Array, shift: tuple[float, ...], turn: tuple[float, ...] = (0, 0, 0
 
 
 def loop(servo: Servo, q: Array, targets: list[Array] | Array, steps: int = 0) -> Array:
-    """Return the joint positions (steps + 1, n) toward one target, or one after the other."""
+    """Return the joint positions, one row per step, toward one target or a sequence of targets."""
     each = [targets] * steps if steps else targets
     way = [q]
     for target in each:
@@ -178,7 +178,7 @@ def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
 
 
 def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
-    """Return q and q̇ where a target moves out of a range, along it, and back."""
+    """Return q and q̇ while the target moves so far that the frame leaves its range, and back."""
     T, count = PANDA.fk(Q), round(2.0 / dt)
     t = np.arange(count) * dt
     out = far * np.sin(np.pi * t / 2.0) ** 2

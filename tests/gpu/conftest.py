@@ -14,7 +14,7 @@ import supple
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile on all cores what the tests ask for one by one; SUPPLE_CACHE_DIR keeps it longer."""
+    """Compile the CUDA code of all tests in parallel; SUPPLE_CACHE_DIR keeps it for later runs."""
     if not supple.devices():
         yield
         return

@@ -89,6 +89,15 @@ def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
     assert found.count[3] == found.count[4] == 0
 
 
+def test_each_solution_of_a_stretched_arm_is_found_once() -> None:
+    robot = sp.load("ur5e")
+    q = robot.random(40, seed=4)
+    q[:, 2] = 0.0  # both solutions of the elbow are the same, up to rounding
+    found, same = (sp.solve(robot, robot.fk(q), solutions="all", device=d) for d in ("cuda", "cpu"))
+    np.testing.assert_array_equal(found.count, same.count)
+    assert (found.count < 8).all()
+
+
 def test_results_stay_in_gpu_memory(device: str) -> None:
     if device != "emulated":
         pytest.importorskip("cupy")

@@ -61,7 +61,7 @@ ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5,
 
 
 def targets(seed: int) -> tuple[Array, Array]:
-    """Return configurations, and the positions of the hand at them."""
+    """Return random configurations (COUNT, n) and the hand positions that they reach (COUNT, 3)."""
     q = ARM.random(COUNT, seed=seed)
     return q, ARM.fk(q)[:, :3, 3]
 
@@ -215,7 +215,7 @@ def test_several_are_distinct_and_the_best_comes_first() -> None:
 
 
 def test_answers_that_differ_by_whole_turns_are_one() -> None:
-    """Of three rows the second is the first but for a turn; a slide of the same length is none."""
+    """The second row equals the first up to a full turn; a displacement by 2π m is not a turn."""
     q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
     count = np.array([3], np.int32)
     kept, number = position.distinct((q, count), np.array([2 * np.pi, 0.0]))

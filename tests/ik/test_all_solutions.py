@@ -159,6 +159,22 @@ def test_limits_select_among_the_solutions() -> None:
         assert all(contains(found.q, one, 1e-6) for one in inside)
 
 
+def test_errors_are_those_of_the_returned_configurations() -> None:
+    """A solution outside a limit by less than the accuracy of angles is rounded to the limit."""
+    robot = sp.load("ur5e")
+    q = np.array([0.4, -1.1, 1.3, 0.3, 0.9, -0.7])
+    T = robot.fk(q)
+    for joint in range(6):
+        upper = np.array(robot.upper)
+        upper[joint] = q[joint] - 5e-10
+        tight = robot.with_limits(upper=upper)
+        found = sp.solve(tight, T, solutions="all")
+        check_solutions(tight, T, found)
+        distance = np.linalg.norm(tight.fk(found.q)[:, :3, 3] - T[:3, 3], axis=1)
+        np.testing.assert_allclose(found.position_error, distance, atol=2e-15)
+        assert contains(found.q, q, 1e-8)
+
+
 def test_wraps_are_all_full_turns_inside_the_limits() -> None:
     robot = sp.load("ur5e").with_limits(
         lower=[-TURN, -4, -np.pi, -1, -9, 0], upper=[TURN, 4, np.pi, 1, 9, 5]
@@ -189,7 +205,7 @@ def test_the_nearest_solution_comes_first() -> None:
     for target, found in zip(T, sp.solve(robot, T, q0=q0, solutions="all"), strict=True):
         far = np.abs(found.q - q0).max(axis=1)
         assert (np.diff(far) >= 0).all()
-        # each joint is the turn nearest to q0 that its limits allow
+        # each joint angle is the 2π wrap nearest to q0 within the limits
         for shift in (-TURN, TURN):
             inside = (found.q + shift >= robot.lower) & (found.q + shift <= robot.upper)
             nearer = np.abs(found.q + shift - q0) < np.abs(found.q - q0) - 1e-9

@@ -1,4 +1,4 @@
-"""Laws of sincos and atan2: their accuracy, their exact values, the same bits in every lane.
+"""Laws of sincos, atan2 and unit_angle: accuracy, exact values, the same bits in every lane.
 
 The oracle is long double, where it is wider than double: 113 bits on arm, 64 on x86.
 """
@@ -17,6 +17,7 @@ DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # As stated in elementary.hpp: errors [ulp], and the largest argument of the kernel's own reduction.
 SINCOS_ULP = {DOUBLE: 1.6, SINGLE: 2.5}
 ATAN2_ULP = 2.1
+UNIT_ANGLE_ULP = 2.1  # of pi
 REACH = {DOUBLE: 200000.0, SINGLE: 3200.0}
 
 
@@ -147,9 +148,46 @@ def test_atan2_undoes_sincos(lane: Lane, rng: np.random.Generator) -> None:
     assert np.max(np.abs(lane.map("angle", s, c)[0] - x)) <= bound
 
 
+def test_the_angle_of_a_unit_vector_is_accurate(lane: Lane, rng: np.random.Generator) -> None:
+    needs_wider_oracle(lane.dtype)
+    octants = np.arange(-8, 9) * (np.pi / 8)
+    x = np.concatenate([rng.uniform(-np.pi, np.pi, 20001), octants, 1e-9 * octants])
+    c, s = np.cos(x.astype(LONG)).astype(lane.dtype), np.sin(x.astype(LONG)).astype(lane.dtype)
+    error = lane.map("angle_of_unit_vector", c, s)[0].astype(LONG) - np.arctan2(
+        s.astype(LONG), c.astype(LONG)
+    )
+    assert np.max(np.abs(error)) <= UNIT_ANGLE_ULP * 2 * lane.eps  # (pi is between 2 and 4)
+
+
+def test_the_angle_of_a_unit_vector_along_an_axis_is_exact(lane: Lane) -> None:
+    c, s = np.array([[1, 0], [1, -0.0], [-1, 0], [-1, -0.0], [0, 1], [0, -1]], lane.dtype).T
+    expected = np.arctan2(s, c)
+    result = lane.map("angle_of_unit_vector", c, s)[0]
+    assert np.array_equal(np.signbit(result), np.signbit(expected))
+    assert np.max(np.abs(result - expected)) <= 2 * lane.eps
+
+
+def test_a_length_off_by_rounding_hardly_changes_the_angle(
+    lane: Lane, rng: np.random.Generator
+) -> None:
+    x = rng.uniform(-np.pi, np.pi, 5001)
+    c, s = np.cos(x), np.sin(x)
+    longer = 1 + 8 * float(lane.eps)
+    plain = lane.map("angle_of_unit_vector", c.astype(lane.dtype), s.astype(lane.dtype))[0]
+    off = lane.map(
+        "angle_of_unit_vector", (longer * c).astype(lane.dtype), (longer * s).astype(lane.dtype)
+    )[0]
+    # tan(pi/8) times the relative error of the length, and rounding on both sides
+    assert np.max(np.abs(off - plain)) <= (0.42 * 8 + 4 * UNIT_ANGLE_ULP) * lane.eps
+
+
 def test_every_width_gives_the_bits_of_one_lane(lane: Lane) -> None:
     beyond = np.array([1e6, np.inf, 0.0, np.nan, -1e9, -0.0, 1.0], lane.dtype)
     x = np.concatenate([angles(lane.dtype), beyond])
     assert same_bits(lane.map("circle", x), lane.scalar.map("circle", x))
     y, x = vectors(lane.dtype)
     assert same_bits(lane.map("angle", y, x), lane.scalar.map("angle", y, x))
+    assert same_bits(
+        lane.map("angle_of_unit_vector", c := np.cos(x), s := np.sin(x)),
+        lane.scalar.map("angle_of_unit_vector", c, s),
+    )

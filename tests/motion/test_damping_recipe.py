@@ -33,7 +33,8 @@ class Twice(KernelRule):
     def __call__(self, linearization: Linearization) -> float:
         return 2 * self.lambda2
 '''
-# What the recipe adds: the file, the text that follows, the addition and how it is reported.
+# The additions of the recipe: the file, the text before which to insert, the inserted text, and
+# the message if it is missing.
 PLACES = {
     "RULES": (RULES, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
     "public": (PUBLIC, '    "TrackingBound",\n', '    "Twice",\n', "__all__ lacks Twice"),

@@ -52,7 +52,7 @@ def transcribed(rule: Any) -> Callable[[float, float], float]:
 @pytest.mark.parametrize("name", ["speed", "region", "condition"])
 @pytest.mark.parametrize("m", [2, 6])
 def test_a_motion_is_the_papers(name: str, m: int) -> None:
-    """To 1e-12 away from the singularity, and to 1e-9 through it."""
+    """Errors are at most 1e-12 far from the singularity, and 1e-9 on the way through it."""
     rule = RULES[name]
     step, there = StatefulStep(EstimatedDLS(rule)), None
     for lin in passage(m, m):

@@ -100,7 +100,7 @@ def test_more_error_means_more_damping_and_less_speed() -> None:
 
 
 def test_it_is_the_dual_of_optimal_damping() -> None:
-    """The bound on the error that optimal damping just meets gives the same λ², and vice versa."""
+    """Bounding the error by the residual of optimal damping gives the same λ², and vice versa."""
     rng = np.random.default_rng(3)
     for least in (0.5, 1e-2, 1e-4):
         lin = random(rng, 6, 7, least)

@@ -106,7 +106,7 @@ def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_velocities_are_added_to_errors(dtype: type) -> None:
-    """Equal to `Task.linearize` one by one: a target, a velocity, both or neither."""
+    """A batch equals `Task.linearize` one by one, with a target, a velocity, both or neither."""
     robot = supple.load("panda")
     q, T = robot.random(5, seed=3).astype(dtype), robot.fk(robot.random(5, seed=4))
     twist = np.random.default_rng(5).normal(size=(5, 6))

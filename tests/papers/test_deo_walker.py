@@ -123,7 +123,7 @@ def test_planar_is_its_transcription(ran: Ran) -> None:
 
 
 def test_puma_is_the_papers(ran: Ran) -> None:
-    """A very high norm at first, at most 5 with damping, 3 iterations."""
+    """The pseudoinverse's speeds are very high; damping keeps them at 5, in 3 iterations."""
     found = ran("dw-puma").quantities
     assert found["pinv_max_speed"] > 10 * MAX_SPEED
     assert found["optimal_max_speed"] <= MAX_SPEED

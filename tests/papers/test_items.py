@@ -69,7 +69,7 @@ def lacking(item: Any) -> Iterator[str]:
 
 
 def leading_nowhere(item: Any) -> Iterator[str]:
-    """Yield the names of an item that do not exist."""
+    """Yield the names in `item.api` that do not exist."""
     for name in item.api:
         try:
             resolved(name)

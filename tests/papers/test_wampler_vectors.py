@@ -193,7 +193,7 @@ def test_converting_the_columns_takes_30_percent_of_the_general_case() -> None:
 
 
 def cost_of(n: int, frame: str) -> Cost:
-    """Return the cost of (21), (25) or (26), and (27), for n turning joints and right angles."""
+    """Return the cost of (21), (25) or (26), and (27), for n revolute joints with twists of 90°."""
     rng, cost = np.random.default_rng(n), Cost()
     turns = [RIGHT @ about_z(angle) for angle in rng.uniform(0.2, 1.2, n - 1)]  # (22)
     points = [rng.normal(size=3)]

@@ -57,7 +57,7 @@ def test_the_path_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) ->
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_beyond_the_edge_nothing_is_reached(name: str) -> None:
-    """By a solver that starts anywhere: 1 mm inside it finds an answer, 1 mm outside none."""
+    """A solver with restarts finds a solution 1 mm inside the edge, and none 1 mm outside."""
     arm = arms()[name]
     at = arm.singularity("stretched")
     T = arm.robot.fk(at.q)

@@ -91,7 +91,7 @@ inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 inline unsigned __ballot_sync(unsigned, bool holds) {
   unsigned all = 0;

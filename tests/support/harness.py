@@ -296,6 +296,7 @@ OUT_ROWS = {
     "finiteness": 1,
     "circle": 2,
     "angle": 1,
+    "angle_of_unit_vector": 1,
     "rotation_vector": 3,
     "rotation": 9,
 }

@@ -55,10 +55,11 @@ SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double
 }
 
 // Angles of coordinate j inside its limits, up to full turns: those nearest to the reference. Lanes
-// on which there is none are not `inside`.
+// on which there is none are not `inside`; those on which the angle is rounded to a limit are
+// `clamped`.
 template <class L>
 SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double slack,
-                   const L& angle, mask_t<L>& inside) {
+                   const L& angle, mask_t<L>& inside, mask_t<L>& clamped) {
   // A nominal arm may be outside where the real one is just inside.
   const double over = 1e-9 + 10 * slack, full_turn = 6.283185307179586476925286766559;
   const double lower = ik.lower[j], upper = ik.upper[j];
@@ -70,7 +71,32 @@ SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double 
     q = select(low, q + L(full_turn), select(high, q - L(full_turn), q));
     inside = inside & (q >= L(lower - over)) & (q <= L(upper + over));
   }
+  clamped = clamped | (q < L(lower)) | (q > L(upper));
   return min(max(q, L(lower)), L(upper));
+}
+
+// Evaluates the errors at a configuration in which the arm's joints have the given cosines and
+// sines, those of their angles in q: faster than `evaluate_error`, which computes them.
+template <class L>
+SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate, const L* cosine,
+                              const L* sine, IterateState<L>& at) {
+  Pose<L>* const joint_poses = reinterpret_cast<Pose<L>*>(at.work);
+  SUPPLE_UNROLL for (int j = 0; j < ik.chain.joints; ++j) {
+    const Joint<double>& joint = ik.chain.joint[j];
+    Vec3<L>& p = joint_poses[j].p;
+    p.z = displacement(joint, at.q);
+    bool known = false;
+    SUPPLE_UNROLL for (int i = 0; i < 6; ++i) {
+      if (joint.coordinate != coordinate[i] || joint.scale != 1 || joint.offset != 0) continue;
+      p.x = cosine[i];
+      p.y = sine[i];
+      known = true;
+    }
+    if (!known) sincos(p.z, p.y, p.x);
+    add_phase(joint, p.x, p.y);
+  }
+  place_joints(ik.chain, joint_poses);
+  evaluate_error_of_poses(ik, at);
 }
 
 SUPPLE_FN bool is_fine(const IterateState<double>& at) {
@@ -95,13 +121,10 @@ SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, IterateState<double>& 
   return converged();
 }
 
-// Whether two configurations are the same solution, up to full turns of the arm's joints.
-SUPPLE_FN bool is_same_branch(const int* coordinate, const double* a, const double* b) {
-  for (int i = 0; i < 6; ++i) {
-    const int j = coordinate[i];
-    if (!(abs(without_turns(a[j] - b[j])) <= branch_distinct)) return false;
-  }
-  return true;
+// Whether the angles of a joint in two solutions are the same, up to full turns. Solutions are the
+// same if all their angles are.
+SUPPLE_FN bool is_same_angle(double a, double b) {
+  return abs(without_turns(a - b)) <= branch_distinct;
 }
 
 // The cost by which solutions are sorted: the largest displacement from q0 or, without it, the

@@ -28,11 +28,10 @@ SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   return evaluating > stepping ? evaluating : stepping;
 }
 
-// Evaluates e and the errors at q. The poses of the joints stay in the scratch memory at.work.
+// Evaluates e and the errors from the poses of the joints in the scratch memory at.work.
 template <class L, class T>
-SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
-  Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
-  forward(ik.chain, at.q, joint_poses);
+SUPPLE_FN void evaluate_error_of_poses(const IkProblem<T>& ik, IterateState<L>& at) {
+  const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
   const L* target = at.target;
   L *e = at.e, position(0), rotation(0), cost(0);
   int row = 0;
@@ -54,6 +53,13 @@ SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   at.position = sqrt(position);
   at.rotation = sqrt(rotation);
   at.cost = cost;
+}
+
+// Evaluates e and the errors at q. The poses of the joints stay in the scratch memory at.work.
+template <class L, class T>
+SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
+  forward(ik.chain, at.q, reinterpret_cast<Pose<L>*>(at.work));
+  evaluate_error_of_poses(ik, at);
 }
 
 // Evaluates J. Call it after `evaluate_error`, which provides the poses of the joints.

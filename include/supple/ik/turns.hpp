@@ -23,7 +23,7 @@ SUPPLE_INLINE Turn<T> operator*(const Turn<T>& a, const Turn<T>& b) {
 }
 template <class T>
 SUPPLE_INLINE T angle_of(const Turn<T>& a) {
-  return atan2(a.s, a.c);
+  return unit_angle(a.c, a.s);
 }
 // Returns sample `number` of `count` equally spaced angles of a full turn. No sample is a multiple
 // of a quarter turn, where arms tend to be singular.

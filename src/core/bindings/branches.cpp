@@ -91,8 +91,9 @@ nb::object column(const std::vector<double>& from, std::size_t first, std::size_
   return made;
 }
 
-// Solutions of each target, as arrays: q (S, n), errors (S,) [m] and (S,) [rad], whether each is
-// one of a continuum (S,); then their number, and whether they are all, for each target (B,).
+// Returns the solutions as arrays. For each solution: q (S, n), position error (S,) [m], rotation
+// error (S,) [rad], and whether it is a sample of a continuum (S,). For each target: the number of
+// its solutions (B,), and whether these are all that exist (B,).
 nb::tuple as_arrays(const Branches& all, int n) {
   const npy_intp size = npy_intp(all.sampled.size()), count = npy_intp(all.count.size());
   return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, n}), column(all.error, 0, 2),

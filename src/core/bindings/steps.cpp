@@ -55,8 +55,8 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// Evaluates a step (the kernel's twin of supple/motion/steps/) on a batch. J has the shape (..., m
-// n); `history` is described in `StepRequest`.
+// Evaluates a step (the kernel's twin of supple/motion/steps/) on a batch. Each matrix of J is
+// flattened by rows, (..., rows * columns); `history` is described in `StepRequest`.
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
   check_at_least("rows", 1, rows);

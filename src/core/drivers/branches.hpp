@@ -60,8 +60,9 @@ class BranchPolisher {
     std::fill(wide_memory_.begin(), wide_memory_.end(), Lanes(0));
   }
 
-  // Begins a target, given by its twelve numbers, whose solutions are appended to `to`. Joints that
-  // are not in the arm stay at q0; without it as near to zero as their limits allow.
+  // Begins a target, a pose given by the columns of its rotation and its position (12,), whose
+  // solutions are appended to `to`. Joints that are not part of the arm stay at q0; if that is
+  // null, as near to zero as their limits allow.
   void begin(const double* target, const double* q0, Branches& to) {
     to_ = &to;
     first_ = to.sampled.size();
@@ -123,14 +124,18 @@ class BranchPolisher {
 
   // Verifies the candidates that wait.
   void verify() {
-    mask_t<Lanes> inside = Lanes(0) == Lanes(0);
+    mask_t<Lanes> inside = Lanes(0) == Lanes(0), clamped = Lanes(0) != Lanes(0);
     Lanes start[6];
     for (int i = 0; i < 6; ++i) {
-      start[i] = atan2(sine_[i], cosine_[i]);
+      start[i] = unit_angle(cosine_[i], sine_[i]);
       const int j = coordinate_[i];
-      wide_.q[j] = placed(ik_, j, reference_[j], slack_, start[i], inside);
+      wide_.q[j] = placed(ik_, j, reference_[j], slack_, start[i], inside, clamped);
     }
-    evaluate_error(ik_, wide_);
+    if (any(clamped & inside)) {
+      evaluate_error(ik_, wide_);
+    } else {
+      evaluate_turns(ik_, coordinate_, cosine_, sine_, wide_);
+    }
     for (int k = 0; k < waiting_; ++k) {
       if (!get(inside, k)) continue;
       for (int i = 0; i < 6; ++i) at_.q[coordinate_[i]] = get(wide_.q[coordinate_[i]], k);
@@ -161,7 +166,10 @@ class BranchPolisher {
 
   bool is_known(const Branches& to, std::size_t first) const {
     for (std::size_t s = first * std::size_t(n_); s < to.q.size(); s += std::size_t(n_)) {
-      if (is_same_branch(coordinate_, to.q.data() + s, at_.q)) return true;
+      const double* const q = to.q.data() + s;
+      if (std::ranges::all_of(coordinate_, [&](int j) { return is_same_angle(q[j], at_.q[j]); })) {
+        return true;
+      }
     }
     return false;
   }

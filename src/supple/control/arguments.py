@@ -54,7 +54,7 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
 
 
 def one_per_task(name: str, tasks: Sequence[Task]) -> str:
-    """Return the beginning of the error for arguments that must be one per task."""
+    """Return the beginning of the error for an argument that needs one value per task."""
     expected = f"{name} must be a sequence with one {name} for each of"
     frames = [getattr(task, "frame", None) for task in tasks]
     if all(type(task) is PoseTask for task in tasks) and all(frames):

@@ -148,6 +148,9 @@ def _sampled(
         each = each[:count]
     make = layout.targets if name == "target" else layout.velocities
     rows = [make((one,) if single else one) for one in each]
-    if any(row.ndim != 1 for row in rows):
-        raise InputError(f"each {name} must not be a batch; given: {short_repr(each[0])}")
+    for one, row in zip(each, rows, strict=True):
+        if row.ndim != 1:
+            raise InputError(
+                f"each {name} must be a single one, not a batch; given: {short_repr(one)}"
+            )
     return np.array(rows)

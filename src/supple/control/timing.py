@@ -54,14 +54,14 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TimeLaw:
-    """The motion of a path parameter from rest to rest: u̇² is a quadratic of u in each cell.
+    """The motion of a path parameter u from rest to rest; in each cell, u̇² is quadratic in u.
 
     Attributes:
         spline: The path q(s).
         grading: The map from u to s.
         u: Ends of the cells (M + 1,), from 0 to 1.
         piece: Piece of the spline in which each cell lies (M,).
-        squared: u̇² in each cell (M, 3), powers of u - u[i], lowest first.
+        squared: Coefficients of u̇² in each cell (M, 3), in powers of u - u[i], lowest first.
         t: Times at the ends of the cells (M + 1,) [s].
     """
 
@@ -287,7 +287,7 @@ def _start(u: Array, need: Array, degree: int) -> Array:
 
 
 def _values(squared: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Return b, b' and b'' of cells at places x in them."""
+    """Return b, b' and b'' in each cell, at the distance x from its beginning."""
     b0, b1, b2 = squared.T
     return b0 + x * (b1 + x * b2), b1 + 2 * x * b2, 2 * b2
 
@@ -301,8 +301,8 @@ def _excess(law: TimeLaw, bounds: Bounds) -> Array:
 
     def peak(ratio: Array) -> Array:
         each = ratio.reshape(cells, len(_CHECKS), -1)
-        # between the checks: a parabola through three of them rises by an eighth of their second
-        # difference; twice this covers its change
+        # Between the checks, a parabola through three neighbors exceeds them by at most an eighth
+        # of their second difference; twice that also covers a second difference that varies.
         bend = np.abs(np.diff(each, 2, axis=1)).max(axis=1) / 4
         return np.asarray((np.abs(each).max(axis=1) + bend).max(axis=1))
 

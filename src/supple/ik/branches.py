@@ -139,7 +139,7 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
 def _with_searched(
     found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
 ) -> Found:
-    """Add what a search finds for targets without solutions, such as those between grid values."""
+    """Add solutions found by a search, for targets without any at the grid's joint values."""
     q, position, rotation, sampled, count, certain = found
     own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
     more = driver.solve_batch(targets[missing], own)

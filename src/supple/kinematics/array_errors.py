@@ -47,7 +47,7 @@ def raise_overflow(given: object) -> NoReturn:
 
 def raise_too_many_axes(axes: int) -> NoReturn:
     """Raise the error for a result with more axes than NumPy supports."""
-    raise InputError(f"q has too many leading axes: NumPy supports at most {axes}")
+    raise InputError(f"q has too many leading axes: NumPy supports at most {axes} axes in a result")
 
 
 def raise_shared_out() -> NoReturn:

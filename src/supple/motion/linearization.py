@@ -312,7 +312,7 @@ def _effectors(given: object, rows: int) -> tuple[int, ...]:
         return ()
     if any(type(one) is not int or not 0 <= one < rows for one in each) or len(each) != rows:
         raise InputError(
-            f"effectors must be {rows} numbers from 0 to {rows - 1}; given: {short_repr(given)}"
+            f"effectors must be {rows} integers from 0 to {rows - 1}; given: {short_repr(given)}"
         )
     return each
 

@@ -71,6 +71,7 @@ LAB_FUNCTION(masks, 2, 5, const mask_t<L> a = x[0] < L(0); const mask_t<L> b = x
 LAB_FUNCTION(finiteness, 1, 1, y[0] = number<L>(finite(x[0])))
 LAB_FUNCTION(circle, 1, 2, sincos(x[0], y[0], y[1]))
 LAB_FUNCTION(angle, 2, 1, y[0] = atan2(x[0], x[1]))
+LAB_FUNCTION(angle_of_unit_vector, 2, 1, y[0] = unit_angle(x[0], x[1]))
 // A rotation by its columns -> its rotation vector, and back.
 LAB_FUNCTION(rotation_vector, 9, 3,
              const Vec3<L> r = log(Rotation<L>{
@@ -302,22 +303,23 @@ using namespace supple;
     estimated_step_batch<__VA_ARGS__>(count, m, n, how, direction, J, e, u, sigma, dq, lambda2); \
   }
 
-#define LAB_EXPORT(lane, T, ...)                             \
-  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)      \
-  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)           \
-  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)            \
-  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)           \
-  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)        \
-  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)        \
-  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__)     \
-  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)           \
-  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)      \
-  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)          \
-  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)           \
-  LAB_EXPORT_FUNCTION(rotation_vector, lane, T, __VA_ARGS__) \
-  LAB_EXPORT_FUNCTION(rotation, lane, T, __VA_ARGS__)        \
-  LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)                  \
+#define LAB_EXPORT(lane, T, ...)                                  \
+  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)                \
+  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)                 \
+  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)                \
+  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)             \
+  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)             \
+  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__)          \
+  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)                \
+  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)               \
+  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)                \
+  LAB_EXPORT_FUNCTION(angle_of_unit_vector, lane, T, __VA_ARGS__) \
+  LAB_EXPORT_FUNCTION(rotation_vector, lane, T, __VA_ARGS__)      \
+  LAB_EXPORT_FUNCTION(rotation, lane, T, __VA_ARGS__)             \
+  LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)                       \
   LAB_EXPORT_STEPS(lane, T, __VA_ARGS__)
 
 LAB_LANES(LAB_EXPORT)

@@ -1,6 +1,9 @@
-// All solutions of poses of a 6-joint arm with a closed form, polished and verified in double
-// precision: one thread for each target. The formulas and decisions are those of the CPU
-// (supple/ik/closed_form.hpp, supple/ik/branch.hpp).
+// All solutions of poses of a 6-joint arm with a closed form, verified and if necessary polished in
+// double precision. The formulas and decisions are those of the CPU (supple/ik/closed_form.hpp,
+// supple/ik/branch.hpp).
+//
+// Two CUDA kernels: `find` computes the candidates of each target with one thread, and `verify`
+// checks each candidate with a thread of its own. The first needs all registers, the second few.
 //
 // Compiled at run time for one robot: given.hpp holds its constants and those of the arm, `Arm`
 // (branches.py), which has one sample of each continuum.
@@ -10,16 +13,20 @@
 
 namespace supple {
 
-constexpr int capacity = 8;  // solutions of a target (the same as `CAPACITY` in branches.py)
+constexpr int capacity = 8;  // candidates of a target (the same as `CAPACITY` in branches.py)
+constexpr int threads = 64;  // in a block (the same as `_THREADS` in branches.py)
+// Blocks on a processor at the same time, for which the compiler limits the number of registers.
+constexpr int finding = 6, verifying = 8;
 
 // The arguments of a call. (The same layout as `Request` in branches.py.)
 struct BranchRequest {
-  const double* target;       // (count, 12)
-  const double* q0;           // (count, n), or (n,), or null
-  double* q;                  // (count, capacity, n); NaN beyond the solutions
-  double* error;              // (count, capacity, 2): position [m], rotation [rad]; infinite beyond
-  int* found;                 // (count,): number of solutions
-  signed char* certain;       // (count,): whether these are all, and none belongs to a continuum
+  const double* target;  // (count, 12)
+  const double* q0;      // (count, n), or (n,), or null
+  double* turn;          // (capacity, 6, 2, count): cosines and sines of the joints of candidates
+  double* q;             // (count, capacity, n); NaN beyond the solutions
+  double* error;         // (count, capacity, 2): position [m], rotation [rad]; infinite beyond
+  int* found;            // (count,): number of candidates, then of solutions
+  signed char* certain;  // (count,): whether these are all, and none belongs to a continuum
   double position, rotation;  // tolerances [m], [rad]
   int count;
   int q0_step;  // n, or 0 if all targets share one q0
@@ -28,28 +35,21 @@ struct BranchRequest {
 
 namespace {
 
-// Candidates of a target.
-struct Candidates {
-  Turn<double> turn[capacity][6];
-  int count;
-  bool certain;
-};
+constexpr bool exact = !(Arm::form.slack > 0);
 
-__device__ __noinline__ void find(const double* target, Candidates& all) {
-  all.count = 0;
-  all.certain = true;
-  closed_form_candidates(Arm::form, displacement_to(Arm::home, target),
-                         [&](const Candidate<double>& one) {
-                           const bool critical = one.mark.critical && Arm::form.slack > 0;
-                           if (one.mark.sampled || critical) all.certain = false;
-                           if (all.count == capacity) {
-                             all.certain = false;
-                             return;
-                           }
-                           for (int i = 0; i < 6; ++i) all.turn[all.count][i] = one.turn[i];
-                           ++all.count;
-                         });
+__device__ const double* q0_of(const BranchRequest& request, long long problem) {
+  return request.q0 ? request.q0 + problem * request.q0_step : nullptr;
 }
+
+// Where joint i of a candidate has its cosine; its sine is `request.count` numbers later.
+__device__ double* turn_of(const BranchRequest& request, int problem, int candidate, int i) {
+  return request.turn + (candidate * 12LL + 2 * i) * request.count + problem;
+}
+
+// A configuration and its errors.
+struct Point {
+  double q[n], position, rotation;
+};
 
 __device__ __noinline__ bool polished(const BranchRequest& request, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
@@ -58,95 +58,149 @@ __device__ __noinline__ bool polished(const BranchRequest& request, IterateState
       [&] { descend(at); });
 }
 
-// Solutions of a target, in the order in which they are found.
-struct Solved {
-  double q[capacity][n], error[capacity][2];
-  int count;
-};
-
-// Verifies a candidate, and adds it if it is a new solution. Returns whether it is certain that no
-// solution is lost.
-__device__ bool verify(const BranchRequest& request, const double* target, const double* q0,
-                       const Turn<double>* turn, Solved& found) {
+// Polishes a candidate whose errors are not those of a solution, or that was rounded to a limit, in
+// memory of its own: the caller's numbers stay in registers. Returns whether it is a solution.
+__device__ __noinline__ bool repaired(const BranchRequest& request, const double* target,
+                                      Point& point, bool& certain) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  constexpr bool exact = !(Arm::form.slack > 0);
+  StateMemory<double> memory;
+  IterateState<double> at = memory.state();
+  for (int i = 0; i < numbers; ++i) at.target[i] = target[i];
+  for (int j = 0; j < n; ++j) at.q[j] = point.q[j];
+  evaluate_error(ik, at);
+  if (!is_fine(at)) {
+    if (!polished(request, at)) {
+      certain = certain && exact;
+      return false;
+    }
+    for (int i = 0; i < 6 && !exact; ++i) {
+      const int j = Arm::coordinate[i];
+      if (abs(without_turns(at.q[j] - point.q[j])) > branch_far) certain = false;
+    }
+  }
+  for (int j = 0; j < n; ++j) point.q[j] = at.q[j];
+  point.position = at.position;
+  point.rotation = at.rotation;
+  return true;
+}
+
+// Evaluates a candidate: its configuration inside the limits and its errors. Returns whether it is
+// a solution; `certain` becomes false if a solution may be lost.
+__device__ bool solves(const BranchRequest& request, int problem, int candidate, Point& point,
+                       bool& certain) {
+  constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
+  const double* const q0 = q0_of(request, problem);
+  const double* const target = request.target + static_cast<long long>(problem) * numbers;
   StateMemory<double> memory;
   IterateState<double> at = memory.state();
   for (int i = 0; i < numbers; ++i) at.target[i] = target[i];
   for (int j = 0; j < n; ++j) at.q[j] = kept_coordinate(ik, j, q0);
-  bool inside = true;
-  double start[6];
+  bool inside = true, clamped = false;
+  double cosine[6], sine[6];
   for (int i = 0; i < 6; ++i) {
     const int j = Arm::coordinate[i];
-    start[i] = angle_of(turn[i]);
-    at.q[j] = placed(ik, j, turn_reference(ik, j, q0), Arm::form.slack, start[i], inside);
+    const double* const turn = turn_of(request, problem, candidate, i);
+    cosine[i] = turn[0];
+    sine[i] = turn[request.count];
+    at.q[j] = placed(ik, j, turn_reference(ik, j, q0), Arm::form.slack,
+                     unit_angle(cosine[i], sine[i]), inside, clamped);
   }
-  if (!inside) return true;
-  evaluate_error(ik, at);
-  bool certain = true;
-  if (!is_fine(at)) {
-    if (!polished(request, at)) return exact;
-    for (int i = 0; i < 6 && !exact; ++i) {
-      if (abs(without_turns(at.q[Arm::coordinate[i]] - start[i])) > branch_far) certain = false;
-    }
-  }
-  for (int k = 0; k < found.count; ++k) {
-    if (is_same_branch(Arm::coordinate, found.q[k], at.q)) return exact;
-  }
-  for (int j = 0; j < n; ++j) found.q[found.count][j] = at.q[j];
-  found.error[found.count][0] = at.position;
-  found.error[found.count][1] = at.rotation;
-  ++found.count;
-  return certain;
+  if (!inside) return false;
+  evaluate_turns(ik, Arm::coordinate, cosine, sine, at);
+  for (int j = 0; j < n; ++j) point.q[j] = at.q[j];
+  point.position = at.position;
+  point.rotation = at.rotation;
+  if (!clamped && is_fine(at)) return true;
+  Point other = point;
+  if (!repaired(request, target, other, certain)) return false;
+  point = other;
+  return true;
 }
 
-// Writes the solutions of a target, sorted by their costs.
-__device__ void write(const BranchRequest& request, int problem, const double* q0,
-                      const Solved& found) {
-  double cost[capacity];
-  for (int k = 0; k < capacity; ++k) {
-    cost[k] = k < found.count ? branch_cost(RobotConstants<double>::ik, found.q[k],
-                                            request.nearest ? q0 : nullptr)
-                              : Number<double>::huge;
+// Whether an earlier candidate of the same target is the same solution. All threads of a warp call
+// it; the candidates of a target are `capacity` consecutive threads, the first of which is `first`.
+__device__ bool is_known(const Point& point, bool solution, int first, int number) {
+  bool known = false;
+  for (int k = 0; k < capacity - 1; ++k) {
+    const bool there = __shfl_sync(everyone, static_cast<int>(solution), first + k) != 0;
+    bool same = there && solution && k < number;
+    for (int i = 0; i < 6; ++i) {
+      if (!__any_sync(everyone, same)) break;
+      const double mine = point.q[Arm::coordinate[i]];
+      const double other = __shfl_sync(everyone, mine, first + k);
+      same = same && is_same_angle(mine, other);
+    }
+    known = known || same;
   }
-  double* const q = request.q + static_cast<long long>(problem) * (capacity * n);
-  double* const error = request.error + static_cast<long long>(problem) * (capacity * 2);
-  const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
-  const double infinite = __longlong_as_double(0x7ff0000000000000ll);
-  for (int k = 0; k < capacity; ++k) {
-    int place = 0;  // in the order of costs; of equal ones the first comes first
-    for (int i = 0; i < capacity; ++i) place += cost[i] < cost[k] || (cost[i] == cost[k] && i < k);
-    const bool there = k < found.count;
-    for (int j = 0; j < n; ++j) q[place * n + j] = there ? found.q[k][j] : nowhere;
-    for (int i = 0; i < 2; ++i) error[place * 2 + i] = there ? found.error[k][i] : infinite;
-  }
+  return known;
 }
 
 }  // namespace
 
-extern "C" __global__ void branches(BranchRequest request) {
+extern "C" __global__ void __launch_bounds__(threads, finding) find(BranchRequest request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;
   double target[numbers];
   for (int i = 0; i < numbers; ++i) {
     target[i] = request.target[static_cast<long long>(problem) * numbers + i];
   }
-  const double* const q0 =
-      request.q0 ? request.q0 + static_cast<long long>(problem) * request.q0_step : nullptr;
-  Solved found;
-  found.count = 0;
-  bool certain = false;
-  if (is_valid(numbers, target, n, q0)) {
-    Candidates all;
-    find(target, all);
-    certain = all.certain;
-    for (int k = 0; k < all.count; ++k) {
-      certain = verify(request, target, q0, all.turn[k], found) && certain;
-    }
+  int count = 0;
+  bool certain = is_valid(numbers, target, n, q0_of(request, problem));
+  if (certain) {
+    closed_form_candidates(Arm::form, displacement_to(Arm::home, target),
+                           [&](const Candidate<double>& one) {
+                             const bool critical = one.mark.critical && !exact;
+                             if (one.mark.sampled || critical || count == capacity) certain = false;
+                             if (count == capacity) return;
+                             for (int i = 0; i < 6; ++i) {
+                               double* const turn = turn_of(request, problem, count, i);
+                               turn[0] = one.turn[i].c;
+                               turn[request.count] = one.turn[i].s;
+                             }
+                             ++count;
+                           });
   }
-  write(request, problem, q0, found);
-  request.found[problem] = found.count;
+  request.found[problem] = count;
   request.certain[problem] = certain;
+}
+
+extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRequest request) {
+  const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int problem = static_cast<int>(row / capacity), number = static_cast<int>(row % capacity);
+  const int first = static_cast<int>(threadIdx.x) % 32 / capacity * capacity;
+  const bool there = problem < request.count;
+  const int candidates = there ? request.found[problem] : 0;
+  bool certain = there && request.certain[problem];
+  Point point;
+  bool solution = number < candidates && solves(request, problem, number, point, certain);
+  if (is_known(point, solution, first, number)) {
+    solution = false;
+    certain = certain && exact;
+  }
+  // The place of this row: solutions sorted by their costs, of equal costs the first; then the
+  // rest.
+  const double* const q0 = there && request.nearest ? q0_of(request, problem) : nullptr;
+  const double cost =
+      solution ? branch_cost(RobotConstants<double>::ik, point.q, q0) : Number<double>::huge;
+  int place = 0;
+  for (int k = 0; k < capacity; ++k) {
+    const double other = __shfl_sync(everyone, cost, first + k);
+    place += other < cost || (other == cost && k < number);
+  }
+  const unsigned group = (1u << capacity) - 1;
+  const unsigned solutions = __ballot_sync(everyone, solution) >> first & group;
+  const unsigned uncertain = __ballot_sync(everyone, !certain) >> first & group;
+  if (!there) return;
+  const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
+  const double infinite = __longlong_as_double(0x7ff0000000000000ll);
+  const long long to = static_cast<long long>(problem) * capacity + place;
+  for (int j = 0; j < n; ++j) request.q[to * n + j] = solution ? point.q[j] : nowhere;
+  request.error[to * 2] = solution ? point.position : infinite;
+  request.error[to * 2 + 1] = solution ? point.rotation : infinite;
+  if (number == 0) {
+    request.found[problem] = __popc(solutions);
+    request.certain[problem] = uncertain == 0;
+  }
 }
 
 }  // namespace supple

@@ -1,4 +1,4 @@
-"""All solutions of poses of an arm with a closed form, on a GPU: one thread for each target."""
+"""All solutions of poses of an arm with a closed form, on a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from supple.ik.problem import CompiledProblem
 from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
-_THREADS = 64  # number of threads in a block
+_THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
+_PER_PROCESSOR = 8192  # number of targets whose candidates are in memory, 768 bytes each
 _MAX_TARGETS = 1 << 22  # number of targets per launch, whose results take 2.4 GB
 
 
@@ -28,7 +29,10 @@ class Request(ctypes.Structure):
     """Mirrors `BranchRequest` of branches.cu: the same members in the same order."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("target", "q0", "q", "error", "found", "certain")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("target", "q0", "turn", "q", "error", "found", "certain")
+        ),
         ("position", ctypes.c_double),
         ("rotation", ctypes.c_double),
         *((name, ctypes.c_int) for name in ("count", "q0_step", "nearest")),
@@ -81,7 +85,7 @@ class GpuBranches:
         self._architecture = architecture
         self.device.use()
         code = compile_source(text_of(problem, arm.spec), architecture)
-        self.kernel = self.device.load(code, ("branches",))["branches"]
+        self.kernels = self.device.load(code, ("find", "verify"))
 
     def solve(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
         """Return the solutions of targets (B, 12) near seeds (n,) or (B, n).
@@ -143,18 +147,27 @@ class GpuBranches:
             )
             for shape, kind in shapes
         ]
-        request = Request(
-            target,
-            q0[0],
-            *(memory.pointer for memory, _, _ in made),
-            position=spec.position_tolerance,
-            rotation=spec.rotation_tolerance,
-            count=count,
-            q0_step=q0[1],
-            nearest=spec.nearest,
-        )
-        if count:
-            self.device.launch(self.kernel, -(-count // _THREADS), _THREADS, stream, request)
+        most = min(count, self.device.processors * _PER_PROCESSOR)
+        turns = self.device.allocate(most * CAPACITY * 12 * 8, stream)
+        for first in range(0, count, max(most, 1)):
+            some = min(count - first, most)
+            request = Request(
+                target + first * 12 * 8,
+                q0[0] and q0[0] + first * q0[1] * 8,
+                turns.pointer,
+                *(
+                    memory.pointer + first * math.prod(shape[1:]) * np.dtype(kind).itemsize
+                    for memory, shape, kind in made
+                ),
+                position=spec.position_tolerance,
+                rotation=spec.rotation_tolerance,
+                count=some,
+                q0_step=q0[1],
+                nearest=spec.nearest,
+            )
+            for name, threads in (("find", some), ("verify", some * CAPACITY)):
+                blocks = -(-threads // _THREADS)
+                self.device.launch(self.kernels[name], blocks, _THREADS, stream, request)
         return made
 
     def _download(self, memory: Memory, shape: tuple[int, ...], kind: Any, stream: int) -> Any:

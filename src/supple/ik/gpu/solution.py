@@ -13,10 +13,11 @@ from supple.motion.status_array import StatusArray
 
 @dataclass(frozen=True, eq=False)
 class GpuSolution:
-    """Solutions of targets in GPU memory, one for each; the arrays stay there.
+    """Solutions of a batch of targets, one per target, in arrays that stay in GPU memory.
 
-    The call is asynchronous: the arrays are valid once the stream has computed them. CuPy, PyTorch
-    and JAX wait for the stream by themselves; `numpy()` waits and returns a copy.
+    `solve` returns before the GPU has finished: the arrays are valid once the stream has computed
+    them. CuPy, PyTorch and JAX wait for the stream by themselves; `numpy()` waits and returns a
+    copy.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.

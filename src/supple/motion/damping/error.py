@@ -57,7 +57,7 @@ class ErrorNorm(KernelRule):
     way, and fast enough for quadratic convergence. The default of `solve`.
 
     Attributes:
-        gain: λ² divided by ‖e‖ [m], where e is a displacement.
+        gain: λ² divided by ‖e‖, in [m] if e is a displacement in [m], as in `solve`.
 
     References:
         Fan & Yuan 2005: the Levenberg-Marquardt method with damping ‖e‖, or ‖e‖² as in

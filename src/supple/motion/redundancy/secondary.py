@@ -194,7 +194,8 @@ class TotalSpeed:
         minimize ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
 
-    λ² = α1² if that obeys the bound, else the root of ‖q̇‖ = max_speed above it. The norm
+    with the damped inverse J* = (JᵀJ + λ² I)⁻¹Jᵀ. λ² = α1² if the resulting q̇ obeys the bound;
+    otherwise λ² > α1² is the root of ‖q̇‖ = max_speed. The norm
     ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴ decreases as λ² grows; γ = Uᵀe, and b and b_0
     are the components of v inside and outside the row space of J. The problem is strictly convex:
     q̇ is continuous in J, e and v everywhere. The criterion leaks into the task
@@ -206,7 +207,7 @@ class TotalSpeed:
 
     Attributes:
         max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
         alpha1: α1 > 0, in the units of singular values.
         switch: Whether to use the paper's form, which is discontinuous.

@@ -90,7 +90,7 @@ def self_motion(
 
 
 class _Tracer:
-    """A pose that is kept, and the step of the curve."""
+    """Traces the self-motion that keeps the pose of a frame, as points `step` apart."""
 
     def __init__(self, robot: Robot, frame: str, q: Array, step: float) -> None:
         self.robot, self.frame, self.start, self.step = robot, frame, q, step
