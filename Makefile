@@ -46,7 +46,7 @@ test-fast: $(VENV)/installed $(VENV)/test-tools
 	$(BIN)/python -m pytest $(PARALLEL) $(FAST)
 
 # A package of links to the sources, so that a change of Python needs no build. The extension is
-# compiled with -O1 for one instruction set, into the same folder.
+# compiled with -Og for one instruction set, into the same folder.
 dev: $(VENV)/test-tools
 	@mkdir -p $(DEV)/supple/include
 	@ln -sfn $(CURDIR)/src/supple/* $(CURDIR)/papers $(DEV)/supple/

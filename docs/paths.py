@@ -30,7 +30,7 @@ def path(robot):
 
 
 def motions():
-    """Return the motion of each way."""
+    """Return the poses of the path, and the motion of each of the three methods by name."""
     robot = sp.load("ur5e")
     poses, q0 = path(robot)
     dt = SECONDS / 500

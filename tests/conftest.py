@@ -71,7 +71,7 @@ def robot_files() -> RobotFiles:
 
 @pytest.fixture(params=_core.isas())
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set of this machine in turn; the one in use before comes back."""
+    """Each instruction set of this machine in turn; afterwards the previous one is restored."""
     before = _core.isa()
     _core.use_isa(request.param)
     yield request.param

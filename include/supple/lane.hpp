@@ -33,7 +33,11 @@
 #define SUPPLE_UNROLL _Pragma("unroll")
 #else
 #define SUPPLE_UNROLL
+// Quick builds (make dev, the tests) leave it to the compiler what to inline:
+// -DSUPPLE_INLINE=inline.
+#ifndef SUPPLE_INLINE
 #define SUPPLE_INLINE inline __attribute__((always_inline))
+#endif
 #define SUPPLE_FN inline
 // On a CPU, keeps a function from being inlined: its loop needs all registers for its constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))

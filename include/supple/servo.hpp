@@ -9,6 +9,7 @@
 #pragma once
 
 #include "supple/default_step.hpp"
+#include "supple/estimated.hpp"
 #include "supple/servo_limits.hpp"
 #include "supple/servo_state.hpp"
 

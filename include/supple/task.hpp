@@ -7,182 +7,10 @@
 #pragma once
 
 #include "supple/kinematics.hpp"
-
-// No inline namespace: plain data has the same layout on every instruction set.
-namespace supple {
-
-enum class Goal : int {
-  frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
-  axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
-  posture,  // some coordinates; target: one number for each
-};
-
-inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
-inline constexpr int task_axes_base = -1;   // value of `axes`: rows in the axes of the base
-inline constexpr int task_axes_frame = -2;  // value of `axes`: rows in the axes of the frame itself
-// Value of `axes`: rows in the axes of the base; v is the velocity of the body's point that
-// coincides with the base's origin.
-inline constexpr int task_axes_spatial = -3;
-// Value of `Task::row` for a row that measures the tilt, the angle between an axis and its target
-// [rad]. Values 0 to 5 are the components of the twist.
-inline constexpr int task_tilt = 6;
-
-// A task. One with an axis goal has two rows, the rotations about the x and y axes of the frame
-// itself: `row` is {3, 4} and `axes` is task_axes_frame. If its allowed range is a cone, it has one
-// row instead, the tilt.
-template <class T>
-struct Task {
-  Goal goal;
-  int frame;    // index of the frame in the chain
-  int base;     // index of the frame in whose coordinates the target is given, or task_world
-  int axes;     // index of the frame in whose axes rows are expressed, or task_axes_...
-  int rows;     // number of rows of J and e
-  int row[6];   // components of the twist: 0..5 = x y z rx ry rz; or task_tilt
-  T weight[6];  // weights of the rows
-  // For a posture: its coordinates (rows,), and their weights (rows,).
-  const int* coordinate;
-  const T* posture_weight;
-  // Whether J is that of a point at the target's position, attached to the frame's link.
-  bool alternate = false;
-  // The axis of the frame about which it may turn freely (0, 1, 2 for x, y, z), or -1 for none.
-  // With such an axis, the rotation rows are those about the other two axes of the frame, or the
-  // tilt.
-  int about = -1;
-  // The allowed range of each row of e, before weighting; zero if a row has none. For a posture:
-  // (rows,).
-  bool ranged = false;
-  T lower[6] = {}, upper[6] = {};
-  const T *posture_lower = nullptr, *posture_upper = nullptr;
-};
-
-}  // namespace supple
+#include "supple/task_axes.hpp"
+#include "supple/task_spec.hpp"
 
 namespace supple::inline SUPPLE_ISA {
-
-// Number of values in a task's target.
-template <class T>
-SUPPLE_FN int target_size(const Task<T>& task) {
-  return task.goal == Goal::frame ? 12 : task.goal == Goal::axis ? 3 : task.rows;
-}
-
-// Number of values in a task's velocity (see `task_command`).
-template <class T>
-SUPPLE_FN int velocity_size(const Task<T>& task) {
-  return task.goal == Goal::posture ? task.rows : 6;
-}
-
-// Calls put(row of J and e, component of the twist, weight) for each row of a task.
-template <class T, class Put>
-SUPPLE_INLINE void each_row(const Task<T>& task, Put&& put) {
-  SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
-}
-
-// World poses that a task depends on: its frame, its base, and the axes of its rows.
-template <class L>
-struct TaskPoses {
-  Pose<L> frame, base;
-  Rotation<L> axes;
-  bool moved;    // whether the base is a frame, not the world
-  bool turned;   // whether the rows are in other axes than those of the base
-  bool pointed;  // whether rotation rows are in the axes of the frame, unlike position rows
-  bool spatial;  // whether v is the velocity of the body's point at the base's origin
-};
-
-// Returns the velocity of the body's point that the rows refer to: the frame's origin, or in
-// spatial coordinates the point at the base's origin. The frame's origin is at r from the base's
-// origin and moves at v; the body turns at w.
-template <class L>
-SUPPLE_INLINE Vec3<L> at_reference(const TaskPoses<L>& at, const Vec3<L>& r, const Vec3<L>& v,
-                                   const Vec3<L>& w) {
-  return at.spatial ? v + cross(r, w) : v;
-}
-
-template <class L, class T>
-SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task,
-                                      const Pose<L>* joint_poses) {
-  const L o(0), i(1);
-  const Pose<L> world{{{i, o, o}, {o, i, o}, {o, o, i}}, {o, o, o}};
-  TaskPoses<L> at{frame_pose(chain.frame[task.frame], joint_poses),
-                  world,
-                  world.R,
-                  task.base != task_world,
-                  task.axes != task_axes_base && task.axes != task_axes_spatial,
-                  task.about >= 0 && task.goal == Goal::frame,
-                  task.axes == task_axes_spatial};
-  if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
-  at.axes = at.base.R;
-  if (task.axes == task_axes_frame) at.axes = at.frame.R;
-  if (task.axes >= 0) at.axes = frame_pose(chain.frame[task.axes], joint_poses).R;
-  return at;
-}
-
-// Converts a vector from world axes to the axes of the rows.
-template <class L>
-SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
-  return at.moved || at.turned ? into(at.axes, v) : v;
-}
-
-// Converts an angular velocity or rotation vector from world axes to the axes of rotation rows.
-template <class L>
-SUPPLE_INLINE Vec3<L> in_turn_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
-  return at.pointed ? into(at.frame.R, w) : in_task_axes(at, w);
-}
-
-// Converts a vector from the axes of the base to the axes of the rows.
-template <class L>
-SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
-  return at.turned ? into(at.axes, at.moved ? at.base.R * v : v) : v;
-}
-template <class L>
-SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
-  return at.pointed ? into(at.frame.R, at.moved ? at.base.R * w : w) : from_base_axes(at, w);
-}
-
-// Returns the direction in which an axis of the frame should point, in the axes of the frame,
-// permuted cyclically so that this axis is z.
-template <class L, class T>
-SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
-  const int about = task.goal == Goal::axis ? 2 : task.about;
-  const L* const axis = target + (task.goal == Goal::axis ? 0 : 3 * about);
-  const Vec3<L> b{axis[0], axis[1], axis[2]};
-  const Vec3<L> d = into(at.frame.R, at.moved ? at.base.R * b : b);
-  return about == 0 ? Vec3<L>{d.y, d.z, d.x} : about == 1 ? Vec3<L>{d.z, d.x, d.y} : d;
-}
-
-// Undoes the permutation of `desired_axis`.
-template <class L, class T>
-SUPPLE_INLINE Vec3<L> in_frame_order(const Task<T>& task, const Vec3<L>& w) {
-  return task.about == 0 ? Vec3<L>{w.z, w.x, w.y} : task.about == 1 ? Vec3<L>{w.y, w.z, w.x} : w;
-}
-
-// Returns the unit vector n about which a rotation reduces the tilt, in the axes of the frame. It
-// is perpendicular to the frame's axis and to its desired direction d; where these are parallel, it
-// is any perpendicular vector.
-template <class L, class T>
-SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
-  const L square = fma(d.x, d.x, d.y * d.y);
-  const mask_t<L> along = square <= L(Number<T>::tiny);
-  const L scale = L(1) / sqrt(select(along, L(1), square));
-  return in_frame_order(
-      task, Vec3<L>{select(along, L(1), -d.y * scale), select(along, L(0), d.x * scale), L(0)});
-}
-
-template <class T>
-SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
-  return task.goal != Goal::posture && task.row[task.rows - 1] == task_tilt;
-}
-
-// Returns `tilt_direction` at the current pose; zero if the task has no tilt, and where it has no
-// target (its first value is NaN).
-template <class L, class T>
-SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
-  const Vec3<L> zero{L(0), L(0), L(0)};
-  if (!has_tilt(task) || !target) return zero;
-  const Vec3<L> n = tilt_direction(task, desired_axis(task, at, target));
-  const L& first = target[0];
-  const mask_t<L> given = first == first;
-  return {select(given, n.x, L(0)), select(given, n.y, L(0)), select(given, n.z, L(0))};
-}
 
 // Computes the weighted J (rows, coordinates). Relative to a moving base, it maps q̇ to the twist
 // of the frame minus that of the base, at the frame's origin. Joints that move both are skipped, so
@@ -243,17 +71,6 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   add(base, T(-1));
 }
 
-// Returns the rotation vector of the shortest rotation from z to a unit vector d: angle (z × d)/|z
-// × d|. Where d = -z, it is a half turn about x.
-template <class L>
-SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
-  using T = scalar_t<L>;
-  const L square = fma(d.x, d.x, d.y * d.y), sine = sqrt(square), angle = atan2(sine, d.z);
-  const mask_t<L> along = square <= L(Number<T>::tiny), opposite = along & (d.z < L(0));
-  const L scale = select(along, L(1), angle / select(along, L(1), sine));
-  return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
-}
-
 // Computes the weighted offset (rows,): target minus current value, before the allowed range is
 // subtracted.
 //
@@ -297,29 +114,6 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
   }
   const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, angle};
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
-}
-
-// The ends of the allowed range of a row of e, weighted.
-template <class T>
-struct Range {
-  T lower, upper;
-};
-template <class T>
-SUPPLE_FN Range<T> row_range(const Task<T>& task, int i) {
-  const bool posture = task.goal == Goal::posture;
-  const T weight = posture ? task.posture_weight[i] : task.weight[i];
-  const T lower = posture ? task.posture_lower[i] : task.lower[i];
-  const T upper = posture ? task.posture_upper[i] : task.upper[i];
-  constexpr T none = Number<T>::huge;
-  return {lower > -none ? lower * weight : -none, upper < none ? upper * weight : none};
-}
-
-// Whether row i has an allowed range.
-template <class T>
-SUPPLE_FN bool is_ranged(const Task<T>& task, int i) {
-  if (!task.ranged) return false;
-  const Range<T> range = row_range(task, i);
-  return range.lower < range.upper;
 }
 
 // Converts offsets (rows,) to errors, in place. `less` <= 0 and `more` >= 0 (rows,; null if not

@@ -135,7 +135,7 @@ def test_several_tasks(cupy: ModuleType) -> None:
         np.testing.assert_allclose(found.q.numpy(), same.q, atol=1e-5)
         assert (found.status.numpy() == same.status).all()
         assert same.success.all() or there.ndim == 1
-    # a direction that is none
+    # zero vectors have no direction
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
     assert (nowhere.status.numpy() == SolveStatus.NONFINITE_INPUT).all()
 

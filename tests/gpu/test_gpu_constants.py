@@ -30,7 +30,7 @@ def sliders() -> supple.Robot:
 
 
 def as_float(x: float) -> float:
-    """The float nearest to a finite number; half the range of floats for what is beyond them."""
+    """Return the float nearest to a finite number; ±2¹²⁷ for numbers beyond the range of floats."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = float(np.float32(x))
     return rounded if np.isfinite(rounded) else float(np.copysign(2.0**127, x))

@@ -127,7 +127,7 @@ def test_limits(kind: str, dtype: type) -> None:
         assert (far <= 1e-6).mean() > 0.999  # (a limit that acts by a hair may be another)
     for i in range(0, 4000, 7):
         low, high = bounds.box(q[i].astype(float), qd[i].astype(float), dt)
-        # what must move does so no faster than the norm allows
+        # joints that must move back inside their limits are slowed down to the bound on the norm
         hurry = max(1.0, np.linalg.norm(np.clip(0, low, high)) / bounds.max_norm)
         low, high = np.where(low > 0, low / hurry, low), np.where(high < 0, high / hurry, high)
         # positions are rounded to floats: their limits hold to that, over dt

@@ -61,7 +61,7 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     follower = velocity_ik(arm, None, step, options.get("limits"), options.get("dt"))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
-    # (a namespace of its own: of several libraries the linker would take the constants of one)
+    # (its own namespace, or the linker would use the constants of one library for all of them)
     own = f"-Dsupple=supple_{abs(hash(folder))}"
     command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", own, "-o", str(library)]
     subprocess.run([*command, str(folder / "step.cpp")], check=True)

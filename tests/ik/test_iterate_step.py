@@ -142,7 +142,7 @@ def test_figures_reach_their_targets(figure: str, name: str) -> None:
 
 
 def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
-    """Buss: the transpose is extremely poor on the double Y. It says so, with what it reached."""
+    """Buss: the transpose is extremely poor on the double Y. `solve` returns NOT_CONVERGED."""
     robot = supple.load("double_y")
     tasks, goal = [PositionTask(tip) for tip in robot.tips], shown(robot)[0]
     q0 = np.full(robot.dof, 0.05)

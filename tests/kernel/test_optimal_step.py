@@ -14,8 +14,8 @@ SHAPES = ((1, 1), (1, 5), (2, 2), (3, 3), (3, 7), (6, 6), (6, 7), (6, 9), (12, 2
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 BOUNDS = (1e-3, 0.5, 20.0)
 
-# q̇ to this many of the units in which the answer itself is blurred by rounding J. The search ends
-# anywhere within 64 eps of the bound, which is 33 of them; the largest measured is 35.
+# Tolerance of q̇, in units of the change of q̇ that is caused by rounding J. The search ends anywhere
+# within 64 eps of the bound, which is 33 units; the largest measured difference is 35.
 BLUR = 100
 
 

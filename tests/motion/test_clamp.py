@@ -24,7 +24,7 @@ from supple.steps import (
 
 
 def follower(**options: Any) -> Callable[..., list[float]]:
-    """Return a clamp of two end effectors as a function of their errors: how far they move."""
+    """Return a function from the errors of two end effectors to their clamped lengths."""
     step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4, **options))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:

@@ -96,7 +96,7 @@ def test_the_first_step_is_that_of_the_rule(name: str, shape: tuple[int, int]) -
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_any_memory_recovers(shape: tuple[int, int]) -> None:
-    """A memory across the true direction starts anew: the same step as without a memory."""
+    """A memory orthogonal to the true direction is replaced: the step is that without a memory."""
     rule, k = SpeedBound(3.0), min(shape)
     if k == 1:
         return

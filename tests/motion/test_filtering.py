@@ -371,7 +371,7 @@ def restarts(lin: Linearization, start: SingularSubspace) -> bool:
 
 
 def subspaces(lin: Linearization) -> list[Array]:
-    """Return three directions to start from: exact, turned by a percent, and across."""
+    """Return three subspaces to start from: exact, off by 1 %, and orthogonal to the exact one."""
     count = min(3, len(lin.sigma))
     exact = SingularSubspace.exact(lin, count).U
     some = np.cos(3 * np.arange(exact.size).reshape(exact.shape) + 1)

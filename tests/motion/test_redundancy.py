@@ -265,7 +265,7 @@ def test_the_bound_is_never_passed(switch: bool) -> None:
 
 
 def path(t: float) -> Linearization:
-    """Through a singularity at t = 0, and through the bound."""
+    """Return J and e at time t: J is singular at t = 0, and the step reaches its bound."""
     J = np.array([[1.0, 0.2, 0.1, 0.0], [0.0, t, t * 0.5, 0.3 * t], [0.3, 0.1, 1.0, 0.0]])
     e = np.array([0.4, 0.3, -0.2 + t])
     return Linearization(J, e, q=np.array([0.3, -1.0, 0.5, 1.0]))

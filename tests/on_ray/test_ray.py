@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import supple as sp
-from parquet_targets import contents, reachable, write
+from parquet_targets import contents, reachable, solved_targets, write
 from supple.cluster import RayOptions, Solve, reachability, sample_dataset, solve_parquet
 from supple.cluster.on_ray import _connected
 from supple.errors import InputError
@@ -31,11 +31,8 @@ ROWS, PART_ROWS = 40_000, 500
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A file of targets, and what a run in this process makes of it."""
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    file = write(folder / "targets.parquet", reachable(UR5E, ROWS), row_group_size=3000)
-    solve_parquet(Solve(UR5E), file, folder / "out", part_rows=PART_ROWS)
-    return file, contents(folder / "out")
+    """A file of targets, and the results of a run that nothing interrupts."""
+    return solved_targets(UR5E, tmp_path_factory.mktemp("uninterrupted"), ROWS, PART_ROWS)
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ def test_the_methods_rank_as_the_paper_says(ran: Ran, name: str) -> None:
 
 
 def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
-    """Poor, and extremely poor: in the mean distance, and in the moves that go back."""
+    """The paper calls it extremely poor there: larger mean distances, and more oscillation."""
     y, double = ran("buss-y").quantities, ran("buss-double-y").quantities
     assert double["transpose.total_error"] / 8000 > 2 * y["transpose.total_error"] / 400
     assert double["transpose.oscillation"] > 1.5 * y["transpose.oscillation"]
@@ -182,7 +182,7 @@ def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
     ("name", "fails"), [("buss-y", "where the error of DLS is least"), ("buss-double-y", None)]
 )
 def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
-    """Of those that are not about time, on the Y the one about the least error."""
+    """Among the claims that are not about time, one fails on the Y: that about the least error."""
     claims = [claim for claim in ran(name).claims if "µs" not in claim.measured]
     failing = [claim.paper for claim in claims if not claim.holds]
     assert len(failing) == (fails is not None)

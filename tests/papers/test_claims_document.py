@@ -1,4 +1,4 @@
-"""docs/papers.md shows the claims as they are."""
+"""The tables of docs/papers.md agree with the results of the experiments."""
 
 from __future__ import annotations
 

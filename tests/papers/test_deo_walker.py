@@ -222,8 +222,9 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
 
 
 def test_no_one_tolerance_gives_all_counts_of_the_paper(ran: Ran) -> None:
-    """2 for the planar arm, 3 for the spatial one and 3 with the obstacle, each to within a half:
-    by (18) from where the paper begins. From λ of the step before, the obstacle takes 2.
+    """The paper has 2 iterations for the planar arm, 3 for the spatial one and 3 with the obstacle,
+    starting from (18). Some tolerance gives each count to within a half, none gives all three.
+    Starting from λ of the previous step, the motion past the obstacle takes 2.
     """
     counts = [
         ran("dw-planar").curves["reciprocal.iterations"],

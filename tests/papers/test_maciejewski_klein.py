@@ -16,8 +16,8 @@ from supple.papers.maciejewski_klein import (
     many,
     paths,
     properties,
+    square,
     statements,
-    two_link,
 )
 from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
@@ -70,7 +70,7 @@ def square_again(method: str) -> dict[str, float]:
     sides = [a + (b - a) * np.arange(200)[:, None] / 200 for a, b in pairwise(corners)]
     path = np.vstack([*sides, corners[:1]])
     step, errors, speeds, off = Again(method, 0.02), [], [], []
-    q = two_link.start()
+    q = square.start()
     for k in range(801):
         a, b = q[0], q.sum()
         hand = np.array([110 * np.cos(a) + 100 * np.cos(b), 110 * np.sin(a) + 100 * np.sin(b)])
@@ -127,7 +127,7 @@ COURSES = {
 
 @pytest.mark.parametrize("name", COURSES)
 def test_courses_are_as_printed(name: str) -> None:
-    """So many intervals of 1.5 mm, the orientation constant, the start on the path."""
+    """The printed number of intervals of 1.5 mm, a constant orientation, a start on the path."""
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1

@@ -110,7 +110,7 @@ def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_theorems_1_and_2(kinds: str) -> None:
-    """z_i or nothing turns the tool; z_i × p^{R/Q} or z_i moves its tip; links before i rest."""
+    """Column i of J: z_i × p^{R/Q} and z_i (revolute) or z_i and 0 (prismatic); 0 for links < i."""
     links, q = arm_and_q(kinds)
     robot = links.robot()
     J, T = robot.jacobian(q), robot.fk(q)

@@ -71,7 +71,7 @@ UR = sp.load("ur5e")
 
 
 def pose(far: float = 1.0) -> Any:
-    """A pose that the UR5e reaches, unless it is farther away."""
+    """Return a pose that the UR5e reaches, moved away from the base by the factor `far`."""
     T = UR.fk(UR.random(seed=1))
     T[:3, 3] *= far
     return T

@@ -29,7 +29,7 @@ def quiet() -> Iterator[None]:
 
 
 def expected(file: str) -> str | None:
-    """A phrase of the refusal, None for a file that is read."""
+    """Return a phrase of the expected error, or None for a file that can be read."""
     return next((phrase for pattern, phrase in REFUSALS if fnmatch(file, pattern)), None)
 
 

@@ -90,7 +90,7 @@ def test_it_says_whether_self_motion_could_avoid_it(name: str, kind: str) -> Non
     assert here.avoidable == ((name, kind) in AVOIDABLE)
     if not here.avoidable:
         return
-    # There is a way with H(n, n) = 0, and on along it the same pose is less and less singular.
+    # A self-motion in a direction n with H(n, n) = 0 makes the same pose less and less singular.
     at, robot = arms()[name].singularity(kind), here.robot
     values, vectors = np.linalg.eigh(at.H)
     way = (np.sqrt(values[-1]) * vectors[:, 0] + np.sqrt(-values[0]) * vectors[:, -1]) @ at.null

@@ -22,11 +22,11 @@ from compile_once import only_one
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"
-# -O1, because compiling takes most of the time of these tests; at this level g++ reports variables
-# as uninitialized that are not.
+# -Og and small functions that are not inlined, because compiling takes most of the time of these
+# tests; at this level g++ reports variables as uninitialized that are not.
 FLAGS = shlex.split(
-    "-std=c++20 -O1 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror "
-    "-Wno-maybe-uninitialized -fPIC -shared"
+    "-std=c++20 -Og -ftree-sra -DSUPPLE_INLINE=inline -ffp-contract=off -fno-math-errno "
+    "-Wall -Wextra -Werror -Wno-maybe-uninitialized -fPIC -shared"
 )
 WIDTHS = (1, 2, 4, 8, 16)
 # Whether fma is fused on an instruction set; unknown on those that isa.txt does not name.

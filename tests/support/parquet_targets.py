@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import supple as sp
+from supple.cluster import Solve, solve_parquet
 
 QUATERNION = ("qw", "qx", "qy", "qz")
 
@@ -42,6 +43,15 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the bytes of all files in a folder by name, except the empty lock."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+def solved_targets(
+    robot: sp.Robot, folder: Path, rows: int, part_rows: int
+) -> tuple[Path, dict[str, bytes]]:
+    """Return a file of reachable targets and the results of a run that nothing interrupts."""
+    file = write(folder / "targets.parquet", reachable(robot, rows), row_group_size=3000)
+    solve_parquet(Solve(robot), file, folder / "out", part_rows=part_rows)
+    return file, contents(folder / "out")
 
 
 def joints(table: Any, robot: sp.Robot) -> Any:

@@ -10,10 +10,10 @@
 
 #include "kernels/isa.hpp"
 #include "bindings/servo_inputs.hpp"
+#include "bindings/servo_memory.hpp"
 #include "bindings/servo_report.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
-#include "supple/ranges.hpp"
 
 namespace supple {
 namespace {
@@ -79,62 +79,8 @@ class PyServo {
               .halt_condition = spec.halt_condition};
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
-    remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
-    const int exact = spec.curvature > 0 ? m * n + m + n : 0, offset = spec.curvature > 0 ? m : 0;
-    record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
-    const int metric = servo_.in_python ? n * n : 0;
-    const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
-                                    [](const Task<double>& task) { return task.ranged; });
-    const int ranges = ranged && !servo_.in_python ? ranges_memory(m, n) : 0;
-    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + offset + ranges +
-                       isa().servo->scratch(servo_),
-                   0.0);
-    double* piece = memory_.data();
-    const auto take = [&piece](int count) {
-      double* taken = piece;
-      piece += count;
-      return taken;
-    };
-    for (ServoRecord* record : {&records_[0], &records_[1]}) {
-      record->state = {.q = take(n),
-                       .qd = take(n),
-                       .change = take(n),
-                       .J = take(m * n),
-                       .desired = take(m),
-                       .e = take(m),
-                       .dq = take(n),
-                       .active_set = take(n),
-                       .J_before = take(m * n),
-                       .v = take(n),
-                       .u = take(max_directions * m),
-                       .sigma = -1,
-                       .lambda2 = 0,
-                       .damping_applied = 0,
-                       .limited = 0,
-                       .before = -1,
-                       .has_previous = false,
-                       .estimate = {}};
-      record->state.direction = take(m);
-      record->before = take(n);
-      record->change_before = take(n);
-      record->from = take(n);
-      if (exact > 0) {
-        record->state.exact_J = take(m * n);
-        record->state.exact_e = take(m);
-        record->state.stopped = take(n);
-      }
-    }
-    target_ = take(targets_);
-    velocity_ = take(velocities_);
-    acceleration_ = take(velocities_);
-    metric_ = take(metric);
-    if (double* const shared = take(offset); offset > 0) {
-      for (ServoRecord& record : records_) record.state.offset = shared;
-    }
-    if (double* const shared = take(ranges); ranges > 0) {
-      for (ServoRecord& record : records_) record.state.ranges = shared;
-    }
-    scratch_ = piece;
+    const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
+    memory_.allocate(servo_, targets_, velocities_, remembers, isa().servo->scratch(servo_));
   }
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
@@ -144,9 +90,9 @@ class PyServo {
     if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
     const Command<double> command{
-        numbers(target, targets_, "target", target_, kept[0]),
-        numbers(velocity, velocities_, "velocity", velocity_, kept[1]),
-        numbers(acceleration, velocities_, "acceleration", acceleration_, kept[2])};
+        numbers(target, targets_, "target", memory_.target, kept[0]),
+        numbers(velocity, velocities_, "velocity", memory_.velocity, kept[1]),
+        numbers(acceleration, velocities_, "acceleration", memory_.acceleration, kept[2])};
     nb::object next = result(out, n);
     run(at, command, data_of<double>(next));
     return next;
@@ -184,59 +130,42 @@ class PyServo {
   // Restarts the loop with the joint velocities `qd`.
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
-    ServoState<double>& state = last_->state;
-    for (int j = 0; j < servo_.chain.coordinates; ++j) {
-      state.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
-      last_->before[j] = state.qd[j];
-      last_->change_before[j] = 0;
-      state.active_set[j] = state.dq[j] = state.change[j] = 0;
-      if (state.stopped) state.stopped[j] = 0;
-    }
-    std::fill_n(state.direction, servo_.rows, 0.0);
-    state.scattered = false;
-    state.halting = 1;
-    state.before = state.sigma = -1;
-    state.has_previous = false;
-    state.lambda2 = state.damping_applied = state.limited = 0;
-    state.beyond = -1;
+    memory_.reset([&speed](int j) { return number(speed, j); });
   }
 
-  nb::object speeds() const { return copy(last_->state.qd, {servo_.chain.coordinates}); }
-  nb::object speeds_before() const { return copy(last_->before, {servo_.chain.coordinates}); }
-  nb::object change_before() const {
-    return copy(last_->change_before, {servo_.chain.coordinates});
+  nb::object speeds() const { return copy(last().qd, {servo_.chain.coordinates}); }
+  nb::object speeds_before() const {
+    return copy(memory_.last().before, {servo_.chain.coordinates});
   }
-  nb::object sides() const { return copy(last_->state.active_set, {servo_.chain.coordinates}); }
-  nb::object from() const { return copy(last_->from, {servo_.chain.coordinates}); }
-  nb::object jacobian() const { return jacobian_of(last_->state); }
-  nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
-  nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
-  nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
+  nb::object sides() const { return copy(last().active_set, {servo_.chain.coordinates}); }
+  nb::object from() const { return copy(memory_.last().from, {servo_.chain.coordinates}); }
+  nb::object jacobian() const { return jacobian_of(last()); }
+  nb::object asked() const { return copy(last().desired, {servo_.rows}); }
+  nb::object seen() const { return copy(last().e, {servo_.rows}); }
+  nb::object before_limits() const { return copy(last().dq, {servo_.chain.coordinates}); }
   // Returns σ̂, σ_eff, σ_o, α² (see `Estimate`) and λ² of a step that estimates singular values;
   // None for other steps and before the first step.
   nb::object estimates() const {
-    const ServoState<double>& state = last_->state;
+    const ServoState<double>& state = last();
     if (!estimates_ || !state.has_previous) return nb::none();
     const Estimate<double>& found = state.estimate;
     return nb::make_tuple(state.sigma, found.effective, found.across, found.alpha2, state.lambda2);
   }
-  bool held() const { return last_->state.limited != 0; }
-  bool begun() const { return last_->state.has_previous; }
-  double lambda2() const { return last_->state.damping_applied; }
-  double chosen() const { return last_->state.lambda2; }
-  double beyond() const { return last_->state.beyond; }
-  bool scattered() const { return last_->state.scattered; }
-  double halting() const { return last_->state.halting; }
+  bool held() const { return last().limited != 0; }
+  bool begun() const { return last().has_previous; }
+  double lambda2() const { return last().damping_applied; }
+  double chosen() const { return last().lambda2; }
+  double beyond() const { return last().beyond; }
 
-  int flags() const { return step_flags(servo_, *last_); }
-  double missed() const { return missed_share(servo_, *last_); }
-  double sigma_min() const { return supple::sigma_min(servo_, *last_); }
+  int flags() const { return step_flags(servo_, memory_.last()); }
+  double missed() const { return missed_share(servo_, memory_.last()); }
+  double sigma_min() const { return supple::sigma_min(servo_, memory_.last()); }
 
   // Returns the part of the command (m,) that is lost to damping although the joints could perform
   // it.
   nb::object lost() const {
-    const nb::object made = copy(last_->state.e, {servo_.rows});
-    lost_part(servo_, *last_, data_of<double>(made));
+    const nb::object made = copy(last().e, {servo_.rows});
+    lost_part(servo_, memory_.last(), data_of<double>(made));
     return made;
   }
 
@@ -246,35 +175,21 @@ class PyServo {
     const npy_intp n = servo_.chain.coordinates;
     const nb::object made = new_array(NPY_INT64, 1, &n);
     for (int j = 0; j < n; ++j)
-      data_of<std::int64_t>(made)[j] = supple::joint_flags(servo_, *last_, j);
+      data_of<std::int64_t>(made)[j] = supple::joint_flags(servo_, memory_.last(), j);
     return made;
   }
 
   // Returns the whole state on which later steps, and reports about the last step, depend.
   nb::object memory() const {
-    const ServoState<double>& state = last_->state;
-    const Estimate<double>& found = state.estimate;
-    const double rest[scalars] = {state.sigma,   state.lambda2,   state.damping_applied,
-                                  state.limited, state.before,    double(state.has_previous),
-                                  found.largest, found.effective, found.across,
-                                  found.alpha2,  state.beyond,    double(state.scattered),
-                                  state.halting};
-    nb::object all = copy(state.q, {record_ + scalars});
-    std::copy(rest, rest + scalars, data_of<double>(all) + record_);
+    const npy_intp size = memory_.saved_size();
+    const nb::object all = new_array(NPY_DOUBLE, 1, &size);
+    memory_.save(data_of<double>(all));
     return all;
   }
   void recall(nb::handle all) {
-    if (!contiguous_data(all, record_ + scalars))
+    if (!contiguous_data(all, memory_.saved_size()))
       throw nb::value_error("memory must come from a Servo with the same robot and tasks");
-    const double* from = data_of<double>(nb::borrow(all));
-    ServoState<double>& state = last_->state;
-    std::copy(from, from + record_, state.q);
-    from += record_;
-    state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2],
-    state.limited = from[3];
-    state.before = from[4], state.has_previous = from[5] != 0;
-    state.estimate = {from[6], from[7], from[8], from[9]};
-    state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
+    memory_.recall(data_of<double>(nb::borrow(all)));
   }
 
   // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
@@ -294,31 +209,21 @@ class PyServo {
   }
 
  private:
-  static constexpr int scalars = 13;
+  const ServoState<double>& last() const { return memory_.last().state; }
+
+  // Returns number j of a row of floats or doubles.
+  static double number(const Batch& row, int j) {
+    return row.is_double() ? row.data<double>()[j] : double(row.data<float>()[j]);
+  }
+
   void run(const Batch& at, const Command<double>& command, double* next) {
-    const int n = servo_.chain.coordinates, m = servo_.rows;
-    const ServoState<double>& last = last_->state;
-    ServoState<double>& state = next_->state;
+    const int n = servo_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
-      state.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
-      if (!std::isfinite(state.q[j])) {
+      if (!std::isfinite(number(at, j))) {
         raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
       }
-      next_->before[j] = state.qd[j] = last.qd[j];
-      next_->change_before[j] = state.change[j] = last.change[j];
-      next_->from[j] = state.q[j];
     }
-    std::copy_n(last.direction, m, state.direction);
-    if (last.stopped) std::copy_n(last.stopped, n, state.stopped);
-    state.sigma = last.sigma;
-    state.estimate = last.estimate;
-    state.lambda2 = last.lambda2;
-    state.before = last.before;
-    state.has_previous = last.has_previous;
-    if (remembers_) {
-      std::copy(last.J_before, last.J_before + m * n, state.J_before);
-      std::copy(last.u, last.u + max_directions * m, state.u);
-    }
+    ServoState<double>& state = memory_.begin([&at](int j) { return number(at, j); });
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {n}));
@@ -327,12 +232,12 @@ class PyServo {
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
     if (python_step_.is_none()) {
-      kernel.run(servo_, command, state, scratch_);
+      kernel.run(servo_, command, state, memory_.scratch);
     } else {
-      kernel.evaluate_tasks(servo_, command, state, scratch_);
+      kernel.evaluate_tasks(servo_, command, state, memory_.scratch);
       if (!open_rows_.is_none()) evaluate_in_python(command, state);
       decide_in_python(state);
-      kernel.advance(servo_, state, scratch_);
+      kernel.advance(servo_, state, memory_.scratch);
     }
     bool valid = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
     for (int j = 0; j < n; ++j) {
@@ -343,7 +248,7 @@ class PyServo {
       raise_input_error("raise_overflow", at.object());
     }
     for (int j = 0; j < n; ++j) next[j] = state.q[j];
-    std::swap(last_, next_);
+    memory_.accept();
   }
 
   static nb::object copy(const double* from, std::initializer_list<int> shape) {
@@ -361,7 +266,7 @@ class PyServo {
   const double* numbers(nb::handle given, int count, const char* name, double* to,
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
-    const bool target = to == target_;
+    const bool target = to == memory_.target;
     if (servo_.tasks == 1) {
       if (put_values(given, servo_.task[0], inputs_[0], target, false, to)) return to;
     } else if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
@@ -435,8 +340,8 @@ class PyServo {
     if (metric.is_none()) return;
     if (!contiguous_data(metric, n * n))
       throw nb::value_error("the norm of a step in Python must be an array (n n,) of float64");
-    std::copy_n(data_of<double>(metric), n * n, metric_);
-    state.metric = metric_;
+    std::copy_n(data_of<double>(metric), n * n, memory_.metric);
+    state.metric = memory_.metric;
   }
 
   nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
@@ -445,13 +350,10 @@ class PyServo {
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
   std::vector<InputSpec> inputs_;
-  std::vector<double> memory_;
   Servo<double> servo_;
-  ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;
-  double *target_, *velocity_, *acceleration_, *metric_, *scratch_;
-  int targets_, velocities_, record_;
+  ServoMemory memory_;
+  int targets_, velocities_;
   bool estimates_;  // whether the step keeps estimated directions u
-  bool remembers_;  // whether the step keeps J_before or u
 };
 
 // A Servo and a user's step whose globals refer to the Servo form a reference cycle, which Python's
@@ -515,8 +417,6 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def_prop_ro("_change_before", &PyServo::change_before,
-                   nb::sig("def _change_before(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
       .def_prop_ro("_flags", &PyServo::flags, nb::sig("def _flags(self) -> int"))
       .def_prop_ro("_joint_flags", &PyServo::joint_flags,
@@ -524,8 +424,6 @@ void bind_servo(nb::module_& m) {
       .def_prop_ro("_sigma_min", &PyServo::sigma_min, nb::sig("def _sigma_min(self) -> float"))
       .def_prop_ro("_lost", &PyServo::lost,
                    nb::sig("def _lost(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def_prop_ro("_scattered", &PyServo::scattered, nb::sig("def _scattered(self) -> bool"))
-      .def_prop_ro("_halting", &PyServo::halting, nb::sig("def _halting(self) -> float"))
       .def_prop_ro("_missed", &PyServo::missed, nb::sig("def _missed(self) -> float"))
       .def_prop_ro("_beyond", &PyServo::beyond, nb::sig("def _beyond(self) -> float"))
       .def_prop_ro("_memory", &PyServo::memory,

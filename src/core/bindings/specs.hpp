@@ -64,7 +64,7 @@ struct FrameSpec {
   bool operator==(const FrameSpec&) const = default;
 };
 
-// Corresponds to `Task` of include/supple/task.hpp. `rows` are components of the twist, or
+// Corresponds to `Task` of include/supple/task_spec.hpp. `rows` are components of the twist, or
 // coordinates of a posture. `lower` and `upper` are the allowed ranges of the rows, empty if no row
 // has one.
 struct TaskSpec {

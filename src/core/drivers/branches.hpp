@@ -77,7 +77,7 @@ class BranchPolisher {
     }
   }
 
-  // Takes a candidate.
+  // Adds a candidate; it is verified when all lanes have one.
   void offer(const Turn<double>* turn, const Mark& mark) {
     for (int i = 0; i < 6; ++i) {
       set(cosine_[i], waiting_, turn[i].c);
@@ -88,7 +88,8 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Ends a target; the nearest to q0 come first, or without it those far from joint limits.
+  // Completes the solutions of a target, sorted by their distance to q0, or without q0 by their
+  // distance from joint limits, largest first.
   void end(const double* q0) {
     if (waiting_) verify();
     if (options_.wraps) append_wraps(*to_, first_);

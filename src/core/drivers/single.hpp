@@ -85,7 +85,8 @@ class SingleSolver {
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.coordinates;
-    const int count = std::min({table_attempts, listed.count, request_.max_starts - next_start_});
+    const int left = request_.max_starts - next_start_;
+    const int count = std::min(std::min(table_attempts, listed.count), left);
     for (int i = 0; i < count && !stopped(request_); ++i) {
       if (!try_seed(listed.q + i * n, 1)) continue;
       postprocess(request_, workspace_, problem_);

@@ -152,14 +152,15 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
     int at = i;
     for (; at > 0 && before[at - 1] > here; --at) {
       before[at] = before[at - 1];
-      std::copy_n(listed.q + (at - 1) * n, n, listed.q + at * n);
+      for (int j = 0; j < n; ++j) listed.q[at * n + j] = listed.q[(at - 1) * n + j];
     }
     before[at] = here;
     for (int j = 0; j < n; ++j)
       listed.q[at * n + j] = get(workspace.row[j / Table::row], j % Table::row);
   }
   for (int i = first; i < listed.count; ++i) {
-    std::copy_n(table.record + std::ptrdiff_t(place[i]) * table.size, n, listed.q + i * n);
+    const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
+    for (int j = 0; j < n; ++j) listed.q[i * n + j] = record[j];
   }
 }
 

@@ -41,7 +41,7 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Solve all poses in IN, a Parquet file or a folder of them; write them into the folder OUT.
+    """Solve the poses in IN, a Parquet file or a folder of them; write results to the folder OUT.
 
     \b
       supple batch ur5e poses.parquet solutions
@@ -51,7 +51,7 @@ def batch(
     x, y, z alone. OUT gets Parquet files with the joint positions, the status and the errors. The
     same command continues a run that was interrupted or killed, and keeps what was written.
 
-    Exit code 1 means that some pose was not met.
+    Exit code 1 means that a pose was not reached.
     """  # noqa: D301
     stage = Solve(robot, **options)
     with progress("solving", 1) as update, writing(folder):

@@ -75,9 +75,9 @@ def solve(
     pose: the joints, the status and the errors. The file is written completely or not at all.
 
     With --q0, the output says how far the joints are from it, and whether the solution is on the
-    same branch, so that a motion without a singularity leads there.
+    same branch, that is, whether a motion that crosses no singularity leads to it.
 
-    Exit code 1 means that a pose was not met.
+    Exit code 1 means that a pose was not reached.
     """  # noqa: D301
     near = configuration(robot, q0, "--q0")
     if file is not None and target["position"] is not None:

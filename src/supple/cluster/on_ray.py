@@ -104,8 +104,8 @@ def _result(ray: Any, reference: Any, lost: int) -> Summary | None:
 def _check_seen(folder: Path, index: int) -> None:
     if not part_path(folder, index).exists():
         raise InputError(
-            f"all nodes must share the folder of the results; given: {folder}, where part {index}, "
-            "which a worker has written, does not exist"
+            f"all nodes must share the folder of the results; given: {folder}, which lacks part "
+            f"{index}, although a worker has written it"
         )
 
 

@@ -270,7 +270,7 @@ class ReachMap:
         bases: ArrayLike | None = None,
         verify: int = 64,
     ) -> Placement:
-        """Return the pose of the base from which a robot reaches the most of the given poses.
+        """Return the pose of the base from which a robot reaches the largest number of poses.
 
         Candidates are ranked with the map, by the number of poses in reach and then by the mean
         manipulability. `supple.solve` verifies the first ones, and the candidate with the most

@@ -9,6 +9,7 @@
 
 #include "batch.hpp"
 #include "supple/elementary.hpp"
+#include "supple/estimated.hpp"
 #include "supple/filtering.hpp"
 #include "supple/linalg.hpp"
 #include "supple/optimal.hpp"
