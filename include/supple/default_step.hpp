@@ -40,17 +40,34 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
-// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0.
+// Whether a coordinate moves only joints that slide.
 template <class T>
-SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
-  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
-  if (q >= limit.upper - tolerance) return T(1);
-  return q <= limit.lower + tolerance ? T(-1) : T(0);
+SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
+  if (!chain.lengths) return false;
+  bool slides = true;
+  for (int k = 0; k < chain.joints; ++k) {
+    const Joint<T>& joint = chain.joint[k];
+    slides = slides && (joint.coordinate != coordinate || joint.motion == Motion::prismatic);
+  }
+  return slides;
 }
 
-// Updates state.stopped: joints at a position limit are stopped if the step would move them beyond
-// it. If `releases`, joints are released that would reduce the error by moving back into their
-// range. Returns whether something changed.
+// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0. A joint that
+// slides at its speed limit counts as well, because its motion does not turn the folds of the
+// joints after it; those that turn at their speed limits do.
+template <class T>
+SUPPLE_FN T end_of_motion(const Servo<T>& servo, const ServoState<T>& state, int j) {
+  const JointLimit<T>& limit = servo.limit[j];
+  const T q = state.q[j], speed = state.qd[j];
+  if (is_at_end(limit, q, T(1))) return T(1);
+  if (is_at_end(limit, q, T(-1))) return T(-1);
+  const bool fast = abs(speed) >= limit.speed * (1 - T(64) * Number<T>::epsilon);
+  return fast && is_slide(servo.chain, j) ? copysign(T(1), speed) : T(0);
+}
+
+// Updates state.stopped: joints at a limit (`end_of_motion`) are stopped if the step exceeds it. If
+// `releases`, joints are released that would reduce the error by leaving their limit. Returns
+// whether something changed.
 template <class T>
 SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -60,8 +77,9 @@ SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool 
     T& stopped = state.stopped[j];
     const T before = stopped;
     if (before == 0 || !corrected) {
-      const T end = end_of_range(servo.limit[j], state.q[j]);
-      stopped = end * state.dq[j] > 0 ? end : T(0);
+      const T end = end_of_motion(servo, state, j);
+      const T speed = stopped_speed(servo.limit[j], state.q[j], end);
+      stopped = end * (state.dq[j] - speed) > 0 ? end : T(0);
     } else if (releases) {
       T gain(0);
       for (int i = 0; i < m; ++i) {
@@ -80,15 +98,17 @@ inline constexpr int stopping_rounds = 3;
 
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
 // state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e keep the exact ones.
-// Joints that the step would move beyond a position limit are stopped, and the step is computed
-// again for the others.
+// Joints that the step would move beyond a limit are stopped there, and the step is computed again
+// for the others.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
   for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
   for (int j = 0; j < n; ++j) {
-    if (state.stopped[j] != end_of_range(servo.limit[j], state.q[j])) state.stopped[j] = T(0);
+    if (state.stopped[j] != 0 && state.stopped[j] != end_of_motion(servo, state, j)) {
+      state.stopped[j] = T(0);
+    }
   }
   for (int round = 0; round < stopping_rounds; ++round) {
     for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
@@ -100,6 +120,11 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
     Step<T> how = *servo.step;
     how.damping.p[0] *= fold.depth;
     state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+    for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
+      if (state.stopped[j] != 0) {
+        state.dq[j] = stopped_speed(servo.limit[j], state.q[j], state.stopped[j]);
+      }
+    }
     if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
   }
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);

@@ -110,6 +110,32 @@ SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T
   return depth_of(sigma[(m < free ? m : free) - 1], least);
 }
 
+// Whether a joint is at the end of its range, the upper one for `end` = 1, the lower one for -1.
+template <class T>
+SUPPLE_FN bool is_at_end(const JointLimit<T>& limit, T q, T end) {
+  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
+  return end > 0 ? q >= limit.upper - tolerance : q <= limit.lower + tolerance;
+}
+
+// Returns the speed of a joint with the entry `stopped` (see `ServoState`): zero at the end of its
+// range, else that of its speed limit.
+template <class T>
+SUPPLE_FN T stopped_speed(const JointLimit<T>& limit, T q, T stopped) {
+  return stopped == 0 || is_at_end(limit, q, stopped) ? T(0) : stopped * limit.speed;
+}
+
+// Computes `left` (m), the part of e (m) that remains for the joints that are not stopped. If no
+// stopped joint moves, it is e.
+template <class T>
+SUPPLE_FN void left_by_stopped(int m, int n, const T* J, const T* e, const JointLimit<T>* limit,
+                               const T* q, const T* stopped, T* left) {
+  for (int r = 0; r < m; ++r) left[r] = e[r];
+  for (int j = 0; j < n; ++j) {
+    const T speed = stopped_speed(limit[j], q[j], stopped[j]);
+    for (int r = 0; speed != 0 && r < m; ++r) left[r] = fma(-J[r * n + j], speed, left[r]);
+  }
+}
+
 // Returns how far the joints can move along sign · v (n) inside their limits.
 template <class T>
 SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
@@ -173,9 +199,10 @@ SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v
 
 // Corrects J (m x n) and e (m) for nearby folds: along directions with a small singular value, J
 // gets the slope of the secant, and e loses the part for which the joints would be too fast to stop
-// at the fold. Joints whose entry of `stopped` (n) is not zero do not move: the folds are those of
-// the other joints, and the columns of the stopped joints become zero. `curvature` is κ dt;
-// `offset` (m) is the offset from the targets, from which the feedback in e was computed.
+// at the fold. Joints whose entry of `stopped` (n) is not zero have a known speed: e loses their
+// motion, the folds are those of the other joints, and the columns of the stopped joints become
+// zero. `curvature` is κ dt; `offset` (m) is the offset from the targets, from which the feedback
+// in e was computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T curvature, const T* q, const T* offset,
@@ -185,9 +212,11 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   T* const freed = scratch + 12 * of.chain.joints;
   const int free = free_columns(m, n, J, stopped, freed), count = m < free ? m : free;
   T *A = freed + m * n, *u = A + count * count, *v = u + count * m, *sigma = v + count * n,
-    *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
-  const T size = length(m, e), least = fold_range<T> * curvature * size;
+    *beyond = sigma + count, *left = beyond, *bias = beyond + m, *stiffness = A;
+  left_by_stopped(m, n, J, e, limit, q, stopped, left);
+  const T size = length(m, left), least = fold_range<T> * curvature * size;
   if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  for (int r = 0; r < m; ++r) e[r] = left[r];
   thin_svd(m, free, freed, u, sigma, v);
   spread_columns(count, free, n, stopped, v);
   forward(of.chain, q, joint_poses);
