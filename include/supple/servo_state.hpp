@@ -78,9 +78,9 @@ struct ServoState {
   // (n, n): rows N of the norm ‖N q̇‖ that a step in Python minimizes; null if it is that of J and
   // λ².
   const L* metric = nullptr;
-  L* direction = nullptr;   // (rows,): direction of J q̇, if it is kept
-  L* exact_J = nullptr;     // (rows, n): exact J while state.J is corrected at a fold
-  L* exact_e = nullptr;     // (rows,): exact e while state.e is corrected at a fold
+  L* direction = nullptr;  // (rows,): direction of J q̇, if it is kept
+  L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
+  L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
   // (n,): -1 or 1 for a joint at its lower or upper position limit, or that slides at its speed
   // limit; 0 for a joint that a step may choose the speed of
   L* stopped = nullptr;

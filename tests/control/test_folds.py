@@ -124,3 +124,20 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT), rest, target, 1500, 200))
     assert turned == [0] * 8
+
+
+@pytest.mark.parametrize("speed", [0.01, 0.05])
+@pytest.mark.parametrize("factor", [1.5, 5.0])
+def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
+    factor: float, speed: float
+) -> None:
+    """The folds are those of the joints whose speed a step can choose."""
+    arm = load("puma560_rail")
+    rest = np.clip(arm.neutral(), arm.lower, arm.upper)
+    limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
+    turned = []
+    for seed in range(8):
+        target = arm.fk(arm.random(1, seed=seed)[0])
+        target[:3, 3] *= factor
+        turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 1500, 200))
+    assert turned == [0] * 8
