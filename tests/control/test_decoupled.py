@@ -13,9 +13,8 @@ DT = 0.005
 def arm(side: str, y: float) -> str:
     """Return the links and joints of an arm with six joints on the base, as URDF."""
     text, parent = "", "base"
-    for k, (axis, x) in enumerate(
-        zip(("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0"), (0, 0, 0.4, 0.3, 0.1, 0.1)), 1
-    ):
+    axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
+    for k, (axis, x) in enumerate(zip(axes, (0, 0, 0.4, 0.3, 0.1, 0.1), strict=True), 1):
         child = f"{side}{k}"
         text += (
             f'<link name="{child}"/><joint name="{side}_joint{k}" type="revolute">'
@@ -65,9 +64,7 @@ def test_parts_that_share_no_joint_move_as_if_they_were_alone(
 
     alone = [
         moved(robot, [hand], [twist])
-        for robot, hand, twist in zip(
-            (left, right), ("l_hand", "r_hand"), twists, strict=True
-        )
+        for robot, hand, twist in zip((left, right), ("l_hand", "r_hand"), twists, strict=True)
     ]
     together = moved(both, ["l_hand", "r_hand"], list(twists))
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-12)
