@@ -141,3 +141,15 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 1500, 200))
     assert turned == [0] * 8
+
+
+@pytest.mark.parametrize(("ahead", "leaves"), [(1.5, True), (2.4, True), (2.6, False), (10, False)])
+def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
+    """The offset beyond the reach counts 0.4 times: it starts at the distance 2.5 speed/gain."""
+    arm = load("planar2")
+    q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
+    servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
+    end, speed = arm.fk(q)[:3, 3], 0.2
+    outward = end / np.linalg.norm(end)
+    servo(q, -speed * outward, end + ahead * speed / servo.gain * outward)
+    assert (abs(servo.qd[1]) > 1e-3) == leaves
