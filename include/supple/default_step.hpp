@@ -2,6 +2,7 @@
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
+#include "supple/decoupled.hpp"
 #include "supple/folds.hpp"
 #include "supple/servo_state.hpp"
 
@@ -40,17 +41,34 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
-// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0.
+// Whether a coordinate moves only joints that slide.
 template <class T>
-SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
-  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
-  if (q >= limit.upper - tolerance) return T(1);
-  return q <= limit.lower + tolerance ? T(-1) : T(0);
+SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
+  if (!chain.lengths) return false;
+  bool slides = true;
+  for (int k = 0; k < chain.joints; ++k) {
+    const Joint<T>& joint = chain.joint[k];
+    slides = slides && (joint.coordinate != coordinate || joint.motion == Motion::prismatic);
+  }
+  return slides;
 }
 
-// Updates state.stopped: joints at a position limit are stopped if the step would move them beyond
-// it. If `releases`, joints are released that would reduce the error by moving back into their
-// range. Returns whether something changed.
+// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0. A joint that
+// slides at its speed limit counts as well, because its motion does not turn the folds of the
+// joints after it; those that turn at their speed limits do.
+template <class T>
+SUPPLE_FN T end_of_motion(const Servo<T>& servo, const ServoState<T>& state, int j) {
+  const JointLimit<T>& limit = servo.limit[j];
+  const T q = state.q[j], speed = state.qd[j];
+  if (is_at_end(limit, q, T(1))) return T(1);
+  if (is_at_end(limit, q, T(-1))) return T(-1);
+  const bool fast = abs(speed) >= limit.speed * (1 - T(64) * Number<T>::epsilon);
+  return fast && is_slide(servo.chain, j) ? copysign(T(1), speed) : T(0);
+}
+
+// Updates state.stopped: joints at a limit (`end_of_motion`) are stopped if the step exceeds it. If
+// `releases`, joints are released that would reduce the error by leaving their limit. Returns
+// whether something changed.
 template <class T>
 SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -60,8 +78,9 @@ SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool 
     T& stopped = state.stopped[j];
     const T before = stopped;
     if (before == 0 || !corrected) {
-      const T end = end_of_range(servo.limit[j], state.q[j]);
-      stopped = end * state.dq[j] > 0 ? end : T(0);
+      const T end = end_of_motion(servo, state, j);
+      const T speed = stopped_speed(servo.limit[j], state.q[j], end);
+      stopped = end * (state.dq[j] - speed) > 0 ? end : T(0);
     } else if (releases) {
       T gain(0);
       for (int i = 0; i < m; ++i) {
@@ -78,28 +97,114 @@ SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool 
 // Largest number of rounds in a step, in each of which the stopped joints are determined again.
 inline constexpr int stopping_rounds = 3;
 
+// Corrects state.J and state.e for nearby folds (`correct_folds`). Postures are linear in q and
+// have no folds: they are left out, and only lose the motion of stopped joints.
+template <class T>
+SUPPLE_FN Fold<T> correct_curved_rows(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
+  const StepRows<T> rows = rows_of(servo, state);
+  const int m = rows.count, n = servo.chain.coordinates;
+  T *J = scratch, *e = J + m * n, *offset = e + m, *mask = offset + m, *rest = mask + rows.all;
+  const auto correct = [&](const StepRows<T>& of, const T* off, T* its_J, T* its_e,
+                           T* its_scratch) {
+    return correct_folds(of, servo.limit, servo.dt, servo.gain, servo.curvature, state.q, off,
+                         state.stopped, its_J, its_e, its_scratch);
+  };
+  bool any_linear = false;
+  for (int k = 0; k < servo.tasks; ++k) {
+    any_linear = any_linear || servo.task[k].goal == Goal::posture;
+  }
+  if (!any_linear) return correct(rows, state.offset, state.J, state.e, scratch);
+  int curved = 0;
+  // Calls copy(row, row without postures) for each row that is not of a posture.
+  const auto each_curved = [&](auto&& copy) {
+    curved = 0;
+    for (int k = 0, i = 0, row = 0; k < servo.tasks; ++k) {
+      const bool linear = servo.task[k].goal == Goal::posture;
+      for (const int end = i + servo.task[k].rows; i < end; ++i) {
+        const bool held = !state.held || state.held[i] < Number<T>::huge;
+        mask[i] = held && !linear ? T(0) : Number<T>::huge;
+        if (held && !linear) copy(row, curved++);
+        row += held;
+      }
+    }
+  };
+  each_curved([&](int row, int to) {
+    for (int j = 0; j < n; ++j) J[to * n + j] = state.J[row * n + j];
+    e[to] = state.e[row], offset[to] = state.offset[row];
+  });
+  const StepRows<T> some{rows.chain, rows.tasks, rows.task, rows.all, curved, mask};
+  const Fold<T> fold = correct(some, offset, J, e, rest);
+  if (fold.beyond < 0) return fold;
+  left_by_stopped(m, n, state.J, state.exact_e, servo.limit, state.q, state.stopped, state.e);
+  for (int j = 0; j < n; ++j) {
+    for (int r = 0; state.stopped[j] != 0 && r < m; ++r) state.J[r * n + j] = T(0);
+  }
+  each_curved([&](int row, int from) {
+    for (int j = 0; j < n; ++j) state.J[row * n + j] = J[from * n + j];
+    state.e[row] = e[from];
+  });
+  return fold;
+}
+
+// Computes the damped step of corrected rows, state.dq and state.lambda2.
+template <class T>
+SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, T depth, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  Step<T> how = *servo.step;
+  how.damping.p[0] *= depth;
+  const T lambda2 = how.damping.p[0] * dot(m, state.e, state.e);
+  if (m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch)) {
+    state.lambda2 = lambda2;
+    return;
+  }
+  state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+}
+
+// Computes the step of several tasks by parts that share no joint, if none of them is near a fold.
+// Returns whether it did.
+template <class T>
+SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  const StepRows<T> rows = rows_of(servo, state);
+  if (servo.tasks == 1 || rows.count < rows.all) return false;
+  T *left = scratch, *rest = left + m;
+  left_by_stopped(m, n, state.J, state.e, servo.limit, state.q, state.stopped, left);
+  const T range = fold_range<T> * servo.curvature;
+  if (!decoupled_step(rows, state.J, state.e, left, state.stopped, range, state.dq, rest)) {
+    return false;
+  }
+  state.lambda2 = T(0);
+  update_stopped(servo, state, true);
+  state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
+  return true;
+}
+
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
 // state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e keep the exact ones.
-// Joints that the step would move beyond a position limit are stopped, and the step is computed
-// again for the others.
+// Joints that the step would move beyond a limit are stopped there, and the step is computed again
+// for the others.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
+  for (int j = 0; j < n; ++j) {
+    if (state.stopped[j] != 0 && state.stopped[j] != end_of_motion(servo, state, j)) {
+      state.stopped[j] = T(0);
+    }
+  }
+  if (take_decoupled_step(servo, state, scratch)) return;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
   for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
-  for (int j = 0; j < n; ++j) {
-    if (state.stopped[j] != end_of_range(servo.limit[j], state.q[j])) state.stopped[j] = T(0);
-  }
   for (int round = 0; round < stopping_rounds; ++round) {
     for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
     for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
-    const Fold<T> fold =
-        correct_folds(rows_of(servo, state), servo.limit, servo.dt, servo.curvature, state.q,
-                      state.offset, state.stopped, state.J, state.e, scratch);
+    const Fold<T> fold = correct_curved_rows(servo, state, scratch);
     state.beyond = fold.beyond;
-    Step<T> how = *servo.step;
-    how.damping.p[0] *= fold.depth;
-    state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+    take_damped_step(servo, state, fold.depth, scratch);
+    for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
+      if (state.stopped[j] != 0) {
+        state.dq[j] = stopped_speed(servo.limit[j], state.q[j], state.stopped[j]);
+      }
+    }
     if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
   }
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);

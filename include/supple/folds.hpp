@@ -34,10 +34,25 @@ inline constexpr T fold_least = T(0.01);
 template <class T>
 inline constexpr T damped_range = T(2);
 
+// Multiple of the gain with which the part of an offset beyond a fold counts while its target
+// returns. No motion reduces that part; it only delays the way back.
+template <class T>
+inline constexpr T unreached_gain = T(0.4);
+
 // Joints whose entry of v is smaller than this are ignored: they do not limit the speed along v,
 // nor influence the side on which a fold is left.
 template <class T>
 inline constexpr T fold_part = T(0.1);
+
+// Self-motion avoids a singularity if the curvatures of its plane (`is_avoidable`) have both signs
+// and the smaller of them is above this fraction of the larger.
+template <class T>
+inline constexpr T avoidable_bend = T(0.7);
+
+// The step past an avoidable singularity is not damped up to this multiple of the speed limits, and
+// damped as usual from one unit more on.
+template <class T>
+inline constexpr T undamped_speed = T(1.5);
 
 // Near a fold, motion along v and along -v leads away from it. The other side is chosen if the
 // joints have this many times more room there than on this side, and than the way across the fold.
@@ -47,30 +62,36 @@ inline constexpr T fold_room = T(4);
 template <class T>
 SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m + m * n;
+  return 12 * chain.joints + k * (k + m + n + 1) + 3 * m + m * n + 2 * n;
 }
 
 // The result of `correct_folds`.
 template <class T>
 struct Fold {
   T beyond;  // length of the part removed from e; negative if nothing was corrected
-  T depth;   // depth of the singularity (`depth_of`)
+  T depth;   // depth of the singularity (`depth_of`), less if self-motion avoids it
 };
+
+// Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
+// min(m, n)² entries. In the second case zeros of J cost little: a posture has one entry per row.
+template <class T>
+SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
+  if (m <= n) return gram(m, n, J, A);
+  for (int i = 0; i < n * n; ++i) A[i] = T(0);
+  for (int r = 0; r < m; ++r) {
+    for (int i = 0; i < n; ++i) {
+      const T entry = J[r * n + i];
+      for (int j = 0; entry != 0 && j <= i; ++j)
+        A[i * n + j] = fma(entry, J[r * n + j], A[i * n + j]);
+    }
+  }
+}
 
 // Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
 template <class T>
 SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
   const int count = m < n ? m : n;
-  if (m <= n) {
-    gram(m, n, J, A);
-  } else {
-    for (int i = 0; i < n * n; ++i) A[i] = T(0);
-    for (int r = 0; r < m; ++r) {
-      for (int i = 0; i < n; ++i) {
-        for (int j = 0; j <= i; ++j) A[i * n + j] = fma(J[r * n + i], J[r * n + j], A[i * n + j]);
-      }
-    }
-  }
+  smaller_gram(m, n, J, A);
   for (int i = 0; i < count; ++i) A[i * count + i] -= least;
   return relative_pivot(count, A) > fast_path_pivot<T>;
 }
@@ -108,6 +129,32 @@ SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T
   if (is_regular(m, free, freed, least, work)) return T(0);
   singular_values(m, free, freed, sigma, work);
   return depth_of(sigma[(m < free ? m : free) - 1], least);
+}
+
+// Whether a joint is at the end of its range, the upper one for `end` = 1, the lower one for -1.
+template <class T>
+SUPPLE_FN bool is_at_end(const JointLimit<T>& limit, T q, T end) {
+  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
+  return end > 0 ? q >= limit.upper - tolerance : q <= limit.lower + tolerance;
+}
+
+// Returns the speed of a joint with the entry `stopped` (see `ServoState`): zero at the end of its
+// range, else that of its speed limit.
+template <class T>
+SUPPLE_FN T stopped_speed(const JointLimit<T>& limit, T q, T stopped) {
+  return stopped == 0 || is_at_end(limit, q, stopped) ? T(0) : stopped * limit.speed;
+}
+
+// Computes `left` (m), the part of e (m) that remains for the joints that are not stopped. If no
+// stopped joint moves, it is e.
+template <class T>
+SUPPLE_FN void left_by_stopped(int m, int n, const T* J, const T* e, const JointLimit<T>* limit,
+                               const T* q, const T* stopped, T* left) {
+  for (int r = 0; r < m; ++r) left[r] = e[r];
+  for (int j = 0; j < n; ++j) {
+    const T speed = stopped_speed(limit[j], q[j], stopped[j]);
+    for (int r = 0; speed != 0 && r < m; ++r) left[r] = fma(-J[r * n + j], speed, left[r]);
+  }
 }
 
 // Returns how far the joints can move along sign · v (n) inside their limits.
@@ -162,6 +209,51 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
   }
 }
 
+// Whether self-motion avoids the singularity with the singular vectors u (m) and v (n). Near it,
+// the joints can move along v and along a self-motion x without moving the task, to first order. If
+// the second-order motion along u, u·J̇q̇ with q̇ in the plane of v and x, has both signs, then u is
+// not a boundary of the reach: one of these motions leads to either side. x is the motion of one
+// joint projected onto the null space of J: perpendicular to the rows `all_v` (count, n).
+template <class T>
+SUPPLE_FN bool is_avoidable(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
+                            const T* u, const T* v, const T* all_v, const T* stopped, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
+  T *x = scratch, *q_rate = x + n, *bias = q_rate + n, most(0);
+  int freest = 0;
+  for (int j = 0; j < n; ++j) {
+    T part = stopped[j] == 0 ? T(1) : T(0);
+    for (int i = 0; i < count; ++i) part = fma(-all_v[i * n + j], all_v[i * n + j], part);
+    if (part > most) freest = j, most = part;
+  }
+  if (!(most > Number<T>::epsilon)) return false;
+  for (int j = 0; j < n; ++j) {
+    x[j] = j == freest ? T(1) : T(0);
+    for (int i = 0; i < count; ++i) x[j] = fma(-all_v[i * n + freest], all_v[i * n + j], x[j]);
+    x[j] /= sqrt(most);
+  }
+  const auto bent = [&](T along_v, T along_x) {
+    for (int j = 0; j < n; ++j) q_rate[j] = fma(along_v, v[j], along_x * x[j]);
+    rows_bias_acceleration(of, joint_poses, q_rate, bias);
+    return dot(m, u, bias);
+  };
+  const T vv = bent(1, 0), xx = bent(0, 1), vx = T(0.25) * (bent(1, 1) - bent(1, -1));
+  const T mean = T(0.5) * (vv + xx), spread = sqrt(square(T(0.5) * (vv - xx)) + vx * vx);
+  const T one = spread + mean, other = spread - mean;  // largest curvatures to the two sides
+  return min(one, other) > avoidable_bend<T> * max(one, other);
+}
+
+// Returns the largest speed of a joint relative to its limit if the joints move by c v (n): huge if
+// a speed is not limited.
+template <class T>
+SUPPLE_FN T relative_speed(int n, const JointLimit<T>* limit, T c, const T* v) {
+  T most(0);
+  for (int j = 0; j < n; ++j) {
+    if (!(limit[j].speed < Number<T>::huge) && v[j] != 0) return Number<T>::huge;
+    most = max(most, T(abs(c * v[j]) / limit[j].speed));
+  }
+  return most;
+}
+
 // Expands `count` vectors of the free joints to vectors of all n joints, in place in v (count, n).
 // The entries of stopped joints become zero.
 template <class T>
@@ -173,21 +265,24 @@ SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v
 
 // Corrects J (m x n) and e (m) for nearby folds: along directions with a small singular value, J
 // gets the slope of the secant, and e loses the part for which the joints would be too fast to stop
-// at the fold. Joints whose entry of `stopped` (n) is not zero do not move: the folds are those of
-// the other joints, and the columns of the stopped joints become zero. `curvature` is κ dt;
-// `offset` (m) is the offset from the targets, from which the feedback in e was computed.
+// at the fold. Joints whose entry of `stopped` (n) is not zero have a known speed: e loses their
+// motion, the folds are those of the other joints, and the columns of the stopped joints become
+// zero. `curvature` is κ dt; `offset` (m) is the offset from the targets, from which `gain`
+// computes the feedback in e was computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
-                                             T dt, T curvature, const T* q, const T* offset,
+                                             T dt, T gain, T curvature, const T* q, const T* offset,
                                              const T* stopped, T* J, T* e, T* scratch) {
   const int m = of.count, n = of.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T* const freed = scratch + 12 * of.chain.joints;
   const int free = free_columns(m, n, J, stopped, freed), count = m < free ? m : free;
   T *A = freed + m * n, *u = A + count * count, *v = u + count * m, *sigma = v + count * n,
-    *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
-  const T size = length(m, e), least = fold_range<T> * curvature * size;
+    *beyond = sigma + count, *left = beyond, *bias = beyond + m, *stiffness = A;
+  left_by_stopped(m, n, J, e, limit, q, stopped, left);
+  const T size = length(m, left), least = fold_range<T> * curvature * size;
   if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  for (int r = 0; r < m; ++r) e[r] = left[r];
   thin_svd(m, free, freed, u, sigma, v);
   spread_columns(count, free, n, stopped, v);
   forward(of.chain, q, joint_poses);
@@ -201,16 +296,30 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     }
   }
   for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
-  T lost(0);
+  // Whether only one direction is weak: the plane of `is_avoidable` contains one singularity.
+  const bool alone = count == m && free > m && (m < 2 || sigma[m - 2] * sigma[m - 2] >= least);
+  T lost(0), damped(1);
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
-    const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
-    const T side = copysign(T(1), E);
+    const T *ui = u + i * m, *vi = v + i * n, s = sigma[i];
     rows_bias_acceleration(of, joint_poses, vi, bias);
     const T h = dt * dot(m, ui, bias);
+    const T outward = h > 0 ? T(-1) : T(1), off = outward * dot(m, ui, offset);
+    const T fold = T(0.5) * s * s / max(abs(h), Number<T>::tiny) * dt;
+    const T returns = max(gain * off - outward * dot(m, ui, e), T(0));
+    const T less =
+        (1 - unreached_gain<T>)*min(gain * max(off - fold, T(0)), T(returns / unreached_gain<T>));
+    for (int r = 0; less > 0 && r < m; ++r) e[r] = fma(-outward * less, ui[r], e[r]);
+    const T E = dot(m, ui, e), side = copysign(T(1), E);
     const T bend = copysign(max(abs(h * E) - fold_least<T> * s * s, T(0)), h * E);
     T g = T(0.5) * (s + sqrt(max(s * s + 2 * bend, T(0))));
     stiffness[i] = g * s;
-    if (h * E < 0) {
+    const T speed = alone && s > 0 ? relative_speed(n, limit, T(E / s), vi) : Number<T>::huge;
+    const T above = speed - undamped_speed<T>;
+    if (above < 1 && is_avoidable(of, joint_poses, count, ui, vi, v, stopped, bias + of.all)) {
+      g = s;
+      stiffness[i] = s * s;
+      damped = max(above, T(0));
+    } else if (h * E < 0) {
       const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
       // As σ tends to zero, v becomes a self-motion of the redundant joints, whose h is different.
       // The step is then bounded by the largest curvature of the robot, so that it does not pass
@@ -245,8 +354,9 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   for (int j = 0; j < n; ++j) {
     for (int r = 0; stopped[j] != 0 && r < m; ++r) J[r * n + j] = T(0);
   }
-  return {sqrt(lost),
-          depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size))};
+  const T deep =
+      depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size));
+  return {sqrt(lost), damped * deep};
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -19,8 +19,11 @@ template <class T>
 SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const bool weighted = servo.in_python || servo.step->joint_scale;
+  int every = 0;  // rows of all tasks
+  for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
   const int sizes[] = {12 * servo.chain.joints + m,
-                       fold_scratch(servo.chain, m),
+                       m * n + 2 * m + every + fold_scratch(servo.chain, every),
+                       m + decoupled_scratch(m, n),
                        4 * n + free_depth_scratch(m, n),
                        12 * servo.chain.joints + 2 * m * n + 2 * (m + n) + n,
                        9 * n + m + stopper_scratch(servo.chain, m),

@@ -343,7 +343,13 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   const int m = servo.rows, n = servo.chain.coordinates;
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
   all_boxes(servo, n, state, low, high, x0);
-  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  for (int j = 0; j < n; ++j) {
+    x[j] = x0[j];
+    // J and e contain the motion of the others only: see `correct_folds`.
+    if (state.beyond >= 0 && state.stopped[j] != 0) {
+      low[j] = high[j] = min(max(x0[j], low[j]), high[j]);
+    }
+  }
   const bool keeps = servo.keep_direction && !servo.acceleration_level;
   if (keeps) {
     for (int j = 0; j < n; ++j) {

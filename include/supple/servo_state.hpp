@@ -78,10 +78,12 @@ struct ServoState {
   // (n, n): rows N of the norm ‖N q̇‖ that a step in Python minimizes; null if it is that of J and
   // λ².
   const L* metric = nullptr;
-  L* direction = nullptr;   // (rows,): direction of J q̇, if it is kept
-  L* exact_J = nullptr;     // (rows, n): exact J while state.J is corrected at a fold
-  L* exact_e = nullptr;     // (rows,): exact e while state.e is corrected at a fold
-  L* stopped = nullptr;     // (n,): -1 or 1 for a joint stopped at its lower or upper limit, else 0
+  L* direction = nullptr;  // (rows,): direction of J q̇, if it is kept
+  L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
+  L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
+  // (n,): -1 or 1 for a joint at its lower or upper position limit, or that slides at its speed
+  // limit; 0 for a joint that a step may choose the speed of
+  L* stopped = nullptr;
   L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   bool scattered = false;   // whether the direction could not be kept

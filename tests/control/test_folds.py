@@ -124,3 +124,32 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT), rest, target, 1500, 200))
     assert turned == [0] * 8
+
+
+@pytest.mark.parametrize("speed", [0.01, 0.05])
+@pytest.mark.parametrize("factor", [1.5, 5.0])
+def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
+    factor: float, speed: float
+) -> None:
+    """The folds are those of the joints whose speed a step can choose."""
+    arm = load("puma560_rail")
+    rest = np.clip(arm.neutral(), arm.lower, arm.upper)
+    limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
+    turned = []
+    for seed in range(8):
+        target = arm.fk(arm.random(1, seed=seed)[0])
+        target[:3, 3] *= factor
+        turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 1500, 200))
+    assert turned == [0] * 8
+
+
+@pytest.mark.parametrize(("ahead", "leaves"), [(1.5, True), (2.4, True), (2.6, False), (10, False)])
+def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
+    """The offset beyond the reach counts 0.4 times: it starts at the distance 2.5 speed/gain."""
+    arm = load("planar2")
+    q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
+    servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
+    end, speed = arm.fk(q)[:3, 3], 0.2
+    outward = end / np.linalg.norm(end)
+    servo(q, -speed * outward, end + ahead * speed / servo.gain * outward)
+    assert (abs(servo.qd[1]) > 1e-3) == leaves

@@ -29,6 +29,16 @@ def test_a_servo_as_it_comes_keeps_every_limit(name: str, kind: str) -> None:
     assert m.halted == 0
 
 
+@pytest.mark.parametrize("name", ["panda", "iiwa14"])
+def test_an_avoidable_singularity_is_no_end_of_the_reach(name: str) -> None:
+    """Self-motion leads past it: the Servo is closer than J without damping, inside limits."""
+    here = passage(name, "shoulder")
+    assert here.avoidable
+    m = measured(here, run(NAMED["Servo"], here))
+    assert m.position_rms < 2e-5
+    assert m.position_rms < measured(here, run(NAMED["Pseudoinverse"], here)).position_rms
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
