@@ -299,6 +299,30 @@ def test_targets_near_singular_ones(name: str, angle: float) -> None:
         found = sp.solve(robot, T, solutions="all")
         check_solutions(robot, T, found, 1e-6)
         assert contains(found.q[:, 4:5], q[4:5], 1e-6)
+        if angle > 1e-7:  # (the cosine of a smaller angle is rounded to 1)
+            # the isolated solution is found as well as samples of the continuum next to it
+            assert contains(found.q, q, 1e-3)
+
+
+@pytest.mark.parametrize("away", [1e-4, 1e-6, 1e-7, 3e-8, 1e-9])
+def test_targets_near_the_first_axis(away: float) -> None:
+    """The isolated solutions are found although the first joint turns almost freely."""
+    h = np.pi / 2
+    table = [(0.1, -h, 0.6, 0), (0.7, 0, 0, -h), (0.1, -h, 0, 0), (0, h, 0.8, 0), (0, -h, 0, 0)]
+    robot = sp.dh([*table, (0, 0, 0.1, 0)])
+    wrist = robot.with_tool(sp.pose([0, 0, -0.1]))
+    q = np.random.default_rng(3).uniform(-2.0, 2.0, (20, 6))
+    low, high = np.full(20, 0.3), np.full(20, -2.8)  # of joint 3: on either side of the axis
+    q[:, 1] = 0.4
+    for _ in range(60):  # the distance from the axis is a signed coordinate in the arm's plane
+        q[:, 2] = 0.5 * (low + high)
+        p = wrist.fk(q)[:, :3, 3]
+        right = p[:, 0] * np.cos(q[:, 0]) + p[:, 1] * np.sin(q[:, 0]) > away
+        low, high = np.where(right, q[:, 2], low), np.where(right, high, q[:, 2])
+    assert np.allclose(np.hypot(*wrist.fk(q)[:, :2, 3].T), away, rtol=1e-3)
+    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+        check_solutions(robot, robot.fk(one), found, 1e-6)
+        assert contains(found.q, one, 1e-3)
 
 
 # ---- targets without solutions, other robots, arguments ------------------------------------------
