@@ -58,6 +58,15 @@ _REAL = 1e-4
 # accurate if the difference of two eigenvalues is below the second, times the error.
 _DOUBLE, _APART = 10.0, 1e3
 _EPSILON = float(np.finfo(np.float64).eps)
+_EYE = np.eye(12)
+_ELSEWHERE = 1e3 * _LARGEST * np.arange(1, 25)  # distinct numbers far from all eigenvalues
+# Matrices (n², 3) that sum a·a, b·b and a·b over the neighbors a, b of n terms of a Gram matrix.
+_NEIGHBORS = {
+    n: np.stack(
+        [np.diag(np.arange(n) < n - 1), np.diag(np.arange(n) > 0), np.eye(n, k=1)], axis=-1
+    ).reshape(n * n, 3)
+    for n in (3, 4)
+}
 _TRIALS = 32  # number of random configurations that select the numberings
 _REGULAR = 0.8  # fraction of them at which a numbering must be regular
 _RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
@@ -79,7 +88,10 @@ class GeneralArm:
         elimination: Elimination of q1 and q2, if these are on the side without X.
         before: Coefficients (p, 15, 15) of the rotations that act after X.
         after: Coefficients (15, r) of the line, moved by the rotations that act before X.
-        turns: Matrices (6, 3, 3) of the cross products with the directions of the axes.
+        turns: Matrices (5, 3, 3) of the cross products with the directions of axes 1 to 5.
+        squares: Their squares (5, 3, 3).
+        across: Two vectors (2, 3) orthogonal to axis 6, of the same length; a quarter turn about
+            the axis turns the first to the second.
         center: Mean (3,) of the points on the axes [m], the origin of the coordinates of lines.
         length: Half the length of the arm [m], the unit of the coordinates of lines.
         home: Inverse (4, 4) of the pose of the frame at q = 0.
@@ -92,6 +104,8 @@ class GeneralArm:
     before: Array
     after: Array
     turns: Array
+    squares: Array
+    across: Array
     center: Array
     length: float
     home: Array
@@ -112,6 +126,8 @@ class GeneralArm:
         already = start - 1 if on_left else -start % 6
         line, identity = _line(points[5], axes[5]), np.eye(15)
         fixed = (_product(still, not on_left) @ line).T[1:]
+        turns = np.cross(axes[:, None], np.eye(3)).swapaxes(-1, -2)
+        across = turns[5][:, np.argmax(np.abs(turns[5]).sum(axis=0))]
         return GeneralArm(
             start,
             on_left,
@@ -119,7 +135,9 @@ class GeneralArm:
             _eliminated(fixed[None]) if on_left else None,
             _product(moved[already:], on_left) if already < len(moved) else identity[None],
             (_product(moved[:already], on_left) @ line).T if already else line[:, None],
-            np.cross(axes[:, None], np.eye(3)).swapaxes(-1, -2),
+            turns[:5],
+            turns[:5] @ turns[:5],
+            np.stack([across, turns[5] @ across]),
             center,
             length,
             np.linalg.inv(np.asarray(home, dtype=np.float64)),
@@ -158,9 +176,7 @@ class GeneralArm:
         q[:, 2:5] = inner
         q[:, 0], q[:, 1] = of12.angles(left, inner, pose)
         q[:, 5] = self._last(R[pose], q[:, :5])
-        order = (np.arange(6) + self.start) % 6
-        made = np.empty_like(q)
-        made[:, order] = q
+        made = q[:, (np.arange(6) - self.start) % 6]
         return made, np.bincount(pose, minlength=len(poses)).astype(np.int32), certain
 
     def equations(self, R: Array, t: Array) -> tuple[Array, Array]:
@@ -186,10 +202,10 @@ class GeneralArm:
         X, followed by the inverses of the other rotations, turns a vector orthogonal to axis 6 by
         this angle.
         """
-        turns, place = self.turns[5], -self.start % 6  # X acts after this number of rotations
-        across = turns[:, np.argmax(np.abs(turns).sum(axis=0))]
+        place = -self.start % 6  # X acts after this number of rotations
+        across, side = self.across
         s, c = np.sin(q)[..., None, None], np.cos(q)[..., None, None]
-        back = np.eye(3) - s * self.turns[:5] + (1 - c) * (self.turns[:5] @ self.turns[:5])
+        back = _EYE[:3, :3] - s * self.turns + (1 - c) * self.squares
         turned = np.broadcast_to(across[:, None], (len(q), 3, 1))
         for i in range(6):
             if i == place:
@@ -197,7 +213,7 @@ class GeneralArm:
             if i < 5:
                 turned = back[:, i] @ turned
         turned = turned[..., 0]
-        return np.asarray(np.arctan2(turned @ (turns @ across), turned @ across))
+        return np.asarray(np.arctan2(turned @ side, turned @ across))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +288,8 @@ def general_candidates(
         for first in range(0, len(left), _CHUNK):
             some = left[first : first + _CHUNK]
             q, count, complete[some] = arm.candidates(poses[some], zeros)
+            if len(some) == len(poses) and complete.all():
+                return q, count, complete
             parts.append(q)
             owners.append(np.repeat(some, count))
     if not parts:
@@ -381,7 +399,7 @@ def _eigen(equations: Array, zeros: tuple[float, ...]) -> tuple[NDArray[np.intp]
     stacked[:, :, 6:, 1:] = powers  # times tan(q4/2)
     A = stacked.reshape(batch, 3, 12, 12)
     C = np.zeros((batch, 24, 24))
-    C[:, :12, 12:] = np.eye(12)
+    C[:, :12, 12:] = _EYE
     C[:, 12:] = -_solved(A[:, 2], A[:, :2].swapaxes(1, 2).reshape(batch, 12, 24))
     largest = np.abs(C).max(axis=(-1, -2))
     regular = largest < _LARGEST
@@ -393,17 +411,24 @@ def _eigen(equations: Array, zeros: tuple[float, ...]) -> tuple[NDArray[np.intp]
     # An eigenvector is (v, t v), where v are the products of powers of the tangents of q4 and q5.
     real, vector = t.real[pose, which], vectors[pose, :, which].real
     v = np.where(np.abs(real[:, None]) < 1, vector[:, :12], vector[:, 12:]).reshape(-1, 4, 3)
-    angles = [2 * np.arctan(real), _double(v[:, :-1], v[:, 1:]), _double(v[..., :-1], v[..., 1:])]
-    error = _EPSILON * np.where(regular, largest, 0.0) ** 2
-    doubtful = (off_axis > 0) & (off_axis <= _DOUBLE * np.sqrt(error)[:, None])
-    on_axis = np.where(off_axis > 0, 1e3 * _LARGEST * np.arange(1, 25), t.real)
-    gap = np.diff(np.sort(on_axis, axis=1), axis=1).min(axis=1)
+    across = v.swapaxes(-1, -2)
+    angles = np.stack([2 * np.arctan(real), _double(v @ across), _double(across @ v)], axis=-1)
+    error = _EPSILON * np.minimum(largest, _LARGEST) ** 2
+    is_complex = off_axis > 0
+    doubtful = is_complex & (off_axis <= _DOUBLE * np.sqrt(error)[:, None])
+    on_axis = np.where(is_complex, _ELSEWHERE, t.real)
+    on_axis.sort(axis=1)
+    gap = (on_axis[:, 1:] - on_axis[:, :-1]).min(axis=1)
     certain = regular & ~doubtful.any(axis=1) & (gap > _APART * error)
-    return pose, np.stack(angles, axis=-1) + zeros, certain
+    return pose, angles + zeros, certain
 
 
-def _double(a: Array, b: Array) -> Array:
-    """Return twice the angles (...) whose tangents are b / a, fitted to all entries (..., i, j)."""
-    aa, bb, ab = (np.einsum("...ij,...ij->...", x, y) for x, y in ((a, a), (b, b), (a, b)))
+def _double(gram: Array) -> Array:
+    """Return twice the angle (K,) whose tangent is the ratio of neighbors, b / a, in sequences.
+
+    Fitted to all neighbors, from the Gram matrices (K, n, n) of the n terms of the sequences.
+    """
+    n = gram.shape[-1]
+    aa, bb, ab = (gram.reshape(-1, n * n) @ _NEIGHBORS[n]).T
     steep = bb > aa
     return np.asarray(2 * np.arctan2(np.where(steep, bb, ab), np.where(steep, ab, aa)))
