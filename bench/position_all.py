@@ -347,6 +347,7 @@ def report(given: Any, eaik: Peer, ssik: Peer) -> str:
         of_ssik.check(robot, given.slow, 3_000_000, name, ssik)
         every.search(robot, given.searched)
         count.append(row(name, every, of_ssik))
+        print(speed[-1], count[-1], sep="\n", file=sys.stderr, flush=True)
     for name, robots in general_arms().items():
         every, of_ssik = Completeness(), Completeness()
         took = times(robots[0], name, folder, {}, 500)
@@ -355,12 +356,13 @@ def report(given: Any, eaik: Peer, ssik: Peer) -> str:
             every.check(robot, -(-given.general // len(robots)), 0, name, None)
             every.search(robot, -(-given.searched // len(robots)))
         count.append(row(name, every, of_ssik))
+        print(speed[-1], count[-1], sep="\n", file=sys.stderr, flush=True)
     return "\n".join(
         [
             "# All solutions of 6-joint arms",
             "",
-            f"One core, {ROUNDS} interleaved rounds of {TIMED} poses, medians. EAIK {eaik.version}, "
-            f"ssik {ssik.version}{NO_WHEEL.get(platform.machine(), '')}",
+            f"One core, {ROUNDS} interleaved rounds of {TIMED} poses, medians. "
+            f"EAIK {eaik.version}, ssik {ssik.version}{NO_WHEEL.get(platform.machine(), '')}",
             measure.provenance(("supple", "numpy")),
             "",
             *speed,
