@@ -425,6 +425,20 @@ def test_other_robots_are_searched() -> None:
     assert (found.count > 0).all()
 
 
+@pytest.mark.parametrize(
+    "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
+)
+def test_arms_that_do_not_move_in_all_directions(link: tuple[float, ...]) -> None:
+    """Their axes are parallel or intersect, but each target has a continuum of solutions."""
+    robot = sp.dh([link] * 6)
+    T = robot.fk(np.linspace(0.1, 0.9, 6))
+    found = sp.solve(robot, T, solutions="all")
+    assert len(found) >= 1
+    check_solutions(robot, T, found, 1e-6)
+    assert not found.complete
+    assert "do not move the frame in all directions" in found.reason
+
+
 def test_only_poses_have_a_closed_form() -> None:
     robot = sp.load("ur5e")
     tasks = sp.PositionTask()
