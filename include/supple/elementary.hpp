@@ -65,12 +65,16 @@ struct Elementary<float> {
   static constexpr float tan_eighth_pi = 0x1.a8279ap-2f;
 };
 
-// c[0] + c[1] z + c[2] z^2 + ...
-template <class L, class T, int N>
-SUPPLE_INLINE L polynomial(const T (&c)[N], const L& z) {
-  L sum(c[N - 1]);
-  for (int i = N - 2; i >= 0; --i) sum = fma(sum, z, L(c[i]));
-  return sum;
+// c[i] + c[i + 1] z + c[i + 2] z^2 + ... The coefficients are a template argument, because device
+// code may use elements of constant arrays only if they are known at compile time.
+template <const auto& c, int i = 0, class L>
+SUPPLE_INLINE L polynomial(const L& z) {
+  constexpr auto first = c[i];
+  if constexpr (i + 1 == sizeof(c) / sizeof(first)) {
+    return L(first);
+  } else {
+    return fma(polynomial<c, i + 1>(z), z, L(first));
+  }
 }
 
 // s = sin x, c = cos x for |x| <= Elementary::reach, by polynomials on every machine.
@@ -84,12 +88,12 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   L r = x;
   for (const T part : E::half_pi) r = fma(k, L(-part), r);
   const L z = r * r;
-  L sine = fma(r * z, polynomial(E::sine, z), r);
+  L sine = fma(r * z, polynomial<E::sine>(z), r);
   // The smaller terms include a compensation for the rounding error of 1 - z/2.
   const L half = z * L(T(0.5));
   const L one = L(1) - half;
   const L lost = (L(1) - one) - half;
-  L cosine = one + fma(z * z, polynomial(E::cosine, z), lost);
+  L cosine = one + fma(z * z, polynomial<E::cosine>(z), lost);
   rotate_by_quadrants(magic_k, sine, cosine);
   s = sine;
   c = cosine;
@@ -162,7 +166,7 @@ SUPPLE_INLINE L atan2(const L& y, const L& x) {
     sign = select(behind, -sign, sign);
 
     const L z = t * t;
-    const L bend = fma(quarters, L(E::quarter_pi_rest), sign * (t * z) * polynomial(E::arc, z));
+    const L bend = fma(quarters, L(E::quarter_pi_rest), sign * (t * z) * polynomial<E::arc>(z));
     const L angle = fma(quarters, L(E::quarter_pi), fma(sign, t, bend));
     return copysign(select((x == x) & (y == y), angle, x + y), y);
   }
@@ -187,7 +191,7 @@ SUPPLE_INLINE L unit_angle(const L& c, const L& s) {
   const L quarters = select(behind, L(4) - below, below);
   const L turned = select(steep, -t, t), up = select(behind, -turned, turned);
   const L z = t * t;
-  const L bend = fma(quarters, L(E::quarter_pi_rest), up * z * polynomial(E::arcsine, z));
+  const L bend = fma(quarters, L(E::quarter_pi_rest), up * z * polynomial<E::arcsine>(z));
   return copysign(fma(quarters, L(E::quarter_pi), up + bend), s);
 }
 

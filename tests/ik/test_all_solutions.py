@@ -315,6 +315,30 @@ def test_targets_near_singular_ones(name: str, angle: float) -> None:
         found = sp.solve(robot, T, solutions="all")
         check_solutions(robot, T, found, 1e-6)
         assert contains(found.q[:, 4:5], q[4:5], 1e-6)
+        if angle > 1e-7:  # (the cosine of a smaller angle is rounded to 1)
+            # the isolated solution is found as well as samples of the continuum next to it
+            assert contains(found.q, q, 1e-3)
+
+
+@pytest.mark.parametrize("away", [1e-4, 1e-6, 1e-7, 3e-8, 1e-9])
+def test_targets_near_the_first_axis(away: float) -> None:
+    """The isolated solutions are found although the first joint turns almost freely."""
+    h = np.pi / 2
+    table = [(0.1, -h, 0.6, 0), (0.7, 0, 0, -h), (0.1, -h, 0, 0), (0, h, 0.8, 0), (0, -h, 0, 0)]
+    robot = sp.dh([*table, (0, 0, 0.1, 0)])
+    wrist = robot.with_tool(sp.pose([0, 0, -0.1]))
+    q = np.random.default_rng(3).uniform(-2.0, 2.0, (20, 6))
+    low, high = np.full(20, 0.3), np.full(20, -2.8)  # of joint 3: on either side of the axis
+    q[:, 1] = 0.4
+    for _ in range(60):  # the distance from the axis is a signed coordinate in the arm's plane
+        q[:, 2] = 0.5 * (low + high)
+        p = wrist.fk(q)[:, :3, 3]
+        right = p[:, 0] * np.cos(q[:, 0]) + p[:, 1] * np.sin(q[:, 0]) > away
+        low, high = np.where(right, q[:, 2], low), np.where(right, high, q[:, 2])
+    assert np.allclose(np.hypot(*wrist.fk(q)[:, :2, 3].T), away, rtol=1e-3)
+    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+        check_solutions(robot, robot.fk(one), found, 1e-6)
+        assert contains(found.q, one, 1e-3)
 
 
 # ---- targets without solutions, other robots, arguments ------------------------------------------
@@ -415,6 +439,20 @@ def test_other_robots_are_searched() -> None:
     assert "the arm has 5 joints" in found.reason
     assert "search" in found.reason
     assert (found.count > 0).all()
+
+
+@pytest.mark.parametrize(
+    "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
+)
+def test_arms_that_do_not_move_in_all_directions(link: tuple[float, ...]) -> None:
+    """Their axes are parallel or intersect, but each target has a continuum of solutions."""
+    robot = sp.dh([link] * 6)
+    T = robot.fk(np.linspace(0.1, 0.9, 6))
+    found = sp.solve(robot, T, solutions="all")
+    assert len(found) >= 1
+    check_solutions(robot, T, found, 1e-6)
+    assert not found.complete
+    assert "do not move the frame in all directions" in found.reason
 
 
 def test_only_poses_have_a_closed_form() -> None:

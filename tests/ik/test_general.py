@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
-from supple.ik.general import _ZEROS, GeneralArm, _line, _motion, _rotation, general_arms
+from supple.ik.general import (
+    _ZEROS,
+    GeneralArm,
+    _line,
+    _motion,
+    _rotation,
+    general_arms,
+    general_candidates,
+)
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
@@ -55,20 +63,28 @@ def test_rotations_are_linear_in_cosine_and_sine() -> None:
         )
 
 
+def products(*factors: Array) -> Array:
+    """Return all products (B, 3^k, 1) of the entries of k factors (B, 3), the last one fastest."""
+    made = np.ones((len(factors[0]), 1))
+    for one in factors:
+        made = (made[:, :, None] * one[:, None]).reshape(len(one), -1)
+    return made[..., None]
+
+
 @pytest.mark.parametrize("start", range(6))
 def test_the_equations_hold_at_a_solution(start: int) -> None:
     """Both sides are the same line, wherever the numbering has the target."""
     robot = any_arm(1)
     arm = GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), start)
     q = robot.random(20, seed=2)
-    left, right = arm._equations(*arm.displacements(robot.fk(q)))
+    left, right = arm.equations(*arm.displacements(robot.fk(q)))
     own = q[:, (np.arange(6) + start) % 6]
     a, b, c, d, e = np.stack([np.ones_like(own), np.cos(own), np.sin(own)])[..., :5].transpose(
         2, 1, 0
     )
     sides = (
-        np.einsum("bixyz,bx,by,bz->bi", left, c, d, e),
-        np.einsum("biuv,bu,bv->bi", right, a, b),
+        np.broadcast_to(left, (20, 14, 27)) @ products(c, d, e),
+        np.broadcast_to(right, (20, 14, 9)) @ products(a, b),
     )
     np.testing.assert_allclose(*sides, atol=1e-11)
 
@@ -109,11 +125,56 @@ def test_infinite_tangents() -> None:
     arm = general_arms(robot, robot.tips[0])[0]
     q = robot.random(20, seed=4)
     q[:, (arm.start + 2) % 6] = _ZEROS[0][0] + np.pi
-    candidates, count, complete = arm.candidates(robot.fk(q))
-    assert complete.mean() > 0.9
+    assert not arm.candidates(robot.fk(q))[2].any()
+    candidates, count, complete = general_candidates((arm,), robot.fk(q))
+    assert complete.all()
     ends = np.cumsum(count)
     for i in np.nonzero(complete)[0]:
         assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
+
+
+def test_a_nearly_degenerate_numbering_is_not_complete(robot_files: RobotFiles) -> None:
+    """Where the entries of a numbering's matrix are large, its eigenvalues are not accurate."""
+    robot = sp.urdf(robot_files("ManipulaPy", FILES[0]))
+    q = np.array([-0.20675491, -1.07070052, -3.22237854, -0.05372969, -0.12294555, 1.96301948])
+    q = q + 1e-5 * np.random.default_rng(1).normal(size=(50, 6))
+    T, home = robot.fk(q), robot.fk(np.zeros(6))
+    for start in (2, 4, 5):
+        candidates, count, complete = GeneralArm.of(robot.structure, home, start).candidates(T)
+        ends = np.cumsum(count)
+        for i in np.nonzero(complete)[0]:
+            assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-3)
+    check_complete(robot, q, 0.97)
+
+
+def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
+    """Return configurations (count, 6) at a small distance from singular ones [rad]."""
+    a, b = robot.random((2, 400), seed=6)
+    sign = np.sign(np.linalg.det(robot.jacobian(a)))
+    change = sign != np.sign(np.linalg.det(robot.jacobian(b)))
+    a, b, sign = a[change][:count], b[change][:count], sign[change][:count]
+    for _ in range(50):
+        middle = 0.5 * (a + b)
+        same = np.sign(np.linalg.det(robot.jacobian(middle))) == sign
+        a[same], b[~same] = middle[same], middle[~same]
+    moving = np.linalg.svd(robot.jacobian(a))[2][:, -1]  # the null vector of J: across the fold
+    return np.asarray(a + away * moving)
+
+
+@pytest.mark.parametrize("away", [1e-3, 1e-4, 3e-5, 1e-6, 0.0])
+def test_targets_near_a_fold(away: float) -> None:
+    """Two solutions nearly coincide, at +away and -away; both are found, or a doubt is reported.
+
+    Those closer than 1e-5 rad may be reported as one.
+    """
+    robot = any_arm(1)
+    q = near_folds(robot, 100, away)
+    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+        near = np.abs(difference(found.q, one)).max(axis=1) < 10 * away + 1e-4
+        assert near.any()
+        if found.complete and away > 1e-5:
+            assert near.sum() == 2
+            assert contains(found.q, one, 0.3 * away)  # (from a pose error of 1e-10)
 
 
 def test_a_long_search_finds_no_others() -> None:

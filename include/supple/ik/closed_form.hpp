@@ -67,9 +67,9 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
     // Axes 4 and 6 are aligned: q4 is not determined, and q6 compensates for it.
     const Vec3<T> across = cross(h6, abs(dot(h6, h5)) < T(0.9) ? h5 : h4), turned = rotate(across);
     for (int k = 0; k < samples; ++k) {
-      q4 = sampled_turn<T>(k, samples);
-      turn_onto(h6, across, rotated(rotated(turned, h4, -q4), h5, -q5), T(1), q6);
-      emit(q4, q5, q6, Mark{true, q5s.critical});
+      const Turn<T> other = sampled_turn(q4, k, samples);
+      turn_onto(h6, across, rotated(rotated(turned, h4, -other), h5, -q5), T(1), q6);
+      emit(other, q5, q6, Mark{true, q5s.critical});
     }
   }
 }
@@ -101,11 +101,11 @@ SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, co
   const auto each = [&](const TwoTurns<T>& pair) {
     const Vec3<T> x = rotated(P, axis[0], -pair.u) - axis[1].p;
     const Vec3<T> y = rotated(w, axis[2], pair.v) - axis[1].p;
-    Turn<T> q2;
-    const bool fixed2 = turn_onto(h2, y, x, arm.length, q2);
+    Turn<T> first;
+    const bool fixed2 = turn_onto(h2, y, x, arm.length, first);
     const int rounds = fixed2 ? 1 : arm.samples;
     for (int k = 0; k < rounds; ++k) {
-      if (!fixed2) q2 = sampled_turn<T>(k, arm.samples);
+      const Turn<T> q2 = k == 0 ? first : sampled_turn(first, k, rounds);
       const auto rotate = [&](const Vec3<T>& v) {
         return rotated(rotated(rotated(X.R * v, h1, -pair.u), h2, -q2), h3, -pair.v);
       };
@@ -169,11 +169,11 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
     const Turns<T> q3s = turns_with(dot(upper, fore), dot(upper, side), d, L * L, arm.slack);
     for (int i = 0; i < q3s.count; ++i) {
       const Turn<T> q3 = q3s.turn[i];
-      Turn<T> q2;
-      const bool fixed2 = turn_onto(h, upper + fore * q3.c + side * q3.s, g, L, q2);
+      Turn<T> first;
+      const bool fixed2 = turn_onto(h, upper + fore * q3.c + side * q3.s, g, L, first);
       const int rounds = fixed2 ? 1 : arm.samples;
       for (int k = 0; k < rounds; ++k) {
-        if (!fixed2) q2 = sampled_turn<T>(k, arm.samples);
+        const Turn<T> q2 = k == 0 ? first : sampled_turn(first, k, rounds);
         const Turn<T> q4 = sum * -(q2 * q3);
         emit(Candidate<T>{{q1, q2, sign3 < T(0) ? -q3 : q3, sign4 < T(0) ? -q4 : q4, q5, q6},
                           mark | Mark{!fixed2, q3s.critical}});
@@ -186,7 +186,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
     if (turn_onto(h6, u, at, T(1), q6)) return planar(pair.u, pair.v, q6, pair.mark);
     // Axis 6 is parallel to axes 2, 3 and 4: q6 is not determined.
     for (int k = 0; k < arm.samples; ++k) {
-      planar(pair.u, pair.v, sampled_turn<T>(k, arm.samples), Mark{true, pair.mark.critical});
+      planar(pair.u, pair.v, sampled_turn(q6, k, arm.samples), Mark{true, pair.mark.critical});
     }
   };
   two_joints(A, B, c, L, arm.slack, arm.samples, each);

@@ -34,6 +34,14 @@ SUPPLE_INLINE Turn<T> sampled_turn(int number, int count) {
   sincos(full * ((T(number) + T(0.3)) / T(count) - T(0.5)), turn.s, turn.c);
   return turn;
 }
+// Returns sample `number` of `count` equally spaced angles of a full turn, the first of which is
+// given.
+template <class T>
+SUPPLE_INLINE Turn<T> sampled_turn(const Turn<T>& first, int number, int count) {
+  Turn<T> turn;
+  sincos(T(6.283185307179586476925286766559) * T(number) / T(count), turn.s, turn.c);
+  return first * turn;
+}
 
 // A line in space: a unit vector along it and one of its points.
 template <class T>
@@ -63,25 +71,25 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
 // Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
 // computed from a target have errors of the order of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
+// Numbers below this are rounding errors. Between the two, the target has isolated solutions, but
+// within small tolerances also a continuum of them: both are computed.
+inline constexpr double closed_form_noise = 1e-13;
 
 // ---- subproblems -------------------------------------------------------------------------------
 
 // Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
 // component along h and the same length. Returns false if every angle does so, because a and b are
-// parallel to h.
+// parallel to h up to small numbers. The angle is then the one that these numbers determine or, if
+// they are rounding errors, an angle from which no sample is a multiple of a quarter turn away.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {
   const Vec3<T> flat = a - h * dot(h, a);
   const T c = dot(flat, b), s = dot(cross(h, a), b);
   const T size = sqrt(c * c + s * s);
-  const T zero = T(closed_form_zero) * scale;
-  if (size <= zero * zero) {
-    turn = {T(1), T(0)};
-    return false;
-  }
-  turn = {c / size, s / size};
-  return true;
+  const T zero = T(closed_form_zero) * scale, noise = T(closed_form_noise) * scale;
+  turn = size > noise * noise ? Turn<T>{c / size, s / size} : Turn<T>{T(0.8), T(0.6)};
+  return size > zero * zero;
 }
 
 // Special properties of a candidate.
@@ -93,8 +101,9 @@ SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
 }
 
-// The solutions of an equation for an angle: at most two, or all angles if `any`. `critical` marks
-// a double root.
+// The solutions of an equation for an angle: at most two. If `any`, all angles are solutions up to
+// small numbers, and these two are the ones that the small numbers determine. `critical` marks a
+// double root.
 template <class T>
 struct Turns {
   Turn<T> turn[2];
@@ -108,10 +117,9 @@ struct Turns {
 template <class T>
 SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
   const T size = sqrt(a * a + b * b);
-  if (size <= T(closed_form_zero) * scale) {
-    const bool any = abs(d) <= (T(10) * T(closed_form_zero) + slack) * scale;
-    return {{}, 0, any, any};
-  }
+  const bool is_small = size <= T(closed_form_zero) * scale;
+  const bool any = is_small && abs(d) <= (T(10) * T(closed_form_zero) + slack) * scale;
+  if (is_small && !(size > T(closed_form_noise) * scale && abs(d) < size)) return {{}, 0, any, any};
   a = a / size;
   b = b / size;
   d = d / size;
@@ -123,7 +131,8 @@ SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
     return {{d > T(0) ? Turn<T>{a, b} : Turn<T>{-a, -b}, {}}, 1, false, true};
   }
   const T s = sqrt(rest);
-  return {{{a * d - b * s, b * d + a * s}, {a * d + b * s, b * d - a * s}}, 2, false, rest < zero};
+  return {
+      {{a * d - b * s, b * d + a * s}, {a * d + b * s, b * d - a * s}}, 2, any, any || rest < zero};
 }
 
 // ---- real roots of a quartic -------------------------------------------------------------------
@@ -272,21 +281,17 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
     // Without u, both equations are in v alone: use the one that determines v better.
     v = turns_with(b0[0], b0[1], c0, scale, slack);
   }
-  const bool v_sampled = v.any;
-  if (u_free && v_sampled) return;  // neither angle moves the frame
-  const int rounds = v_sampled ? samples : v.count;
+  if (u_free && v.any) return;  // neither angle moves the frame
+  const int rounds = v.count + (v.any ? samples : 0);
   for (int i = 0; i < rounds; ++i) {
-    const Turn<T> one = v_sampled ? sampled_turn<T>(i, samples) : v.turn[i];
-    if (u_free) {
-      for (int k = 0; k < samples; ++k) {
-        emit(TwoTurns<T>{sampled_turn<T>(k, samples), one, {true, v.critical}});
-      }
-      continue;
-    }
+    const Turn<T> one = i < v.count ? v.turn[i] : sampled_turn<T>(i - v.count, samples);
     const Turns<T> u =
         turns_with(svd.sigma[0], T(0), c0 - b0[0] * one.c - b0[1] * one.s, scale, slack);
-    for (int k = 0; k < u.count; ++k) {
-      emit(TwoTurns<T>{svd.right * u.turn[k], one, {v_sampled, u.critical || v.critical}});
+    const int each = u.count + (u_free ? samples : 0);
+    for (int k = 0; k < each; ++k) {
+      const Turn<T> other =
+          k < u.count ? svd.right * u.turn[k] : sampled_turn<T>(k - u.count, samples);
+      emit(TwoTurns<T>{other, one, {v.any || u_free, u.critical || v.critical}});
     }
   }
 }

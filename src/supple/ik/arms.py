@@ -24,6 +24,7 @@ from supple.motion.task import PoseTask, Task
 
 GRID = 32  # number of values at which a joint of a redundant arm is fixed
 _COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses that select this joint
+_RANK_TRIALS, _RANK = 16, 1e-9  # numbers of configurations, ratio of singular values that is zero
 
 # Solutions q (S, n) of all B targets, their position and rotation errors (S,), whether each is a
 # sample of a continuum (S,), the number of solutions of each target (B,), and whether these are all
@@ -182,6 +183,8 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         return "only solutions of the pose of one frame are computed"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
+    if structure.six_revolute and not _moves_in_six_directions(robot, frame):
+        return "the six joints do not move the frame in all directions"
     general = None
     if structure.six_revolute and not (structure.form and structure.exact):
         numberings = general_arms(robot, frame)
@@ -195,6 +198,17 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         return general or f"{structure.reason}, and the equations are degenerate"
     redundant = _redundant_arm(problem, frame)
     return structure.reason if redundant is None else redundant
+
+
+def _moves_in_six_directions(robot: Robot, frame: str) -> bool:
+    """Return whether the Jacobian of a frame has rank 6, except at singular configurations.
+
+    Otherwise, as for an arm in a plane, every target has a continuum of solutions or none.
+    """
+    J = robot.jacobian(robot.random(_RANK_TRIALS, seed=0), frame)
+    J[:, :3] /= max(robot._structure(frame).length, 1e-300)
+    sigma = np.linalg.svd(J, compute_uv=False)
+    return bool((sigma[:, 5] > _RANK * sigma[:, 0]).any())
 
 
 def _coordinates(robot: Robot, structure: Structure) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from supple import _core
 from supple.errors import InputError, short_repr
 from supple.gpu.device import on_a_gpu
 from supple.ik.arguments import SolveOptions, per_task, seeds_of
-from supple.ik.arms import ClosedFormArm, Found, arm_of
+from supple.ik.arms import AnyArm, ClosedFormArm, Found, arm_of
 from supple.ik.driver import Driver
 from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem, compile_problem
@@ -119,12 +119,12 @@ def _spec(options: SolveOptions, wraps: bool) -> _core.BranchSpec:
 def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
     """Return a function with all solutions of one pose of the end effector: a fast path.
 
-    None if there is no closed form. The function returns None for a target that needs to be checked
-    or has a continuum of solutions, or if a misaligned arm needs more than the closed form.
+    None if they can only be searched. The function returns None for a target that needs to be
+    checked, may have more solutions, or has a continuum of them, or if a misaligned arm needs more
+    than the closed form.
     """
-    arm = arm_of(compile_problem(robot, None))
-    if not isinstance(arm, ClosedFormArm):
-        return None
+    problem = compile_problem(robot, None)
+    arm = arm_of(problem)
     spec = _core.BranchSpec(
         position_tolerance=TOLERANCE,
         rotation_tolerance=TOLERANCE,
@@ -133,10 +133,26 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
         nearest=False,
         threads=1,
     )
-    shared = {"reason": "", "robot": robot, "frame": arm.frame}
-    arm.kernel.prepare(spec, Solutions, shared, arm.misaligned is not None)
-    function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
-    return function
+    if isinstance(arm, ClosedFormArm):
+        shared = {"reason": "", "robot": robot, "frame": arm.frame}
+        arm.kernel.prepare(spec, Solutions, shared, arm.misaligned is not None)
+        function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
+        return function
+    return partial(_of_any_arm, problem, arm, spec) if isinstance(arm, AnyArm) else None
+
+
+def _of_any_arm(
+    problem: CompiledProblem, arm: AnyArm, spec: _core.BranchSpec, target: object
+) -> Solutions | None:
+    """Return all solutions of one pose if they are certain to be complete."""
+    if type(target) is not np.ndarray or target.shape != (4, 4) or target.dtype != np.float64:
+        return None
+    numbers = problem.targets((target,))
+    q, position, rotation, sampled, _, certain = arm.solve(problem, numbers[None], None, spec)
+    if not certain[0] or sampled.any():
+        return None
+    robot = problem.layout.robot
+    return all_of_one(q, position, rotation, True, arm.reason, robot, arm.frame)
 
 
 def _with_searched(
