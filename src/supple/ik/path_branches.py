@@ -84,7 +84,8 @@ class Branches(Layers):
 
         They lead through all solutions of places between this target and the next.
         """
-        x = np.linspace(*self.path.targets.x[i : i + 2], _SMALLER + 1)
+        x0, x1 = self.path.targets.x[i : i + 2].tolist()
+        x = np.linspace(x0, x1, _SMALLER + 1)
         inner = _solutions(self.path, x[1:-1])
         k = max(self.solutions.shape[1], inner.shape[1])
         row = np.full(self.solutions.shape[1], -1)
