@@ -169,6 +169,22 @@ def write_figure(figure: Any, path: Path) -> None:
     written(path)
 
 
+def write_motion(
+    motion: Any, out: Path | None, plot: Path | None, animate: Path | None = None
+) -> None:
+    """Write a trajectory, the figure of its curves and its animation to the files given."""
+    if out is not None:
+        with writing(out):
+            motion.save(out)
+        written(out)
+    if plot is not None:
+        write_figure(motion.plot(), plot)
+    if animate is not None:
+        with writing(animate):
+            motion.animate().save(animate)
+        written(animate)
+
+
 def written(path: Path) -> None:
     """Print on stderr that a file was written."""
     click.echo(f"written to {path}", err=True)

@@ -13,9 +13,7 @@ from supple.cli.console import (
     check_figure,
     check_writable,
     print_json,
-    write_figure,
-    writing,
-    written,
+    write_motion,
 )
 from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
 from supple.control.arguments import ACCELERATION_TIME
@@ -95,12 +93,7 @@ def follow(
             acceleration_time=ACCELERATION_TIME,
         )
         motion = found.timed(limits, tool_speed=tool_speed, frame=frame, dt=dt)
-        if out is not None:
-            with writing(out):
-                motion.save(out)
-            written(out)
-        if plot is not None:
-            write_figure(motion.plot(), plot)
+        write_motion(motion, out, plot)
     if as_json:
         print_json(
             {

@@ -14,9 +14,7 @@ from supple.cli.console import (
     check_figure,
     check_writable,
     print_json,
-    write_figure,
-    writing,
-    written,
+    write_motion,
 )
 from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
 from supple.control.arguments import ACCELERATION_TIME
@@ -107,7 +105,7 @@ def track(
     )
     step = method(name, robot, dt=dt, frames=[task.frame], rows=rows)
     motion = sp.track(robot, start, tasks=task, step=step, limits=bounds, **reference)
-    _write(motion, out, plot, animate)
+    write_motion(motion, out, plot, animate)
     if as_json:
         print_json(summary(motion))
     else:
@@ -125,21 +123,6 @@ def _reference(
         raise InputError(f"{file} must have two poses or more; given: {len(goals)}")
     times = table.arrays.get("t")
     return {"target": goals, **({"dt": dt} if times is None else {"times": times})}, is_pose
-
-
-def _write(
-    motion: sp.Trajectory, out: Path | None, plot: Path | None, animate: Path | None
-) -> None:
-    if out is not None:
-        with writing(out):
-            motion.save(out)
-        written(out)
-    if plot is not None:
-        write_figure(motion.plot(), plot)
-    if animate is not None:
-        with writing(animate):
-            motion.animate().save(animate)
-        written(animate)
 
 
 def summary(motion: sp.Trajectory) -> dict[str, Any]:

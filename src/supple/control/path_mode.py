@@ -3,6 +3,8 @@
 The path is the sequence of targets. First the joints follow it without limits of speed: q(s), where
 s is the time at which the tool should be at this point. Then s(t) is the fastest motion with
 ds/dt <= 1 inside the limits, computed with the whole path known (`timing.py`).
+
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The path q(s) is traversed by s = σ(u), where σ' vanishes at both ends like u (acceleration limits)
 or u² (jerk limits). A motion from rest to rest then has a finite, nonzero u̇ everywhere, and its
 square b(u) is a spline whose coefficients are optimized (`src/core/drivers/timing.hpp`).
+
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 
+_STILL = 1e-9  # configurations closer than this are one [rad or m]
+
 
 @dataclass(frozen=True, eq=False)
 class Reconfiguration:
@@ -131,6 +133,10 @@ class Followed:
 def _timed(
     path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None, dt: float
 ) -> Array:
+    if len(path) == 1:
+        return np.asarray(path.q)
+    moving = np.append(True, np.abs(np.diff(path.q, axis=0)).max(axis=1) > _STILL)
+    path = JointPath(path.robot, path.q[moving], path.s[moving])
     if len(path) == 1:
         return np.asarray(path.q)
     law = time_law(path.spline, bounds_of(path, limits, tool_speed, frame))

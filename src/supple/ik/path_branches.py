@@ -1,0 +1,265 @@
+"""Branches along a path, for arms with finitely many solutions of each pose.
+
+All solutions of all targets are known. Each is connected to the nearest one of the next target, if
+the joints move little and the tool stays on the path halfway. The curves that result are the
+branches; full turns of joints are chosen so that they stay inside the limits.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.ik.path_graph import Indices, Part, PathGraph
+from supple.ik.path_layers import Layers
+from supple.ik.path_problem import JUMP, PathProblem
+from supple.motion.linearization import Array
+
+_CLOSE = 0.05  # displacement of a joint below which a solution keeps its place in the order [rad]
+_TURNS = 3  # full turns of a joint that are tried in each direction
+_SMALLER = 32  # small steps between two targets where branches are not connected
+_SAME = 1e-3  # distance below which two solutions are the same [rad]
+_EDGE = 1e-9  # a solution this far beyond a limit is inside [rad]
+
+
+class Curve(NamedTuple):
+    """A branch from the target `first` on: configurations (K, n) without 2π jumps."""
+
+    first: int
+    q: Array
+
+
+class Branches(Layers):
+    """The branches of an arm with finitely many solutions of each pose."""
+
+    def __init__(self, path: PathProblem, start: Array | None) -> None:
+        self.path, self.start = path, start
+        self.solutions = _solutions(path, path.targets.x)
+        self.count = len(self.solutions)
+        self.following = _following(path, path.targets.x[: self.count], self.solutions)
+        self.bridged = False
+        self.barred: set[tuple[int, int, int]] = set()
+        super().__init__(path, start, np.arange(self.count), self._graph())
+
+    def _graph(self) -> PathGraph:
+        """Return the branches inside the joint limits, one in each column."""
+        curves = [each for curve in self._curves() for each in self._inside(curve)]
+        q = np.full((self.count, max(1, len(curves)), self.path.robot.dof), np.nan)
+        for column, curve in enumerate(curves):
+            q[curve.first : curve.first + len(curve.q), column] = curve.q
+        return PathGraph(self.path.targets.x[: self.count], q, None, self.path.cost)
+
+    def improved(self, parts: list[Part]) -> bool:
+        """Connect branches by smaller steps where they end; return whether that was possible."""
+        if self.bridged:
+            return False
+        self.bridged = True
+        before = self.following.copy()
+        ends = (self.following < 0) & np.isfinite(self.solutions[:-1, :, 0])
+        for i in np.nonzero(ends.any(axis=1))[0].tolist():
+            self._keep(i, self._between(i))
+        self._bridge()
+        if (self.following == before).all():
+            return False
+        self.graph = self._graph()
+        return True
+
+    def cut(self, part: Part, x: float) -> None:
+        """Connect the solutions around a place again, in smaller steps and without this one."""
+        i = min(int(np.searchsorted(self.graph.x, x, side="right")) - 1, int(part.layers[-1]) - 1)
+        q = self.graph.q[i, part.columns[0]]
+        a = int(np.nanargmin(np.abs(self.path.wrapped(self.solutions[i] - q)).max(axis=1)))
+        self.barred.add((i, a, int(self.following[i, a])))
+        before, self.following[i] = self.following[i].copy(), self._between(i)
+        self._keep(i, before)
+        self.graph = self._graph()
+
+    def _between(self, i: int) -> Indices:
+        """Return the solutions (k,) that small steps lead to from those of target i; -1: to none.
+
+        They lead through all solutions of places between this target and the next.
+        """
+        x0, x1 = self.path.targets.x[i : i + 2].tolist()
+        x = np.linspace(x0, x1, _SMALLER + 1)
+        inner = _solutions(self.path, x[1:-1])
+        k = max(self.solutions.shape[1], inner.shape[1])
+        row = np.full(self.solutions.shape[1], -1)
+        if len(inner) < len(x) - 2:
+            return row
+        layers = np.full((len(x), k, self.path.robot.dof), np.nan)
+        layers[[0, -1], : len(row)] = self.solutions[i : i + 2]
+        layers[1:-1, : inner.shape[1]] = inner
+        there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
+        sides[there] = np.sign(np.linalg.det(self.path.problem.layout.jacobian(layers[there])))
+        for each in (sides, None):
+            node = np.arange(len(row))
+            for step in _following(self.path, x, layers, each):
+                node = np.where(node >= 0, step[node], -1)
+            for a, b in enumerate(node.tolist()):
+                if row[a] < 0 and b >= 0 and b not in row and (i, a, b) not in self.barred:
+                    row[a] = b
+        return row
+
+    def _bridge(self) -> None:
+        """Connect branches by damped least squares, in as small steps as it needs."""
+        i, a = np.nonzero((self.following < 0) & np.isfinite(self.solutions[:-1, :, 0]))
+        if not len(i):
+            return
+        x = self.path.targets.x
+        then, good = self.path.advanced(self.solutions[i, a], x[i], x[i + 1])
+        away = np.abs(self.path.wrapped(self.solutions[i + 1] - then[:, None])).max(axis=2)
+        away[np.isnan(away)] = np.inf
+        nearest = away.argmin(axis=1)
+        good &= away[np.arange(len(i)), nearest] < _SAME
+        for at, node, to in zip(i[good], a[good], nearest[good], strict=True):
+            row = np.full(self.following.shape[1], -1)
+            row[node] = to
+            self._keep(int(at), row)
+
+    def _keep(self, i: int, row: Indices) -> None:
+        """Add steps (k,) of an interval that are not barred and lead to solutions without one."""
+        for a, b in enumerate(row.tolist()):
+            free = self.following[i, a] < 0 and b not in self.following[i]
+            if b >= 0 and free and (i, a, b) not in self.barred:
+                self.following[i, a] = b
+
+    def _curves(self) -> list[Curve]:
+        """Return the branches: maximal sequences of solutions that follow each other."""
+        there = np.isfinite(self.solutions[..., 0])
+        number = self._numbers(there)
+        order = np.argsort(number[there], kind="stable")
+        layer, column = (each[order] for each in np.nonzero(there))
+        q = self.solutions[layer, column]
+        ends = np.searchsorted(number[there][order], np.arange(number.max(initial=-1) + 2))
+        made = []
+        for begin, end in pairwise(ends):
+            steps = self.path.wrapped(np.diff(q[begin:end], axis=0))
+            first = q[begin : begin + 1]
+            made.append(Curve(int(layer[begin]), np.append(first, first + np.cumsum(steps, 0), 0)))
+        return made
+
+    def _numbers(self, there: NDArray[np.bool_]) -> Indices:
+        """Return the number (N, k) of the branch of each solution; -1 where there is none."""
+        k = there.shape[1]
+        numbers, every, new = [-1] * k, [], 0
+        following = [[-1] * k, *self.following.tolist()]
+        for after, here in zip(following, there.tolist(), strict=True):
+            before, numbers = numbers, [-1] * k
+            for a, b in enumerate(after):
+                if b >= 0:
+                    numbers[b] = before[a]
+            for a in range(k):
+                if here[a] and numbers[a] < 0:
+                    numbers[a], new = new, new + 1
+            every.append(numbers)
+        return np.array(every)
+
+    def _inside(self, curve: Curve) -> list[Curve]:
+        """Return a branch with full turns of joints such that it stays inside the limits.
+
+        Where no choice does so everywhere, these are several parts of the branch.
+        """
+        robot = self.path.robot
+        low, high = robot.lower - _EDGE, robot.upper + _EDGE
+        made: list[Curve] = []
+        if self.start is not None and curve.first == 0:
+            away = self.start - curve.q[0]
+            if np.abs(self.path.wrapped(away)).max() < 1e-4:
+                q = curve.q + away - self.path.wrapped(away)
+                out = ((q < low) | (q > high)).any(axis=1)
+                end = int(out.argmax()) if out.any() else len(q)
+                made += [Curve(0, q[:end])] if end else []
+        least, most = curve.q.min(axis=0), curve.q.max(axis=0)
+        leaving = np.nonzero((least < low) | (most > high))[0]
+        if not len(leaving):
+            return [*made, curve]
+        choices = [_valid(curve.q[:, j], low[j], high[j], self.path.turns[j]) for j in leaving]
+        for several in product(*choices):
+            begin = max(each[1] for each in several)
+            end = min(each[2] for each in several)
+            if begin < end:
+                q = curve.q[begin:end].copy()
+                q[:, leaving] += [each[0] for each in several]
+                made.append(Curve(curve.first + begin, q))
+        return made
+
+
+def _solutions(path: PathProblem, x: Array) -> Array:
+    """Return all solutions (N, k, n) at places before the first without one, filled with NaN."""
+    found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
+    q, count = found[0], found[4]
+    empty = np.nonzero(count == 0)[0]
+    count = count[: empty[0]] if len(empty) else count
+    made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)
+    made[np.arange(made.shape[1]) < count[:, None]] = q[: count.sum()]
+    return made
+
+
+def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None = None) -> Indices:
+    """Return the solutions (N - 1, k) that continuous steps lead to at the next place, or -1.
+
+    Args:
+        path: The path.
+        x: Places (N,).
+        layers: All solutions there (N, k, n). Each has at most one before it.
+        sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on both
+            sides are near. None if they are not compared.
+    """
+    k = layers.shape[1]
+    steps = path.wrapped(layers[1:] - layers[:-1])
+    far = np.abs(steps).max(axis=2)
+    with np.errstate(invalid="ignore"):
+        made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
+    # elsewhere, the order of the solutions has changed, or one has appeared or vanished
+    again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
+    every = path.wrapped(layers[again + 1, None] - layers[again, :, None])
+    distance = np.abs(every).max(axis=3)
+    distance[np.isnan(distance)] = np.inf
+    if sides is not None:
+        distance[sides[again + 1, None] != sides[again, :, None]] = np.inf
+    nearest = distance.argmin(axis=2)
+    least = np.take_along_axis(distance, nearest[..., None], 2)[..., 0]
+    mutual = np.take_along_axis(distance.argmin(axis=1), nearest, 1) == np.arange(k)
+    made[again] = np.where((least < JUMP) & mutual, nearest, -1)
+    steps[again] = np.take_along_axis(every, nearest[..., None, None], 2)[:, :, 0]
+    i, a = np.nonzero(made >= 0)
+    step = steps[i, a]
+    doubtful = (path.bend(step) > 4 * path.tolerances).any(axis=1)
+    i, a, step = i[doubtful], a[doubtful], step[doubtful]
+    if len(i):
+        error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
+        bad = (error > 4 * path.tolerances).any(axis=1)
+        made[i[bad], a[bad]] = -1
+    return made
+
+
+def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
+    """Return shifts by full turns, and where a joint q (K,) is inside its limits with them.
+
+    If there are shifts for all of q, only the one nearest to the middle of the range.
+    """
+    shifts = turn * np.arange(-_TURNS, _TURNS + 1) if turn else np.zeros(1)
+    inside = (low <= q + shifts[:, None]) & (q + shifts[:, None] <= high)
+    whole = np.nonzero(inside.all(axis=1))[0]
+    if len(whole):
+        middle = (low + high) / 2 if np.isfinite(low + high) else 0.0
+        best = whole[np.argmin(np.abs(q.mean() + shifts[whole] - middle))]
+        return [(float(shifts[best]), 0, len(q))]
+    return [
+        (float(shift), begin, end)
+        for shift, row in zip(shifts, inside, strict=True)
+        for begin, end in _runs(row)
+    ]
+
+
+def _runs(row: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the intervals (begin, end) of consecutive true values."""
+    edges = np.diff(np.concatenate([[0], row.astype(int), [0]]))
+    return list(
+        zip(np.nonzero(edges > 0)[0].tolist(), np.nonzero(edges < 0)[0].tolist(), strict=True)
+    )

@@ -1,0 +1,62 @@
+"""The configurations among which a path is searched, as layers of a graph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from supple.ik.path_graph import Indices, Part, PathGraph
+from supple.ik.path_problem import PathProblem, Track
+from supple.motion.linearization import Array
+
+_SAME = 1e-4  # configurations closer than this are the same start [rad or m]
+
+
+class Layers(ABC):
+    """Configurations along a path.
+
+    Attributes:
+        path: The path.
+        start: Configuration at the first target (n,); None if it may be any.
+        layers: Targets of the layers of the graph (L,).
+        graph: The configurations and the steps between them.
+        count: Number of targets before the first one that is out of reach.
+    """
+
+    count: int
+
+    def __init__(
+        self, path: PathProblem, start: Array | None, layers: Indices, graph: PathGraph
+    ) -> None:
+        self.path, self.start, self.layers, self.graph = path, start, layers, graph
+        self.count = int(layers[-1]) + 1 if len(layers) else 0
+
+    @property
+    def begin(self) -> Indices:
+        """The columns of the first layer in which a route may begin."""
+        first = np.isfinite(self.graph.q[0, :, 0])
+        if self.start is not None:
+            away = np.abs(self.graph.q[0] - self.start).max(axis=1)
+            first &= away < _SAME
+        return np.nonzero(first)[0]
+
+    def track(self, part: Part) -> Track:
+        """Return the configurations of a part of a route."""
+        return Track(self.graph.x[part.layers], self.graph.q[part.layers, part.columns])
+
+    def cut(self, part: Part, x: float) -> None:
+        """Remove the step of a part that begins at, or contains, a place of the path."""
+        i = int(np.searchsorted(self.graph.x[part.layers], x, side="right")) - 1
+        i = min(i, len(part.layers) - 2)
+        self.graph = self.graph.without(
+            int(part.layers[i]), int(part.columns[i]), int(part.columns[i + 1])
+        )
+
+    @abstractmethod
+    def improved(self, parts: list[Part]) -> bool:
+        """Add configurations or steps where a route changes or ends; return whether it did.
+
+        Args:
+            parts: The route with the fewest changes so far.
+        """

@@ -1,0 +1,259 @@
+"""A robot on a path of targets: errors, solutions near a configuration, and reasons in words.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+from supple.errors import InputError
+from supple.ik.arguments import SolveOptions
+from supple.ik.arms import AnyArm, Arm, ClosedFormArm, arm_of
+from supple.ik.branches import SAMPLES
+from supple.ik.driver import Driver
+from supple.ik.iterate_step import largest_errors, rotating_rows
+from supple.ik.path_graph import Cost
+from supple.ik.path_targets import PathTargets
+from supple.ik.problem import CompiledProblem, turns
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+
+EXACT = 1e-7  # error at the samples of a path [m], [rad]
+JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
+_DIVISIONS = 7  # how often a step along a path is halved
+_SINGULAR = 0.02  # smallest singular value below which a branch ends at a singularity
+_SEEDS = 64  # seeds of the search for the pose nearest to a target out of reach
+
+
+class Track(NamedTuple):
+    """Configurations (K, n) at places (K,) of the path, and why the track ends before its end."""
+
+    x: Array
+    q: Array
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PathProblem:
+    """Tasks, their targets along a path, and how closely these are followed.
+
+    Attributes:
+        problem: The tasks.
+        targets: Their targets.
+        tolerances: Allowed deviations between samples (2,) [m, rad].
+        cost: Cost by which routes are compared.
+        threads: Maximum number of threads.
+    """
+
+    problem: CompiledProblem
+    targets: PathTargets
+    tolerances: Array
+    cost: Cost
+    threads: int
+
+    @property
+    def robot(self) -> Robot:
+        """The robot."""
+        return self.problem.layout.robot
+
+    @cached_property
+    def arm(self) -> Arm | str:
+        """How all solutions of a pose are computed, or why they are not."""
+        return arm_of(self.problem)
+
+    @cached_property
+    def spec(self) -> _core.BranchSpec:
+        """How solutions are verified."""
+        return _core.BranchSpec(
+            position_tolerance=EXACT,
+            rotation_tolerance=EXACT,
+            samples=SAMPLES,
+            wraps=False,
+            nearest=False,
+            threads=self.threads,
+        )
+
+    @cached_property
+    def rotating(self) -> list[NDArray[np.bool_]]:
+        """Which rows of each task are rotations."""
+        return rotating_rows(self.problem.layout)
+
+    @cached_property
+    def turns(self) -> Array:
+        """2π for each joint whose range has room for a full turn, else 0 (n,) [rad]."""
+        return turns(self.robot)
+
+    @cached_property
+    def reach(self) -> float:
+        """A length of the robot: the largest lever arm of a joint [m]."""
+        q = self.robot.random(16, seed=0)
+        rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
+        return float(rows.max(initial=0.1))
+
+    # ---- errors ----------------------------------------------------------------------------------
+
+    def errors(self, q: Array, targets: Array) -> Array:
+        """Return position and rotation errors (K, 2) at configurations (K, n)."""
+        layout = self.problem.layout
+        return largest_errors(layout, layout.error(q, targets), self.rotating)
+
+    def deviation(self, q: Array, x: Array) -> Array:
+        """Return the errors (K, 2) at places of the path (K,)."""
+        return self.errors(q, self.targets(x))
+
+    def bend(self, step: Array) -> Array:
+        """Return bounds (K, 2) on the error halfway along straight steps (K, n) of the joints.
+
+        Both ends of a step are on a path whose target moves at constant velocity. The tool's
+        acceleration is at most the square of the sum of joint speeds, times the lever arm.
+        """
+        return np.asarray(
+            np.abs(step).sum(axis=-1)[..., None] ** 2 / 8 * np.array([2 * self.reach, 1.0])
+        )
+
+    def wrapped(self, change: Array) -> Array:
+        """Return displacements without full turns of joints that may turn fully."""
+        if not self.turns.any():
+            return change
+        return change - self.turns * np.rint(change * (self.turns > 0) / (2 * np.pi))
+
+    # ---- solutions -------------------------------------------------------------------------------
+
+    def driver(self, solutions: int | None = None, seeds: int = 1) -> Driver:
+        """Return a solver that starts at given configurations and goes nowhere else."""
+        return Driver(
+            self.problem,
+            SolveOptions(
+                position_tolerance=EXACT,
+                rotation_tolerance=EXACT,
+                max_seeds=seeds,
+                prefer="fast",
+                solutions=solutions,
+                began=0.0,
+                deadline=np.inf,
+                explain=False,
+                threads=self.threads,
+                progress=None,
+                gpu=None,
+            ),
+        )
+
+    def near(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the solutions at places (K,) that are reached from q (K, n), and which are."""
+        found = self.driver().solve_batch(self.targets(x), q)
+        return found.q, np.asarray(found.success)
+
+    def nearest(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the solutions at places (K,) that are nearest to q (K, n), and where there is one.
+
+        If not all solutions are known, these are the ones that are reached from q.
+        """
+        if not isinstance(self.arm, ClosedFormArm | AnyArm):
+            return self.near(x, q)
+        every, *_, count, _ = self.arm.solve(self.problem, self.targets(x), None, self.spec)
+        of = np.repeat(np.arange(len(x)), count)
+        own = q[of] + self.wrapped(every - q[of])
+        inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
+        far = np.where(inside, np.abs(own - q[of]).max(axis=1, initial=0.0), np.inf)
+        order = np.lexsort((far, of))
+        first = np.searchsorted(of[order], np.arange(len(x)))
+        good = count > 0
+        made = q.copy()
+        best = order[first[good]]
+        made[good] = own[best]
+        good[good] = np.isfinite(far[best])
+        return made, good
+
+    def searched(self, at: int, count: int, seeds: int = 0) -> Array:
+        """Return up to `count` solutions (s, n) of a target; 0 seeds: as many as `solve` takes."""
+        found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
+        return np.asarray(found.q[found.success])
+
+    def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
+        """Return for which targets (K,) a search from some seeds finds a solution."""
+        found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
+        return np.asarray(found.success)
+
+    def start(self, q0: Array) -> Array:
+        """Return q0 after a check that it is at the first target, inside the limits."""
+        outside = (q0 < self.robot.lower) | (q0 > self.robot.upper)
+        if outside.any():
+            j = int(np.argmax(outside))
+            given = f"{q0[j]:g} for {self.robot.joint_names[j]}"
+            raise InputError(f"q0 must be inside the limits of the joints; given: {given}")
+        error = self.errors(q0[None], self.targets.numbers[:1])[0]
+        if (error > self.tolerances).any():
+            raise InputError(
+                f"q0 must be at the first target; given: a configuration {error[0] * 1e3:.3g} mm "
+                f"and {error[1] * 1e3:.3g} mrad away"
+            )
+        exact, good = self.near(self.targets.x[:1], q0[None])
+        return exact[0] if good[0] else q0
+
+    def advanced(
+        self, q: Array, x0: Array, x1: Array, divisions: int = _DIVISIONS
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Track configurations (K, n) from places x0 (K,) to x1 (K,); return ends and which do.
+
+        A step that is long, or on which the tool leaves the path, is halved.
+        """
+        then, good = self.near(x1, q)
+        step = then - q
+        good &= np.abs(step).max(axis=1) < JUMP
+        there = np.nonzero(good)[0]
+        if len(there):
+            half = (x0[there] + x1[there]) / 2
+            error = self.deviation(q[there] + step[there] / 2, half)
+            # the path itself bends between; a jump does more than that
+            most = np.abs(step[there]).max(axis=1)[:, None]
+            allowed = np.maximum(most**2 * [self.reach, 1.0] + EXACT, self.tolerances)
+            good[there] = (error <= allowed).all(axis=1)
+        again = np.nonzero(~good)[0]
+        if len(again) and divisions:
+            half = (x0[again] + x1[again]) / 2
+            middle, fine = self.advanced(q[again], x0[again], half, divisions - 1)
+            rest, half = again[fine], half[fine]
+            if len(rest):
+                end, fine = self.advanced(middle[fine], half, x1[rest], divisions - 1)
+                then[rest[fine]] = end[fine]
+                good[rest[fine]] = True
+        return then, good
+
+    # ---- reasons ---------------------------------------------------------------------------------
+
+    def out_of_reach(self, at: int) -> str:
+        """Return that a target is out of reach, in words."""
+        found = self.driver(seeds=_SEEDS).solve_batch(self.targets.numbers[at : at + 1], None)
+        said = (
+            f"the target is out of reach by {found.position_error[0] * 1e3:.3g} mm and "
+            f"{found.rotation_error[0] * 1e3:.3g} mrad"
+        )
+        held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
+        return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
+
+    def why(self, at: int, q: Array) -> str:
+        """Return why no continuous step leads from a solution of a target to the next, in words."""
+        if at + 1 >= len(self.targets.x):
+            return ""
+        robot = self.robot
+        then, good = self.near(self.targets.x[at + 1 : at + 2], q[None])
+        held = np.minimum(then[0] - robot.lower, robot.upper - then[0]) < 1e-6
+        if not good[0] and held.any():
+            return self._limit(int(np.argmax(held)))
+        room = np.minimum(q - robot.lower, robot.upper - q)
+        sigma = np.linalg.svd(self.problem.layout.jacobian(q[None])[0], compute_uv=False)[-1]
+        if room.min() < 0.05 and sigma > _SINGULAR:
+            return self._limit(int(np.argmin(room)))
+        if sigma < 5 * _SINGULAR:
+            return f"the arm is singular, smallest singular value {sigma:.2g}"
+        return "no solution of the next target is near"
+
+    def _limit(self, joint: int) -> str:
+        return f"{self.robot.joint_names[joint]} is at its limit"

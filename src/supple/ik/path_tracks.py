@@ -1,0 +1,115 @@
+"""Tracks of sampled solutions along a path, for tasks with infinitely many solutions.
+
+A solution is tracked by damped least squares, which slides along the limits of the joints. Tracks
+start at the first target and, if none of them arrives, at the last and the middle one and wherever
+the farthest track ends.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.ik.path_graph import Indices, Part, PathGraph
+from supple.ik.path_layers import Layers
+from supple.ik.path_problem import PathProblem
+from supple.motion.linearization import Array
+
+LAYERS = 32  # steps in which sampled solutions are tracked, before the path is filled in
+TRACKS = 48  # number of solutions that are sampled at one target
+FEW = 16  # of these, at first; also the seeds that decide whether a target is reachable
+_COARSE = 2  # how often a step of a sampled solution is halved
+
+
+def coarse(count: int) -> Indices:
+    """Return the targets (L,) at which solutions of a path of `count` targets are sampled."""
+    if not count:
+        return np.empty(0, dtype=np.intp)
+    return np.unique(np.linspace(0, count - 1, min(LAYERS, count - 1) + 1).astype(int))
+
+
+def tracked(path: PathProblem, q: Array, x: Array) -> Array:
+    """Return the tracks (L, K, n) of configurations (K, n) through places (L,); NaN after an end.
+
+    Places increase or decrease; the configurations are at the first one.
+    """
+    every = np.full((len(x), *q.shape), np.nan)
+    every[0], alive = q, np.arange(len(q))
+    for i in range(1, len(x)):
+        ones = np.ones(len(alive))
+        then, good = path.advanced(every[i - 1, alive], x[i - 1] * ones, x[i] * ones, _COARSE)
+        alive = alive[good]
+        if not len(alive):
+            break
+        every[i, alive] = then[good]
+    return every
+
+
+class Tracks(Layers):
+    """Tracks of sampled solutions, for tasks whose solutions can only be searched."""
+
+    def __init__(self, path: PathProblem, start: Array | None) -> None:
+        self.path, self.start, self.origins = path, start, [0]
+        count = len(path.targets.x)
+        self.samples: dict[int, Array] = {}
+        if not len(self._samples(0)):
+            count = 0
+        layers = coarse(count)
+        super().__init__(path, start, layers, self._graph(layers))
+
+    def improved(self, parts: list[Part]) -> bool:
+        """Start more tracks, or track in smaller steps where tracks end."""
+        layers, origins = self.layers, list(self.origins)
+        if len(origins) == 1:
+            last = int(parts[-1].layers[-1])
+            self._shorten(layers[last:])
+            layers = layers[: len(coarse(self.count))]
+            layers = np.unique(np.append(layers[layers < self.count], self.count - 1))
+            self.origins = [0, self.count - 1, int(layers[len(layers) // 2])]
+        else:
+            for part in parts:
+                end, _ = self.graph.farthest(int(part.layers[0]), int(part.columns[0]))
+                if end == len(layers) - 1:
+                    continue
+                between = np.arange(self.layers[end], self.layers[end + 1] + 1)
+                if len(between) > 2:
+                    layers = np.union1d(layers, between)
+                elif int(between[0]) not in self.origins:
+                    self.origins.append(int(between[0]))
+            if len(layers) == len(self.layers) and self.origins == origins:
+                return False
+        self.layers, self.graph = layers, self._graph(layers)
+        return True
+
+    def _shorten(self, layers: Indices) -> None:
+        """Let the path end before the first target that is out of reach, if one of these is."""
+        good = self.path.reachable(layers, FEW)
+        if good.all():
+            return
+        end = int(good.argmin())
+        between = np.arange(layers[max(0, end - 1)] + 1, layers[end] + 1)
+        self.count = int(between[int(self.path.reachable(between, FEW).argmin())])
+
+    def _samples(self, at: int) -> Array:
+        """Return sampled solutions (K, n) of a target."""
+        if at == 0 and self.start is not None:
+            return self.start[None]
+        if at not in self.samples:
+            self.samples[at] = self.path.searched(at, TRACKS)
+        return self.samples[at]
+
+    def _graph(self, layers: Indices) -> PathGraph:
+        """Return the tracks, one in each column."""
+        x, dof = self.path.targets.x[layers], self.path.robot.dof
+        columns = [np.empty((len(x), 0, dof))]
+        for origin in self.origins if len(x) else []:
+            at, q = int(np.searchsorted(layers, origin)), self._samples(origin)
+            if not len(q):
+                continue
+            both = np.full((len(x), len(q), dof), np.nan)
+            if at:
+                both[at::-1] = tracked(self.path, q, x[at::-1])
+            both[at:] = tracked(self.path, q, x[at:])
+            columns.append(both)
+        return PathGraph(x, np.concatenate(columns, axis=1), None, self.path.cost)

@@ -1,0 +1,127 @@
+"""Routes with the fewest changes: compared with all routes through small graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from supple.ik.path_graph import Cost, Part, PathGraph, fewest_changes
+
+Move = tuple[int, int]
+
+
+def random_graph(seed: int, branches: bool, cost: Cost) -> PathGraph:
+    """A graph of 5 layers with up to 4 configurations, with steps or with a branch per column."""
+    rng = np.random.default_rng(seed)
+    count, k = 5, 4
+    q = rng.normal(size=(count, k, 2))
+    if branches:
+        for column in range(k):
+            first, last = np.sort(rng.integers(0, count, 2))
+            q[:first, column] = q[last + 1 :, column] = np.nan
+        empty = np.isnan(q[..., 0]).all(axis=1)
+        q[empty, 0] = rng.normal(size=(int(empty.sum()), 2))
+        there = np.isfinite(q[:, 0, 0])
+        first, last = np.nonzero(there)[0][[0, -1]]
+        q[first : last + 1, 0] = rng.normal(size=(last + 1 - first, 2))
+        return PathGraph(np.arange(count) * 0.5, q, None, cost)
+    q[:, 1:][rng.random((count, k - 1)) < 0.3] = np.nan
+    steps = []
+    for i in range(count - 1):
+        a, b = np.nonzero(np.isfinite(q[i, :, 0])[:, None] & np.isfinite(q[i + 1, :, 0]))
+        keep = rng.random(len(a)) < 0.25
+        steps.append((a[keep], b[keep]))
+    return PathGraph(np.arange(count) * 0.5, q, steps, cost)
+
+
+def continuous(graph: PathGraph, i: int, a: int, b: int) -> bool:
+    if not (np.isfinite(graph.q[i, a, 0]) and np.isfinite(graph.q[i + 1, b, 0])):
+        return False
+    if graph.steps is None:
+        return a == b
+    return (a, b) in set(zip(*(each.tolist() for each in graph.steps[i]), strict=True))
+
+
+def routes(graph: PathGraph, i: int, a: int, changes: int) -> Iterator[tuple[int, float]]:
+    """The numbers of changes and the costs of all ways from a configuration to the end."""
+    if i == len(graph.x) - 1:
+        yield 0, 0.0
+        return
+    columns = [b for b in range(graph.q.shape[1]) if np.isfinite(graph.q[i, b, 0])]
+    onward = [b for b in range(graph.q.shape[1]) if np.isfinite(graph.q[i + 1, b, 0])]
+    for b in onward:
+        if continuous(graph, i, a, b):
+            for n, c in routes(graph, i + 1, b, changes):
+                yield n, c + moved(graph, (i, a), (i + 1, b), True)
+    if changes:
+        for b in columns:
+            if b != a:
+                for n, c in routes(graph, i, b, changes - 1):
+                    yield n + 1, c + moved(graph, (i, a), (i, b), False)
+        if not any(continuous(graph, i, u, v) for u in columns for v in onward):
+            for b in onward:
+                for n, c in routes(graph, i + 1, b, changes - 1):
+                    yield n + 1, c + moved(graph, (i, a), (i + 1, b), False)
+
+
+def moved(graph: PathGraph, a: Move, b: Move, step: bool) -> float:
+    if graph.cost.of is None:
+        return float(np.abs(graph.q[b] - graph.q[a]).sum())
+    both = graph.cost.of(np.stack([graph.q[a], graph.q[b]]))
+    return float(both.mean() * (graph.x[b[0]] - graph.x[a[0]])) if step else 0.0
+
+
+def cost_of(graph: PathGraph, parts: list[Part]) -> float:
+    total = 0.0
+    for i, part in enumerate(parts):
+        nodes = list(zip(part.layers.tolist(), part.columns.tolist(), strict=True))
+        for a, b in pairwise(nodes):
+            assert continuous(graph, a[0], a[1], b[1])
+            total += moved(graph, a, b, True)
+        if i + 1 < len(parts):
+            after = (int(parts[i + 1].layers[0]), int(parts[i + 1].columns[0]))
+            assert after[0] - nodes[-1][0] in (0, 1)
+            total += moved(graph, nodes[-1], after, False)
+    return total
+
+
+@pytest.mark.parametrize("branches", [True, False])
+@pytest.mark.parametrize("cost", [Cost(), Cost(lambda q: q[:, 0] ** 2)], ids=["motion", "own"])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_route_has_fewer_changes_or_a_smaller_cost(
+    seed: int, cost: Cost, branches: bool
+) -> None:
+    graph = random_graph(seed, branches, cost)
+    begin = np.nonzero(np.isfinite(graph.q[0, :, 0]))[0]
+    every: list[tuple[int, float]] = []
+    for most in range(5):
+        every = [each for a in begin.tolist() for each in routes(graph, 0, a, most)]
+        if every:
+            break
+    parts = fewest_changes(graph, begin)
+    assert parts[0].layers[0] == 0
+    assert parts[-1].layers[-1] == len(graph.x) - 1
+    fewest, least = min(every)
+    assert len(parts) - 1 == fewest
+    assert cost_of(graph, parts) == pytest.approx(least, abs=1e-12)
+
+
+def test_a_route_ends_before_an_empty_layer() -> None:
+    graph = random_graph(3, True, Cost())
+    graph.q[3:] = np.nan
+    parts = fewest_changes(graph, np.nonzero(np.isfinite(graph.q[0, :, 0]))[0])
+    assert parts[-1].layers[-1] == 2
+
+
+def test_a_step_is_removed() -> None:
+    q = np.zeros((3, 1, 2))
+    graph = PathGraph(np.arange(3.0), q, None, Cost())
+    assert len(fewest_changes(graph, np.array([0]))) == 1
+    parts = fewest_changes(graph.without(1, 0, 0), np.array([0]))
+    assert [each.layers.tolist() for each in parts] == [[0, 1], [2]]
+    chain = PathGraph(np.arange(3.0), q, [(np.array([0]), np.array([0]))] * 2, Cost())
+    parts = fewest_changes(chain.without(1, 0, 0), np.array([0]))
+    assert [each.layers.tolist() for each in parts] == [[0, 1], [2]]
