@@ -192,7 +192,7 @@ def test_a_leak_is_what_a_null_space_motion_does_to_the_task() -> None:
             np.linalg.norm(J.sum(axis=1)) / math.sqrt(6)
         )
     assert explain(lin, null=null).null_space_leakage == null_space_leakage(lin, null)
-    with pytest.raises(InputError, match=r"null must be \(6,\)"):
+    with pytest.raises(InputError, match=r"null must have shape \(6,\)"):
         null_space_leakage(lin, np.ones(3))
 
 

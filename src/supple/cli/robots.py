@@ -219,7 +219,9 @@ def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> A
             problem = f"the column {name!r} must have a number in every row"
             raise InputError(f"{file}: {problem}; given: {short_repr(word)} in row {row + 1}")
     if any(part.ndim != 1 or part.shape != parts[0].shape for part in parts):
-        raise InputError(f"{file}: the columns {join_names(names)} must have one number per row")
+        shapes = ", ".join(str(part.shape) for part in parts)
+        problem = f"the columns {join_names(names)} must have one number per row"
+        raise InputError(f"{file}: {problem}; given: shapes {shapes}")
     return np.stack(parts, axis=1).astype(np.float64)
 
 

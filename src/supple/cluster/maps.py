@@ -107,7 +107,7 @@ def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: A
     else:
         low, high = finite_array(bounds, (2, 3), "bounds")
         if not (low <= high).all():
-            raise InputError(f"bounds must be the lower and the upper corner; given: {bounds}")
+            raise InputError(f"bounds must be a lower and an upper corner; given: {bounds}")
     stride = 2**levels
     first = np.floor(low / spacing)
     cells = np.ceil((np.ceil(high / spacing) - first) / stride).astype(int)

@@ -166,7 +166,8 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
     paths = [place] if not place.is_dir() else sorted(place.glob("[!_.]*.parquet"))
     if not paths:
         raise InputError(
-            f"{place} must be a Parquet file, or a folder of them; given: a folder without any"
+            f"{place} must be a Parquet file, or a folder of them; given: a folder without "
+            "Parquet files"
         )
     pieces: list[Piece] = []
     marks, first = [], 0

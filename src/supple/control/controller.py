@@ -75,7 +75,9 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     """Return the controller of a step, which runs in the kernel if possible."""
     given: object = step
     if isinstance(given, damping.KernelRule):
-        raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
+        raise InputError(
+            f"step must be a step, such as DLS(rule); given: the rule {short_repr(step)}"
+        )
     if isinstance(step, Augmented) and step.is_diagonal:
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
