@@ -307,7 +307,7 @@ class Exploration:
         """Return slices that select the voxels at `offset` + `move` from the coarser grid."""
         slices = []
         for o, m, n in zip(offset, move, self._grid.shape, strict=True):
-            last = (n - 1) // (2 * stride) - (1 if o else 0)  # between coarse voxels: one fewer
+            last = (n - 1) // (2 * stride) - (1 if o else 0)  # one fewer gap than coarse voxels
             slices.append(slice(o + m, o + m + 2 * stride * last + 1, 2 * stride))
         return slice(None), *slices
 

@@ -45,7 +45,7 @@ POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
-FAR = 50.0  # median distance of targets, relative to the reach, above which the unit is not m
+FAR = 50.0  # median distance of targets, relative to the reach, above which the unit cannot be m
 # Names of columns that other programs use for rotations; they do not state the order of numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 

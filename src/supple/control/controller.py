@@ -85,15 +85,15 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
             return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
-        if isinstance(step, Augmented):  # with weights that are matrices or functions
+        if isinstance(step, Augmented):  # its weights are matrices or functions
             return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
-    except InputError:  # the step, or a rule inside it, is the user's own
+    except InputError:  # the step, or a rule inside it, is user-defined
         return Controller(python_step=PythonStep(step, layout))
     by_priority = controller.mode == ControlMode.PRIORITY
     counts = layout.counts if by_priority else (len(layout.rows),)
     _check(step, controller.steps, counts, layout.robot.dof)
-    if layout.open:  # rows in Python, between the kernel's kinematics and its step
+    if layout.open:  # Python computes rows between the kernel's kinematics and its step
         return Controller(python_step=PythonStep(step, layout), max_speed=controller.max_speed)
     return controller
 
@@ -211,7 +211,7 @@ class PythonStep:
             )
             given: Any = lin if self._ends is None else self._split(lin)
             step: Any = self._step
-            if isinstance(step, Augmented):  # a step on all rows, with the weights at this q
+            if isinstance(step, Augmented):  # one step for all rows, with the weights at this q
                 step, given = step.at(given), lin
             made: Any = step(given)
             try:

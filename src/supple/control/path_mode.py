@@ -23,7 +23,7 @@ from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 
 MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
-_ROUNDS = 50  # steps toward one target before it counts as out of reach
+_ROUNDS = 50  # number of steps toward a target before it counts as out of reach
 _POSE = 12  # number of values of a target that is a pose
 
 

@@ -25,7 +25,7 @@ from supple.kinematics.tree import Tree, tree
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besides frames
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # other than frames
 
 
 class Robot:
@@ -341,7 +341,7 @@ class Robot:
     ) -> _core.Chain:
         try:
             return self._chains[frame, axes, rows]
-        except (KeyError, TypeError, ValueError):  # new, or a list, which is not hashable
+        except (KeyError, TypeError, ValueError):  # a new chain, or a list, which is not hashable
             return self._new_chain(frame, axes, rows)
 
     def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:

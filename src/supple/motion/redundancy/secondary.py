@@ -247,7 +247,7 @@ class TotalSpeed:
         if self.switch:
             with np.errstate(
                 over="ignore", invalid="ignore"
-            ):  # an overflow does not obey the bound
+            ):  # a step that overflows exceeds the bound
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
