@@ -3,7 +3,7 @@
 For one orientation, the reachable positions are a region of space. All voxels of a coarse grid are
 solved first. On each finer grid, a new voxel whose coarse neighbors are all reached, or all not
 reached, gets the same result without a search; only the others, near the boundary of the region,
-are solved. Orientations are independent of each other: a part of the job is some of them.
+are solved. Orientations are independent of each other: each part of the job has some of them.
 
 Tuned constants and the measurements that chose them: docs/constants.md.
 """
@@ -268,7 +268,7 @@ class Exploration:
         """Return the poses to solve on a grid: indices of orientations (N,) and of voxels (N,).
 
         On the first grid these are all poses. On later grids, a new voxel whose neighbors on the
-        previous grid have equal results gets their result here, and the others are returned.
+        previous grid have equal results gets this result, and the remaining poses are returned.
 
         Args:
             stride: Spacing of the grid, in voxels of the finest grid.

@@ -153,7 +153,7 @@ def to_numpy(column: Any) -> Array:
 
 
 def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
-    """Return the rows of a Parquet file, or of all Parquet files in a folder, ordered by name.
+    """Open a Parquet file, or all Parquet files in a folder in the order of their names.
 
     A part has at most `part_rows` rows of one file. Small row groups are joined, and large ones are
     divided.

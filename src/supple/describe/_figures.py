@@ -84,7 +84,7 @@ def double_y() -> Description:
 
 
 def double_y16() -> Description:
-    """The double Y of the text: 16 links with one joint each, end effectors E0 to E3.
+    """The double Y of Buss's text: 16 links with one joint each, end effectors E0 to E3.
 
     The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of the program's
     figure. The text does not state the axes: each link here has one of the joints that the program

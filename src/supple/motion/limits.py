@@ -212,7 +212,7 @@ class Limits(ReadOnlyArrays):
     ) -> tuple[Array, Array]:
         """Return the bounds of q̇ for many robots, low and high, flat (K n,).
 
-        Arguments are those of `box`, q, qd and change (K, n).
+        The arguments are those of `box`, with q, qd and change of shape (K, n).
         """
         return boxes_of_joints(self, np.indices(q.shape)[-1].ravel(), q, qd, dt, change)
 

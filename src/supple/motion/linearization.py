@@ -43,7 +43,7 @@ class Linearization(ReadOnlyArrays):
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
-        qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
+        qd: The joint velocities at q (..., n) [rad/s or m/s]; None if unknown.
         bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
         effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
             unknown. The position rows and the rotation rows of a task count as two end effectors.

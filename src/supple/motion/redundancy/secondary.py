@@ -48,7 +48,7 @@ class NullSpace:
 
     Attributes:
         step: The step for the task.
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
 
     References:
@@ -84,7 +84,7 @@ class GradientProjection:
 
     Attributes:
         rule: The damping rule, which chooses λ².
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
         alpha1: α1 > 0, in the units of singular values; None for the form without it.
 
@@ -137,7 +137,7 @@ class WeightedCriterion(ReadOnlyArrays):
         alpha1: Weight of the criterion, not negative, in the units of singular values.
         alpha2: Weight of the speed, not negative, in the units of singular values. One of the two
             must be above zero.
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
         A: A symmetric positive definite matrix (n, n); the identity if None.
 
