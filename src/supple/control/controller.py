@@ -99,7 +99,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
 
 
 def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
-    """Return the function that evaluates the open tasks in a control loop, or None."""
+    """Return the function that evaluates open tasks in a control loop; None without open tasks."""
     if not layout.open:
         return None
     gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
