@@ -315,7 +315,7 @@ def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
         gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape} "
+                f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
                 f"from {short_repr(step.criterion)}"
             )
         return -step.gain * gradient
