@@ -150,7 +150,8 @@ def one_target(**given: Any) -> tuple[Array, bool]:
     if given["position"] is None:
         raise click.UsageError("give a target: --position X Y Z, or a file of poses")
     if len(rotations) > 1:
-        raise click.UsageError(f"give one kind of rotation; given: {join_names(rotations)}")
+        options = "--rpy, --wxyz, --xyzw and --rotation-vector"
+        raise click.UsageError(f"give one of {options}; given: {join_names(rotations)}")
     if not rotations:
         return np.array(given["position"]), False
     return sp.pose(given["position"], **rotations), True
