@@ -248,7 +248,7 @@ def test_files_that_are_no_parquet(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=says):
             solve_parquet(Solve(UR5E), tmp_path / place, tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="a folder without any"):
+    with pytest.raises(InputError, match="a folder without Parquet files"):
         solve_parquet(Solve(UR5E), tmp_path / "empty", tmp_path / "out")
 
 

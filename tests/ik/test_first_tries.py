@@ -12,7 +12,7 @@ import supple
 
 
 def test_a_rule_is_no_step() -> None:
-    with pytest.raises(supple.errors.InputError, match=r"DLS\(rule\) makes one"):
+    with pytest.raises(supple.errors.InputError, match=r"such as DLS\(rule\)"):
         supple.Servo(supple.load("ur5e"), dt=0.01, step=supple.damping.Constant(0.1))  # type: ignore[arg-type]
 
 

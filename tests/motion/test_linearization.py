@@ -219,7 +219,7 @@ def test_a_configuration_is_kept_and_one_of_another_size_is_refused() -> None:
         joined = stacked(parts).q
         assert joined is not None
         assert joined.tolist() == [0, 1, 2, 3]
-    with pytest.raises(InputError, match=r"q must be \(4,\).*; given: \(3,\)"):
+    with pytest.raises(InputError, match=r"q must have shape \(4,\).*; given: \(3,\)"):
         Linearization(np.ones((3, 4)), np.ones(3), q=np.ones(3))
     with pytest.raises(InputError, match=r"^q must be finite; given: "):
         Linearization(np.ones((1, 2)), np.ones(1), q=np.array([np.nan, 0]))
@@ -316,7 +316,7 @@ def test_batches_that_do_not_fit_are_refused() -> None:
     J, e = np.ones((4, 3, 5)), np.ones((4, 3))
     with pytest.raises(InputError, match="before must be None for a batch"):
         Linearization(J, e, before=Linearization(J, e))
-    with pytest.raises(InputError, match=r"q must be \(4, 5\)"):
+    with pytest.raises(InputError, match=r"q must have shape \(4, 5\)"):
         Linearization(J, e, q=np.ones(5))
     with pytest.raises(InputError, match="J must be finite"):
         _ = Linearization(np.full_like(J, np.nan), e).sigma

@@ -29,7 +29,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check the installation: versions, instruction set, threads, GPU, extras, a self-test.
 
     The self-test takes about a second: solutions are checked by forward kinematics, and a servo
-    must keep its speed limits through a singularity. Exit code 1 means that it failed.
+    must keep its speed limits through a singularity. Exit code 1 means that the self-test failed.
     """
     found = {"versions": versions(), "machine": machine(), "extras": extras(), "test": self_test()}
     if as_json:

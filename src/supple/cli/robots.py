@@ -150,10 +150,8 @@ def one_target(**given: Any) -> tuple[Array, bool]:
     if given["position"] is None:
         raise click.UsageError("give a target: --position X Y Z, or a file of poses")
     if len(rotations) > 1:
-        options = " and ".join(f"--{name.replace('_', '-')}" for name in rotations)
-        raise click.UsageError(
-            f"give one of --rpy, --wxyz, --xyzw and --rotation-vector; given: {options}"
-        )
+        options = "--rpy, --wxyz, --xyzw and --rotation-vector"
+        raise click.UsageError(f"give one of {options}; given: {join_names(rotations)}")
     if not rotations:
         return np.array(given["position"]), False
     return sp.pose(given["position"], **rotations), True
@@ -222,7 +220,9 @@ def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> A
             problem = f"the column {name!r} must have a number in every row"
             raise InputError(f"{file}: {problem}; given: {short_repr(word)} in row {row + 1}")
     if any(part.ndim != 1 or part.shape != parts[0].shape for part in parts):
-        raise InputError(f"{file}: the columns {join_names(names)} must have one number per row")
+        shapes = ", ".join(str(part.shape) for part in parts)
+        problem = f"the columns {join_names(names)} must have one number per row"
+        raise InputError(f"{file}: {problem}; given: shapes {shapes}")
     return np.stack(parts, axis=1).astype(np.float64)
 
 

@@ -93,7 +93,9 @@ def track(
     if start is None:
         found = sp.solve(robot, reference["target"][0], tasks=task)
         if not found:
-            raise InputError(f"the first pose of {file} is not met: {found}. --q0 sets the start")
+            raise InputError(
+                f"the first pose of {file} has no solution: {found}. --q0 sets the start"
+            )
         start = found.q
     rows = None if is_pose else ("x", "y", "z")
     bounds = sp.Limits.for_robot(

@@ -3,7 +3,7 @@
 For one orientation, the reachable positions are a region of space. All voxels of a coarse grid are
 solved first. On each finer grid, a new voxel whose coarse neighbors are all reached, or all not
 reached, gets the same result without a search; only the others, near the boundary of the region,
-are solved. Orientations are independent of each other: a part of the job is some of them.
+are solved. Orientations are independent of each other: each part of the job has some of them.
 
 Tuned constants and the measurements that chose them: docs/constants.md.
 """
@@ -107,7 +107,7 @@ def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: A
     else:
         low, high = finite_array(bounds, (2, 3), "bounds")
         if not (low <= high).all():
-            raise InputError(f"bounds must be the lower and the upper corner; given: {bounds}")
+            raise InputError(f"bounds must be a lower and an upper corner; given: {bounds}")
     stride = 2**levels
     first = np.floor(low / spacing)
     cells = np.ceil((np.ceil(high / spacing) - first) / stride).astype(int)
@@ -268,7 +268,7 @@ class Exploration:
         """Return the poses to solve on a grid: indices of orientations (N,) and of voxels (N,).
 
         On the first grid these are all poses. On later grids, a new voxel whose neighbors on the
-        previous grid have equal results gets their result here, and the others are returned.
+        previous grid have equal results gets this result, and the remaining poses are returned.
 
         Args:
             stride: Spacing of the grid, in voxels of the finest grid.
@@ -307,7 +307,7 @@ class Exploration:
         """Return slices that select the voxels at `offset` + `move` from the coarser grid."""
         slices = []
         for o, m, n in zip(offset, move, self._grid.shape, strict=True):
-            last = (n - 1) // (2 * stride) - (1 if o else 0)  # between coarse voxels: one fewer
+            last = (n - 1) // (2 * stride) - (1 if o else 0)  # one fewer gap than coarse voxels
             slices.append(slice(o + m, o + m + 2 * stride * last + 1, 2 * stride))
         return slice(None), *slices
 

@@ -35,7 +35,7 @@ _JOB, _PART, _COUNTS = b"supple.job", b"supple.part", b"supple.counts"  # keys i
 
 
 class Job(Protocol):
-    """A computation in parts."""
+    """A computation that is divided into independent parts."""
 
     @property
     def kind(self) -> str:

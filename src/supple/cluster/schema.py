@@ -45,7 +45,7 @@ POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
-FAR = 50.0  # median distance of targets, relative to the reach, above which the unit is not m
+FAR = 50.0  # median distance of targets, relative to the reach, above which the unit cannot be m
 # Names of columns that other programs use for rotations; they do not state the order of numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 
@@ -95,7 +95,7 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
     if MATRIX in names:
         if rotation:
             raise InputError(
-                f"{where} must have T, or a position and a quaternion; given: 'T' and "
+                f"{where} must have either T, or a position and a quaternion; given: 'T' and "
                 f"{join_names(rotation)}"
             )
         return Targets((MATRIX,), True)
@@ -153,7 +153,7 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
     if len(rows) and invalid.mean() > 0.5:
         if targets.matrices:
             bottom = np.reshape(columns[MATRIX], (-1, 4, 4))[:, 3, :3]
-            hint = ": it is written column by column" if np.abs(bottom).max() > 1e-5 else ""
+            hint = ", perhaps written column by column" if np.abs(bottom).max() > 1e-5 else ""
             raise InputError(
                 f"the column 'T' of {where} must have poses, row by row; given: rows that are not "
                 f"poses{hint}"

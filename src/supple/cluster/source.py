@@ -153,7 +153,7 @@ def to_numpy(column: Any) -> Array:
 
 
 def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
-    """Return the rows of a Parquet file, or of all Parquet files in a folder, ordered by name.
+    """Open a Parquet file, or all Parquet files in a folder in the order of their names.
 
     A part has at most `part_rows` rows of one file. Small row groups are joined, and large ones are
     divided.
@@ -166,7 +166,8 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
     paths = [place] if not place.is_dir() else sorted(place.glob("[!_.]*.parquet"))
     if not paths:
         raise InputError(
-            f"{place} must be a Parquet file, or a folder of them; given: a folder without any"
+            f"{place} must be a Parquet file, or a folder of them; given: a folder without "
+            "Parquet files"
         )
     pieces: list[Piece] = []
     marks, first = [], 0

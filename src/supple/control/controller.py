@@ -75,7 +75,9 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     """Return the controller of a step, which runs in the kernel if possible."""
     given: object = step
     if isinstance(given, damping.KernelRule):
-        raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
+        raise InputError(
+            f"step must be a step, such as DLS(rule); given: the rule {short_repr(step)}"
+        )
     if isinstance(step, Augmented) and step.is_diagonal:
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
@@ -83,21 +85,21 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
             return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
-        if isinstance(step, Augmented):  # with weights that are matrices or functions
+        if isinstance(step, Augmented):  # its weights are matrices or functions
             return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
-    except InputError:  # the step, or a rule inside it, is the user's own
+    except InputError:  # the step, or a rule inside it, is user-defined
         return Controller(python_step=PythonStep(step, layout))
     by_priority = controller.mode == ControlMode.PRIORITY
     counts = layout.counts if by_priority else (len(layout.rows),)
     _check(step, controller.steps, counts, layout.robot.dof)
-    if layout.open:  # rows in Python, between the kernel's kinematics and its step
+    if layout.open:  # Python computes rows between the kernel's kinematics and its step
         return Controller(python_step=PythonStep(step, layout), max_speed=controller.max_speed)
     return controller
 
 
 def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
-    """Return the function that evaluates the open tasks in a control loop, or None."""
+    """Return the function that evaluates open tasks in a control loop; None without open tasks."""
     if not layout.open:
         return None
     gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
@@ -209,7 +211,7 @@ class PythonStep:
             )
             given: Any = lin if self._ends is None else self._split(lin)
             step: Any = self._step
-            if isinstance(step, Augmented):  # a step on all rows, with the weights at this q
+            if isinstance(step, Augmented):  # one step for all rows, with the weights at this q
                 step, given = step.at(given), lin
             made: Any = step(given)
             try:

@@ -25,7 +25,7 @@ from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 
 MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
-_ROUNDS = 50  # steps toward one target before it counts as out of reach
+_ROUNDS = 50  # number of steps toward a target before it counts as out of reach
 _POSE = 12  # number of values of a target that is a pose
 
 
@@ -91,8 +91,8 @@ def path_motion(
         worst = int(np.argmax(errors))
         raise InputError(
             f"targets must be so close together that the joints keep the path between them within "
-            f"{tolerance:g} m or rad; given: {errors[worst]:.3g} between the times {t[worst]:.4g} "
-            f"and {t[worst + 1]:.4g} s"
+            f"{tolerance:g} m or rad; given: a deviation of {errors[worst]:.3g} between the times "
+            f"{t[worst]:.4g} and {t[worst + 1]:.4g} s"
         )
     law = time_law(spline, _bounds(limits))
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))

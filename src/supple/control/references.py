@@ -87,7 +87,10 @@ def _times(
     """Return the increasing times (K + 1,) [s] of K steps, from the arguments that are given."""
     if times is not None:
         if dt is not None or duration is not None:
-            raise InputError("times must be given without dt and duration; given: both")
+            other = "duration" if dt is None else "dt"
+            raise InputError(
+                f"times must be given without dt and duration; given: times and {other}"
+            )
         expected = "times must be (K + 1,), finite and increasing"
         t = as_doubles(real_numbers(times, expected))
         if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():

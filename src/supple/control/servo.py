@@ -386,7 +386,7 @@ class Servo(_core.Servo):
             self._own.state = state["state"]
 
     def __copy__(self) -> Servo:
-        # A step may have a memory, which belongs to one Servo; a Robot is immutable.
+        # The memory of a step belongs to one Servo and is copied; the immutable Robot is shared.
         return copy.deepcopy(self, {id(self.robot): self.robot})
 
 

@@ -42,7 +42,7 @@ class Spline:
         return Spline(s, np.stack([q[:-1], slopes[:-1], second, third]))
 
     def piece(self, s: Array) -> NDArray[np.intp]:
-        """Return the piece (K,) in which each parameter (K,) lies."""
+        """Return the index (K,) of the piece in which each parameter (K,) lies."""
         return np.clip(np.searchsorted(self.s, s, side="right") - 1, 0, len(self.s) - 2)
 
     def derivatives(self, s: Array, piece: NDArray[np.intp]) -> tuple[Array, Array, Array, Array]:

@@ -27,7 +27,7 @@ _AXES: dict[str, _Point] = {
 
 
 def y() -> Description:
-    """The Y: seven joints, one fork, end effectors E0 and E1."""
+    """The Y of the program: seven joints, one fork, end effectors E0 and E1."""
     joints: list[tuple[str, str, _Point, str]] = [
         ("j0", "base", (0, -0.5, 0), "z"),
         ("j1", "j0", (0, 0.4, 0), "z"),
@@ -84,7 +84,7 @@ def double_y() -> Description:
 
 
 def double_y16() -> Description:
-    """The double Y of the text: 16 links with one joint each, end effectors E0 to E3.
+    """The double Y of Buss's text: 16 links with one joint each, end effectors E0 to E3.
 
     The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of the program's
     figure. The text does not state the axes: each link here has one of the joints that the program
@@ -131,7 +131,7 @@ def _figure(
     joints: list[tuple[str, str, _Point, str]],
     effectors: list[tuple[str, str, _Point]],
 ) -> Description:
-    """Return a figure from joints (name, parent, world position [m], axis) without limits.
+    """Return an arm from joints (name, parent, world position [m], axis), without limits.
 
     Links are named after their joints. In the zero pose every link frame has world axes and its
     origin at the joint.

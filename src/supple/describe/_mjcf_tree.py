@@ -23,8 +23,8 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
-# Bodies, joints, sites and frames. Each takes 0.1 to 0.2 ms; the largest of 448 public files has
-# 264.
+# Maximum number of bodies, joints, sites and frames. Reading each takes 0.1 to 0.2 ms; the largest
+# of 448 public files has 264.
 MAX_PARTS = 4_000
 
 _SECTIONS = ("compiler", "default", "worldbody", "equality")

@@ -167,7 +167,9 @@ def _pitches(given: npt.ArrayLike | None, kinds: Sequence[Kind]) -> Array:
 def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
     letters = ["revolute"] * n if given is None else _items(given)
     if len(letters) != n:
-        raise DescriptionError(f"kinds: expected {n}, one per joint, given {short_repr(given)}.")
+        raise DescriptionError(
+            f"kinds: expected {n} kinds, one per joint, given {short_repr(given)}."
+        )
     each: Iterable[object] = letters
     for letter in each:
         if not isinstance(letter, str) or letter not in _KINDS:

@@ -44,8 +44,8 @@ def mjcf(
       equality of a single joint welds the joint. Loops, tendons, contacts, actuators and
       keyframes are ignored; deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
-    - Masses are those of <inertial>. MuJoCo computes missing ones from shapes and meshes; here they
-      are unknown, and functions that need them raise an error. Armatures are ignored.
+    - Masses are those of <inertial>. MuJoCo computes missing masses from shapes and meshes; this
+      reader leaves them unknown; functions that need them raise an error. Armatures are ignored.
     - Bodies and joints without a name are called "body<id>" and "joint<id>".
 
     Args:

@@ -36,7 +36,7 @@ def names_to_weld(
 
 
 def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint, ...]:
-    """Return the joints with those in `values` fixed at the given positions [rad or m].
+    """Return joints, of which those named in `values` are fixed at these positions [rad or m].
 
     Joints that mimic a welded joint are welded too, at multiplier * value + offset.
     """

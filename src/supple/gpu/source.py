@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "motion", _PACKAGE / "ik/gpu", _PACKAGE / "include")
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _GIVEN = "given.hpp"  # header that the kernels include, generated for each robot
-_PLACE = f"//// {_GIVEN}\n"  # placeholder for its content
+_PLACE = f"//// {_GIVEN}\n"  # placeholder for the content of given.hpp
 
 
 def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:

@@ -16,7 +16,7 @@ from supple.kinematics.arrays import number
 from supple.kinematics.rotation import exp, log
 from supple.motion.linearization import Array
 
-COUNT = 200  # intervals of a path that is given by a function, before refinement
+COUNT = 200  # number of intervals of a path given by a function, before refinement
 _POSE = 12  # number of values of a target with a rotation
 
 

@@ -54,7 +54,7 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
     J = J[..., [robot.joint_names.index(name) for name in structure.joints]]
     v, h = (np.moveaxis(part, -1, 0) for part in (J[..., :3, :], J[..., 3:, :]))
     r = p - np.cross(v, h)  # the point of each axis that is nearest to the frame's origin
-    if structure.form == "spherical":  # the point nearest to axes 4, 5 and 6
+    if structure.form == "spherical":  # the wrist center, nearest to axes 4, 5 and 6
         aside = np.eye(3) - h[3:, ..., :, None] * h[3:, ..., None, :]
         moved = (aside @ r[3:, ..., None]).sum(axis=0)
         center = np.linalg.solve(aside.sum(axis=0), moved)[..., 0]

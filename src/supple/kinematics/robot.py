@@ -25,7 +25,7 @@ from supple.kinematics.tree import Tree, tree
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besides frames
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # other than frames
 
 
 class Robot:
@@ -326,8 +326,8 @@ class Robot:
     def operations(self, frame: FrameNames = None) -> tuple[int, int]:
         """Return the numbers of multiplications and additions of one `fk_jacobian`.
 
-        The kernel runs on numbers that count operations. A fused multiply-add counts as one
-        multiplication and one addition; sines, cosines and sign changes are not counted.
+        The kernel is run with a number type that counts operations. A fused multiply-add counts as
+        one multiplication and one addition; sines, cosines and sign changes are not counted.
 
         Args:
             frame: Name of a frame, or several; the end effectors by default.
@@ -341,7 +341,7 @@ class Robot:
     ) -> _core.Chain:
         try:
             return self._chains[frame, axes, rows]
-        except (KeyError, TypeError, ValueError):  # new, or a list, which is not hashable
+        except (KeyError, TypeError, ValueError):  # a new chain, or a list, which is not hashable
             return self._new_chain(frame, axes, rows)
 
     def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
@@ -352,7 +352,9 @@ class Robot:
             if row not in ROWS:
                 raise unknown_name_error("row", row, ROWS)
         if not isinstance(axes, str):
-            raise InputError(f"axes must be the name of a frame; given: {short_repr(axes)}")
+            raise InputError(
+                f"axes must be the name of a frame or {join_names(AXES)}; given: {short_repr(axes)}"
+            )
         which = None if frame is None else names if stack else names[0]
         key = (which, axes, None if rows is None else picked)
         made = self._chains.get(key)

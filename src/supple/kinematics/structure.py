@@ -247,7 +247,7 @@ def _nominal(
     new_points = points.copy()
     spherical = range(first, first + 3) if form == "spherical" else range(0)
     if spherical:
-        # Moves the points of the three joints along their axes, as close as possible to the common
+        # Move the points of the three joints along their axes, as close as possible to the common
         # point.
         three = slice(first, first + 3)
         point = _common_point(new_axes[three], points[three])

@@ -264,7 +264,9 @@ def null_space_leakage(linearization: Linearization, null: ArrayLike) -> float:
     _check(linearization)
     dq = numbers_of(null, "null")
     if dq.shape != linearization.J.shape[1:]:
-        raise InputError(f"null must be {linearization.J.shape[1:]}; given: {short_repr(null)}")
+        raise InputError(
+            f"null must have shape {linearization.J.shape[1:]}; given: {short_repr(null)}"
+        )
     largest = float(np.abs(dq).max())
     if largest == 0:
         return 0.0

@@ -177,7 +177,7 @@ class CompiledTasks:
         return np.concatenate([goods.get(s, np.zeros(s)) for s in self.kernel.target_sizes])
 
     def _split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split targets (..., k) of all tasks into those of each task."""
+        """Split the targets (..., k) of all tasks into one array per task."""
         return np.split(numbers, np.cumsum(self.kernel.target_sizes)[:-1], axis=-1)
 
     def differences(

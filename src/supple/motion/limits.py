@@ -71,7 +71,7 @@ class Limits(ReadOnlyArrays):
         for name in ("joints", "units"):
             names: object = getattr(self, name)
             if not isinstance(names, tuple) or len(names) not in (0, n):
-                raise InputError(f"Limits: {name} must be {n} names; given: {short_repr(names)}")
+                raise InputError(f"Limits: {name} must be {n} strings; given: {short_repr(names)}")
         if np.ndim(self.max_jerk) == 0:
             object.__setattr__(self, "max_jerk", np.full(n, self.max_jerk))
         for name in ("lower", "upper", "max_speed", "max_acceleration", "max_jerk"):
@@ -212,7 +212,7 @@ class Limits(ReadOnlyArrays):
     ) -> tuple[Array, Array]:
         """Return the bounds of q̇ for many robots, low and high, flat (K n,).
 
-        Arguments are those of `box`, q, qd and change (K, n).
+        The arguments are those of `box`, with q, qd and change of shape (K, n).
         """
         return boxes_of_joints(self, np.indices(q.shape)[-1].ravel(), q, qd, dt, change)
 

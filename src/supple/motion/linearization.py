@@ -43,7 +43,7 @@ class Linearization(ReadOnlyArrays):
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
-        qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
+        qd: The joint velocities at q (..., n) [rad/s or m/s]; None if unknown.
         bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
         effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
             unknown. The position rows and the rotation rows of a task count as two end effectors.
@@ -85,7 +85,9 @@ class Linearization(ReadOnlyArrays):
             if array is not None:
                 each[name] = array = _numbers(array, name)
                 if array.shape != expected:
-                    raise InputError(f"{name} must be {expected} for this J; given: {array.shape}")
+                    raise InputError(
+                        f"{name} must have shape {expected} to match J; given: {array.shape}"
+                    )
         names = rows if type(rows) is tuple else names_of(rows, "rows")
         if names and len(names) != J.shape[-2]:
             raise InputError(f"rows must name {J.shape[-2]} rows; given: {short_repr(names)}")
@@ -215,7 +217,7 @@ class Linearization(ReadOnlyArrays):
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
     def damped_condition(self, lambda2: ArrayLike) -> Array | float:
-        """Return the condition number of JᵀJ + λ²I (...); see `damped_condition`.
+        """Return the condition number of JᵀJ + λ²I (...), as `damping.damped_condition` does.
 
         Args:
             lambda2: λ², a number for all linearizations of a batch, or one for each (...).
@@ -264,7 +266,7 @@ def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayL
     for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
         if (x < 0).any():
             raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
-    # Divided by the largest of all, squares do not overflow, and they do not all underflow.
+    # Dividing by the largest value prevents overflow of squares, and underflow of all of them.
     scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
     scale = np.where(scale > 0, scale, 1.0)
     damped = (np.sqrt(damping) / scale) ** 2

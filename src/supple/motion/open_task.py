@@ -160,7 +160,7 @@ class OpenRows(TaskRows):
         return _value(self.function, q, len(self.names))
 
 
-@lru_cache(maxsize=64)  # because f runs to count its rows
+@lru_cache(maxsize=64)  # cached, because counting the rows calls f
 def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
     names = task.rows
     if names is None:

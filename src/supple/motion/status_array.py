@@ -33,7 +33,7 @@ class StatusArray(np.ndarray[Any, np.dtype[np.signedinteger[Any]]], Generic[S]):
         return array
 
     def count(self, status: S) -> int:
-        """Return the number of entries with a status; for flags, of those that contain it."""
+        """Return the number of entries with a status; a flag may be one of several in an entry."""
         values = np.asarray(self)
         if issubclass(self.kind, IntFlag) and status:
             return int(np.count_nonzero(values & status))

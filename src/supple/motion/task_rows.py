@@ -83,7 +83,7 @@ class TaskRows:
 
         In the base's coordinates the rows are R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b),
         which are then rotated into the axes of the rows; v and w are the linear and angular
-        velocities and p the position of the frame, those with the index b belong to the base. For
+        velocities and p the position of the frame, and the index b denotes the base. For
         an alternate J with a target at t, v + w × (t - p) replaces v, and t replaces p. The row of
         a tilt is n·w, with n perpendicular to the axis and to its target; it is zero without a
         target.

@@ -325,7 +325,7 @@ def velocity_ik(
     check_sizes(kernel, len(layout.rows), robot.dof)
     if limits is None:
         if dt is not None:
-            raise InputError(f"dt needs limits, which were not given; given: {short_repr(dt)}")
+            raise InputError(f"dt needs limits; given: dt={short_repr(dt)} without limits")
         return _made(layout, single, kernel, None, math.inf, 1.0)
     bounds: object = limits
     if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:

@@ -99,7 +99,7 @@ def _depths(robot: sp.Robot) -> dict[str, int]:
 def _rod(trimesh: Any, start: Array, stop: Array, radius: float) -> Any:
     length = float(np.linalg.norm(stop - start))
     rod = trimesh.creation.capsule(height=length, radius=radius, count=[24, 24])
-    # Versions of trimesh place the origin of a capsule differently.
+    # The origin of a capsule depends on the version of trimesh.
     rod.apply_translation([0, 0, 0.5 * length - float(rod.bounds[:, 2].mean())])
     rod.apply_transform(_along(start, stop - start))
     return rod

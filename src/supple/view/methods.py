@@ -31,7 +31,7 @@ def method(
     """Return the step of a method, with parameters derived from the robot; None for the default.
 
     Args:
-        name: One of `method_names`, in any case.
+        name: One of `method_names`, in upper or lower case.
         robot: The robot to move.
         dt: Length of a step [s].
         frames: The controlled frames; the end effectors if None.
@@ -39,7 +39,7 @@ def method(
         parameters: Parameters of the method that replace the derived ones.
 
     Raises:
-        UnknownNameError: No method has this name, or the method does not have a parameter.
+        UnknownNameError: No method has this name, or a parameter is not one of the method's.
     """
     known = {each.lower(): each for each in method_names()}
     if name.lower() not in known:

@@ -14,7 +14,7 @@ from supple.view.posture import ROWS
 
 Array = NDArray[np.float64]
 
-_MAX_STEPS = 150_000  # ten minutes
+_MAX_STEPS = 150_000  # maximum length of a recording: ten minutes in steps of 4 ms
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ class ErrorDamped(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ErrorDamped:
-        """Set the gain such that an error of 10 % of the reach has λ² of `Constant.for_robot`."""
+        """Set the gain such that an error of 10 % of the reach gives λ² of `Constant.for_robot`."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2 / (0.1 * scale.reach / number(dt, "dt", above=0)) ** 2)
 

@@ -56,7 +56,7 @@ class KernelRule:
         """Return the rule with parameters derived from a robot.
 
         Args:
-            robot: The robot to damp.
+            robot: The robot whose motion is damped.
             frame: Names of the controlled frames; the end effectors if None.
             rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
             dt: Length of a step [s] if e is a velocity, as in a `Servo`; 1 if e is a displacement.

@@ -94,7 +94,7 @@ def newton_iterates(
     tolerance: float = 1e-6,
     iterations: int = 50,
 ) -> NewtonIterates:
-    """Return the iterates of Newton's method for φ(λ²) = max_speed, exactly as printed.
+    """Return the iterates of Newton's method for φ(λ²) = max_speed, as printed in the paper.
 
         φ² = Σ (σ_i γ_i/(σ_i² + λ²))²
         λ² <- λ² - (φ - Δ)/φ'                    eq. (17)

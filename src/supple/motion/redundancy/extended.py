@@ -48,7 +48,7 @@ def extended_task(
     Args:
         robot: The robot that performs the tasks.
         tasks: The tasks whose redundancy is resolved, with fewer rows than the robot has joints.
-        criterion: The gradient of the criterion, q -> ∇h (n,), differentiable.
+        criterion: Function that returns a differentiable gradient of h, q -> ∇h (n,).
         weight: One weight for all rows, or one per row.
 
     Raises:
@@ -99,7 +99,7 @@ class _Stationarity:
         gradient = numbers_of(self.criterion(q.copy()), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape}"
+                f"a criterion must return a gradient {q.shape}; given: {gradient.shape}"
             )
         return gradient
 

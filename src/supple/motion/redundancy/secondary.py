@@ -48,7 +48,7 @@ class NullSpace:
 
     Attributes:
         step: The step for the task.
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
 
     References:
@@ -84,7 +84,7 @@ class GradientProjection:
 
     Attributes:
         rule: The damping rule, which chooses λ².
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
         alpha1: α1 > 0, in the units of singular values; None for the form without it.
 
@@ -137,7 +137,7 @@ class WeightedCriterion(ReadOnlyArrays):
         alpha1: Weight of the criterion, not negative, in the units of singular values.
         alpha2: Weight of the speed, not negative, in the units of singular values. One of the two
             must be above zero.
-        criterion: The gradient of the criterion, q -> ∇h (n,).
+        criterion: Function that returns the gradient of an objective h, q -> ∇h (n,).
         gain: Factor of the gradient, not negative.
         A: A symmetric positive definite matrix (n, n); the identity if None.
 
@@ -247,7 +247,7 @@ class TotalSpeed:
         if self.switch:
             with np.errstate(
                 over="ignore", invalid="ignore"
-            ):  # an overflow does not obey the bound
+            ):  # a step that overflows exceeds the bound
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
@@ -315,7 +315,7 @@ def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
         gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape} "
+                f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
                 f"from {short_repr(step.criterion)}"
             )
         return -step.gain * gradient

@@ -200,9 +200,9 @@ class Pseudoinverse(BatchStep):
 class TruncatedSVD(BatchStep):
     """The pseudoinverse without the smallest singular values.
 
-        TruncatedSVD(0.01)              omits those of at most 0.01 times the largest
-        TruncatedSVD(min_sigma=0.05)    omits those of at most 0.05, in the units of J
-        TruncatedSVD(rank=4)            keeps only the four largest
+        TruncatedSVD(0.01)              omits singular values up to 0.01 times the largest
+        TruncatedSVD(min_sigma=0.05)    omits singular values up to 0.05, in the units of J
+        TruncatedSVD(rank=4)            keeps only the four largest singular values
 
     With a threshold or min_sigma, the step is bounded by ‖e‖/(threshold σ_1) or ‖e‖/min_sigma, but
     discontinuous where a singular value crosses the threshold. With a rank, the step is not
@@ -419,7 +419,7 @@ def check_group(owner: object, group: int | None) -> None:
 
 
 def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.intp]:
-    """Return the end effector of each row (m,): `group` rows each, or those of the tasks if None.
+    """Return the end effector of each row (m,): one per `group` rows; if None, those of the tasks.
 
     Raises:
         InputError: `group` is None and the end effectors are unknown.

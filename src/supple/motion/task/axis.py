@@ -27,7 +27,7 @@ from supple.motion.tolerance import cone_of
 
 @dataclass(frozen=True)
 class AxisTask(Task):
-    """The direction of an axis of a frame, which may rotate freely about that axis.
+    """The direction of an axis of a frame; the frame may rotate freely about this axis.
 
         e = angle (a × a*)/|a × a*|  [rad]
 

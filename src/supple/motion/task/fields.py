@@ -51,7 +51,7 @@ def weights_of(weight: Weight, count: int) -> tuple[float, ...]:
 def within(rows: RowsT, ranges: Sequence[tuple[float, float] | None]) -> RowsT:
     """Return rows with allowed ranges; each entry of `ranges` is (lower, upper) or None.
 
-    `ranges` are those of the current value minus the target. e has the opposite sign, so the ends
+    `ranges` limit the current value minus the target. e has the opposite sign, so the ends
     are exchanged and negated.
     """
     if not any(ranges):

@@ -197,7 +197,7 @@ class PoseTask(_TurningTask, _MetricTask):
             instead of that of the frame (`steps.alternate_jacobian`). Without a target, J is the
             ordinary one. `solve` always searches with the ordinary J, because the solutions are the
             same.
-        tolerance: The allowed ranges of the frame's position minus its target, as a mapping from
+        tolerance: The allowed ranges of the frame's pose relative to its target, as a mapping from
             names of rows: a number for ±number, or a pair (lower, upper) whose ends may be infinite
             [m, rad]. {"x": 0.01, "z": (0, inf)} is a strip in a half-space. Rotations are
             components of the rotation vector in the axes of the rows.
