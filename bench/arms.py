@@ -32,10 +32,10 @@ class Arm:
 
     Attributes:
         title: Name in the tables.
-        urdf: Text of the URDF.
+        urdf: Text of the URDF file.
         frames: Target frames: one for a chain, one or more for a tree.
-        transforms: Constant transforms before, between and after the joints of a chain whose joints
-            all rotate about z, T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n (n + 1, 4, 4) [m]; empty
+        transforms: Constant transforms (n + 1, 4, 4) [m] before, between and after the joints of a
+            chain whose joints all rotate about z: T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n; empty
             (0, 4, 4) for other robots.
         axis: Whether targets consist of a position and the direction of z (for arms with fewer than
             six joints).
@@ -62,7 +62,7 @@ def arms() -> dict[str, Arm]:
 
 
 def humanoid() -> Arm:
-    """Return a Unitree G1 with 29 joints, its feet and hands."""
+    """Return a Unitree G1 with 29 joints, whose feet and hands have targets."""
     text = bare(measure.FILES / G1)
     return Arm("G1, feet and hands", text, FEET_AND_HANDS, np.zeros((0, 4, 4)))
 
@@ -93,7 +93,7 @@ def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = F
 
 
 def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float]]]:
-    """Return the constant transforms of a chain with all axes along z, and its limits [rad]."""
+    """Return the `Arm.transforms` of a chain of revolute joints, and its limits [rad]."""
     placed = np.eye(4)  # pose of the tip in the current link
     for frame in robot.frames:
         if frame.name == tip:
@@ -150,7 +150,7 @@ def bare(path: Path) -> str:
 
 
 def for_mujoco(root: ET.Element) -> None:
-    """Change a URDF so that MuJoCo keeps links without a joint, and add masses."""
+    """Change a URDF so that MuJoCo keeps links on fixed joints and finds a mass for each link."""
     for element in root.findall("mujoco"):
         root.remove(element)
     options = {"fusestatic": "false", "boundmass": "1e-3", "boundinertia": "1e-6"}

@@ -1,4 +1,4 @@
-"""Jobs in parts: overhead over one call of `solve`, workers, memory, and many simulated nodes.
+"""Jobs in parts: overhead compared with one call of `solve`, workers, memory, simulated nodes.
 
     python bench/cluster.py [--poses N] [--rounds N] [--nodes N]     # needs ray
 
@@ -34,7 +34,7 @@ from supple.cluster.run import run
 
 ROBOT = "ur5e"
 SLEEP, PER_NODE = 0.5, 4  # duration of a simulated part [s], number of parts for each node
-SETTLE = 15.0  # time until the processes of a new Ray have started and need no processor [s]
+SETTLE = 15.0  # time until the processes of a new Ray cluster have started and are idle [s]
 
 
 def main(poses: int, rounds: int, nodes: int) -> None:
@@ -94,7 +94,7 @@ def ratio(times: Sequence[tuple[float, float]], other: Sequence[tuple[float, flo
 
 
 def start_ray(workers: int) -> None:
-    """Start a local Ray cluster, as a job without an address does."""
+    """Start a local Ray cluster in the same way as a job that is given no cluster address."""
     import ray
 
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -111,7 +111,7 @@ def start_ray(workers: int) -> None:
 
 
 def overhead(source: Path, place: Path, rounds: int) -> list[str]:
-    """One call with all poses in memory, the job in this process, and the job on Ray."""
+    """Compare one call with all poses in memory, the job in this process, and the job on Ray."""
     import ray
 
     robot, T = sp.load(ROBOT), poses_in(source)
@@ -147,7 +147,7 @@ def overhead(source: Path, place: Path, rounds: int) -> list[str]:
 
 
 def job(stage: Solve, source: Path, place: Path, ray: RayOptions | None) -> None:
-    """Solve the targets into a new folder."""
+    """Solve the targets and write the results to a new folder."""
     shutil.rmtree(place / "out", ignore_errors=True)
     solve_parquet(stage, source, place / "out", ray=ray)
 
@@ -156,7 +156,7 @@ def job(stage: Solve, source: Path, place: Path, ray: RayOptions | None) -> None
 
 
 def workers(source: Path, place: Path, rounds: int) -> list[str]:
-    """The same job on clusters of one and two workers, each on one core."""
+    """Measure the same job on clusters of one and of two workers, each on one core."""
     import ray
 
     times: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
@@ -214,7 +214,7 @@ print(next(l.split()[1] for l in open("/proc/self/status") if l.startswith("VmHW
 
 
 def memory(place: Path, poses: int) -> list[str]:
-    """Peak memory of a process with a job of a tenth, and of all poses."""
+    """Measure the peak memory of a process whose job has a tenth, a third or all of the poses."""
     rows = ["## Memory", "", "| poses | peak of the process [MB] |", "|---:|---:|"]
     for count in (poses // 10, poses // 3, poses):
         source = targets(place / f"targets{count}", count)
@@ -257,7 +257,7 @@ class Sleeping:
 
 
 def simulated(place: Path, nodes: int) -> list[str]:
-    """Clusters of many nodes as processes of this machine, whose parts sleep instead of solving."""
+    """Measure clusters whose nodes are processes of this machine, with parts that only sleep."""
     import ray
     from ray.cluster_utils import Cluster
 

@@ -4,8 +4,8 @@
     python bench/constants.py --only window --only '_LONG*'
     python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 
-The extension is built once, in build/constants, with every constant of the kernel read from the
-environment when it is loaded (SUPPLE_CONSTANT, "name=value"); a Python constant is set in its
+The extension is built once, in build/constants; when it is loaded, it reads every constant of the
+kernel from the environment (SUPPLE_CONSTANT, "name=value"). A Python constant is set in its
 module. Each constant is set to half and twice its value, or to the values of `VALUES`, and all
 workloads of constants_workloads.py run with each value, in one process per value, interleaved. The
 report lists all measures that change. Counts are deterministic. Processor times are ratios within a
@@ -140,7 +140,7 @@ ALSO = {"listed": [Constant("_LISTED", "_LISTED", Path("src/supple/ik/gpu/positi
 
 
 def _number(text: str) -> float:
-    """Return the value of a literal, or of a quotient of two."""
+    """Return the value of a numeric literal, or of a quotient of two literals."""
     plain = re.sub(r"[T()_ f]", "", text)
     over, _, under = plain.partition("/")
     return int(plain) if plain.isdigit() else float(over) / float(under or 1)
@@ -183,7 +183,7 @@ def tunable(text: str, several: Iterable[Constant]) -> str:
         for one in declarations[begin, end]:
             first, last = one.span(made)
             made = f'{made[:first]}supple_tuned("{one.key}", {one.value}){made[last:]}'
-        # inside a function it is static, so that it is read once and not in every call
+        # Inside a function, a constant is static, so that it is read once and not in every call.
         kind = "const" if text[:begin].endswith("inline ") else "static const"
         text = text[:begin] + made.replace("constexpr", kind, 1) + text[end:]
     return TUNED + text
@@ -257,7 +257,7 @@ def run(site: Path, *arguments: str, setting: str = "") -> Measured:
 
 
 def on_cpu(constant: Constant, value: float) -> Measured:
-    """Run the workloads of a CPU with a value of a constant."""
+    """Run the CPU workloads with a constant set to a value."""
     if constant.language != ".py":
         return run(SITE, setting=f"{constant.key}={value}")
     module = ".".join(constant.file.with_suffix("").parts[1:])
@@ -265,9 +265,9 @@ def on_cpu(constant: Constant, value: float) -> Measured:
 
 
 def on_gpu(constant: Constant, value: float) -> Measured:
-    """Run the workloads of a GPU with a value of a constant.
+    """Run the GPU workloads with a constant set to a value.
 
-    CUDA sources are compiled by the package that they belong to: a copy of it has the value.
+    The package compiles its CUDA sources at run time, so a copy of the package has the new value.
     """
     import supple
 
@@ -289,7 +289,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Change:
-    """A measure of a workload that depends on a constant, for each of its three values."""
+    """A measure that depends on a constant: its values for the constant's three values."""
 
     workload: str
     measure: str
@@ -297,7 +297,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """The larger of the two relative changes."""
+        """The larger of the relative changes by the lower and by the higher value."""
         low, usual, high = self.values
         return max(abs(low - usual), abs(high - usual)) / (abs(usual) or 1)
 
@@ -305,9 +305,9 @@ class Change:
 def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
     """Return the measures that change with a constant.
 
-    Counts are those of the first round, because all rounds have the same. Times are relative to
-    those with the usual value; they are medians over all rounds, and are listed if all rounds agree
-    on the direction.
+    Counts are taken from the first round, because all rounds have the same counts. Times are
+    relative to those with the usual value; they are medians over all rounds, and are listed if they
+    all increase or all decrease.
     """
     made = []
     for workload, measures in rounds[0][1].items():

@@ -131,7 +131,7 @@ def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
 
 
 def distance(q: Array, q0: Array) -> Measures:
-    """Return the mean over all targets of the largest joint displacement."""
+    """Return the largest joint displacement from q0, averaged over all targets."""
     return {"displacement [rad]": float(np.abs(q - q0).max(axis=-1).mean())}
 
 
@@ -147,7 +147,7 @@ def mean(several: Sequence[dict[str, Measures]]) -> dict[str, Measures]:
 
 
 def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
-    """Solve all targets of an arm, one workload for each kind."""
+    """Solve all targets of an arm; each kind of target is one workload."""
     robot = sp.load(arm)
     made = {kind: batch(robot, at[kind])[1] for kind in ("random", "singular", "edge", "corner")}
     made["any orientation"] = batch(robot, at["anywhere"])[1]
@@ -191,7 +191,7 @@ def path_beyond_reach(robot: sp.Robot, starts: Array) -> Measures:
 
 
 def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
-    """Solve weighted tasks and postures, and several solutions of a target."""
+    """Solve tasks with weights, with a posture, and for several solutions of one target."""
     light = sp.PoseTask(weight=(1, 1, 1, 1e-3, 1e-3, 1e-3))
     made = {"unequal weights": batch(robot, at["random"][:400], tasks=light)[1]}
     T, rest = at["random"][:150], at["far q0"][:150]
@@ -243,7 +243,7 @@ def of_chains() -> dict[str, Measures]:
 
 
 def of_long_joints() -> dict[str, Measures]:
-    """Solve for mobile manipulators whose base slides far."""
+    """Solve for mobile manipulators with a large range of the base."""
     made = {}
     for name, limit, far in (
         ("base ±3 m", 3.0, 1.0),
@@ -284,7 +284,7 @@ def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
 
 
 def of_control() -> dict[str, Measures]:
-    """Follow twists inside tight limits, alone and with priorities, and with optimal damping."""
+    """Follow twists inside tight limits: without and with priorities, and with optimal damping."""
     robot, rng = sp.load("panda"), np.random.default_rng(8)
     two, step = arms("panda", "ur5e", lift=True), sp.DLS(sp.damping.Constant(1e-6))
     tasks = (sp.PositionTask(), sp.OrientationTask())
@@ -325,14 +325,14 @@ def run(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
 
 
 def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
-    """Solve batches on a GPU: of several sizes, and hard ones."""
+    """Solve batches of several sizes, and batches of hard targets, on a GPU."""
     made = []
     for arm, at in every.items():
         robot, found = sp.load(arm), {}
         sets = {f"{n} random": np.resize(at["random"], (n, 4, 4)) for n in COUNTS}
         sets |= {kind: at[kind] for kind in ("singular", "edge", "corner", "beyond", "anywhere")}
         for name, T in sets.items():
-            sp.solve(robot, T, device="cuda")  # compiles
+            sp.solve(robot, T, device="cuda")  # compiles the CUDA code
             times = []
             for _ in range(5):
                 begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Every damping rule in `solve`, on the same targets, on one core, in one interleaved run.
+"""Compare all damping rules in `solve` on the same targets, on one core, in interleaved rounds.
 
 python bench/damping_choice.py [ROUNDS [TARGETS]] prints two tables and writes them to
 bench/results/. Random targets are poses of random configurations. At the edge of the workspace, T0
@@ -30,7 +30,7 @@ Rules = dict[str, KernelRule]
 
 
 def rules(robot: sp.Robot) -> Rules:
-    """Return the default, weaker and stronger variants, and all other rules by `for_robot`."""
+    """Return the default rule, weaker and stronger variants of it, and all other rules."""
     usual = compile_problem(robot, None).rule
     assert isinstance(usual, ErrorNorm)
     made: Rules = {"default: `ErrorNorm`": usual}
@@ -66,7 +66,7 @@ def measured(
 
 
 def table(head: str, rows: list[str], cell: Callable[[str, str], str]) -> str:
-    """Return a table of rules by arms."""
+    """Return a table with a row for each rule and a column for each arm."""
     lines = [f"| {head} | " + " | ".join(ARMS) + " |", "|---" * (len(ARMS) + 1) + "|"]
     lines += [f"| {row} | " + " | ".join(cell(row, arm) for arm in ARMS) + " |" for row in rows]
     return "\n".join(lines)

@@ -42,7 +42,7 @@ void linearize(const Chain<double>& chain, const double* q, const double* target
 
 extern "C" {
 
-// The memory layout in figures.py must be the same.
+// Sizes of the kernel's structs, for figures.py to check its copy of their memory layout.
 int joint_bytes() { return sizeof(Joint<double>); }
 int frame_bytes() { return sizeof(Frame<double>); }
 int support_bytes() { return sizeof(Support); }

@@ -51,7 +51,7 @@ SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 
 
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
-    """Return the kernel's joints, frames and ancestors of a robot, and whether it has phases."""
+    """Return a robot's joints, frames and ancestors for the kernel, and whether it has phases."""
     tree = robot._tree
     joint_specs, frame_specs = chain_specs(tree.joints, [tree.frames[tip] for tip in robot.tips])
     joints, frames = np.zeros(len(joint_specs), JOINT), np.zeros(len(frame_specs), FRAME)
@@ -94,7 +94,7 @@ def library() -> ctypes.CDLL:
     built = ctypes.CDLL(str(out))
     sizes = [built.joint_bytes(), built.frame_bytes(), built.support_bytes()]
     if sizes != [JOINT.itemsize, FRAME.itemsize, SUPPORT.itemsize]:
-        raise RuntimeError(f"the memory layout of the chain differs: {sizes}")
+        raise RuntimeError(f"JOINT, FRAME and SUPPORT must have the C++ structs' sizes {sizes}")
     built.figure_updates.restype = ctypes.c_double
     return built
 

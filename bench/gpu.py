@@ -89,7 +89,7 @@ class Measured:
 def device_time(
     problem: Problem, count: int, gate: tuple[float, float], rounds: int = ROUNDS
 ) -> Measured:
-    """Measure a call with targets on the device; consecutive calls have different targets."""
+    """Measure the device time of a call; consecutive calls have different targets."""
     solver = solvers.gpu_solver(problem.search(), "cuda")
     gpu, stream = solver.device, solver.device.stream()
     calls = max(1, min(50, 20_000 // count))
@@ -181,7 +181,7 @@ def first_calls(problem: Problem) -> str:
 
 
 def end_to_end(count: int) -> float:
-    """Return seconds of a call with a million targets from NumPy to NumPy."""
+    """Return the seconds of a call with `count` targets, given and returned as NumPy arrays."""
     robot = sp.load("panda")
     T = robot.fk(robot.random(count, seed=2))
     sp.solve(robot, T, device="cuda")
@@ -193,7 +193,7 @@ def end_to_end(count: int) -> float:
 def main() -> None:
     """Measure all problems; print the tables and write them to bench/results/."""
     if not sp.devices():
-        sys.exit("no NVIDIA GPU here, or no supple[cuda]")
+        sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
     device = sp.devices()[0]
     lines = [
         "| robot | tolerances | targets | device time | a second | met | bound | reached |",

@@ -1,4 +1,4 @@
-"""A lower bound on the time of a search from the arithmetic of a GPU.
+"""A lower bound on the time of a search, derived from the arithmetic speed of a GPU.
 
     time >= operations / (2 × lanes × multiprocessors × clock)
     time >= iterations × depth × latency / clock
@@ -22,13 +22,13 @@ from supple.ik.gpu import position
 
 LATENCY = 4  # clock cycles until an operation's result can be used
 ALONE = 32  # number of starts of one problem that a warp runs at once
-# number of float and double lanes of a multiprocessor (CUDA C++ programming guide)
+# Numbers of float and double lanes of a multiprocessor (CUDA C++ programming guide).
 LANES = {"sm_80": (64, 32), "sm_86": (128, 2), "sm_89": (128, 2), "sm_90": (128, 64)}
 
 
 @dataclass(frozen=True)
 class Chip:
-    """The arithmetic of a GPU: operations per second in float and double, and its clock [Hz]."""
+    """The speed of a GPU: operations per second in float and double, and clock rate [Hz]."""
 
     single: float
     double: float
@@ -36,7 +36,7 @@ class Chip:
 
     @staticmethod
     def of(number: int, architecture: str) -> Chip:
-        """Return the chip of a device; infinitely fast if its architecture is unknown."""
+        """Return the chip of a device; its speed is infinite if the architecture is unknown."""
         driver = runtime.driver()
         handle = runtime.check(driver.cuDeviceGet(number))
 
@@ -52,20 +52,20 @@ class Chip:
 
 @dataclass(frozen=True)
 class Work:
-    """The least work of a batch: operations in float and double, and the longest chain."""
+    """A lower bound on the work of a batch: operations in float and double, and longest chain."""
 
     single: float
     double: float
     depth: float
 
     def seconds(self, chip: Chip) -> float:
-        """Return the bound [s]."""
+        """Return the lower bound on the time of this work [s]."""
         chain = self.depth * LATENCY / chip.clock
         return max(self.single / chip.single, self.double / chip.double, chain)
 
 
 def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.SearchOptions) -> Work:
-    """Return the work of a batch of targets (B, k), the sum over its subproblems."""
+    """Return the work of a batch of targets (B, k), summed over its subproblems."""
     total = np.zeros(3)
     for part, numbers in parts(solver, targets.shape[1]):
         found = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds)

@@ -1,8 +1,7 @@
 """All solutions in closed form on a GPU: device time of batches, and agreement with the CPU.
 
 python bench/gpu_branches.py prints a table and writes it to bench/results/. Times are device times
-between events on a stream, of targets that are in GPU memory; results stay there. They do not
-include Python.
+between events on a stream, without Python; targets and results are in GPU memory.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def rows(name: str) -> list[str]:
 def main() -> None:
     """Measure a UR5e and a PUMA 560; print the table and write it to bench/results/."""
     if not sp.devices():
-        sys.exit("no NVIDIA GPU here, or no supple[cuda]")
+        sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
     measured = [rows(name) for name in ("ur5e", "puma560")]
     text = "\n".join(
         [

@@ -41,8 +41,8 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
     """Return a function like `servoing`, with a fraction `share` of q near a shoulder singularity.
 
-    Their joint angles are normally distributed about it, with standard deviations of 10^least to
-    0.1 rad; of zero if least is -16.
+    The joint angles of these q are normally distributed about the singularity, with standard
+    deviations of 10^least to 0.1 rad, or of zero if least is -16.
     """
 
     def made(robot: sp.Robot, count: int) -> Numbers:
@@ -90,7 +90,7 @@ def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
     def call() -> None:
         gpu.launch(np.dtype(dtype), q, twist, 0, out, count, stream)
 
-    call()  # compiles
+    call()  # compiles the CUDA code
     calls, driver = max(2, min(50, 2_000_000 // count)), runtime.packages()[1]
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
     runtime.check(driver.cuStreamBeginCapture(stream, mode))
@@ -132,7 +132,7 @@ def _limits(arm: sp.Robot, options: dict[str, Any]) -> tuple[sp.Limits | None, f
 
 
 def bound(rate: float) -> str:
-    """Return the limit of the chip, and the fraction reached at a rate of steps per second."""
+    """Describe the chip's limits, and the fraction of them reached at `rate` steps per second."""
     properties = runtime.packages()[0].Device(0).properties
     peak = 2e3 * 128 * properties.multiprocessor_count * properties.clock_rate
     memory = 2e3 * properties.memory_clock_rate * properties.global_memory_bus_width / 8
@@ -154,7 +154,7 @@ def bound(rate: float) -> str:
 def main() -> None:
     """Measure all cases; print the tables and write them to bench/results/."""
     if not sp.devices():
-        sys.exit("no NVIDIA GPU here, or no supple[cuda]")
+        sys.exit("this benchmark needs an NVIDIA GPU and supple[cuda]")
     device, driver = sp.devices()[0], runtime.packages()[1]
     million, f32, rules = 1_000_000, np.float32, sp.damping
     panda = sp.load("panda")

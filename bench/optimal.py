@@ -2,7 +2,8 @@
 
 python bench/optimal.py [ROUNDS [PAIRS]] prints a table and writes it to bench/results/. Jacobians
 are those of a Panda at random configurations, task vectors are random twists, and the bound on the
-joint speed is such that half of them need damping. Times are processor times in µs per pair (J, e).
+joint speed is such that half of the pairs (J, e) need damping. Times are processor times per pair
+[µs].
 """
 
 from __future__ import annotations

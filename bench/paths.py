@@ -1,4 +1,4 @@
-"""Random lines and arcs of 500 poses: which are followed without a jump, how long it takes.
+"""Random lines and arcs of 500 poses: which of them `follow` follows without a jump, and its time.
 
     python bench/paths.py --paths 1000 --write
 
@@ -27,7 +27,7 @@ Array = np.ndarray
 
 
 def robots() -> dict[str, sp.Robot]:
-    """Return the robots of the benchmark; the xArm7 only where its file is."""
+    """Return the robots of the benchmark; the xArm7 only if its file is available."""
     made = {name: sp.load(name) for name in ("ur5e", "panda", "iiwa14")}
     if (FILES / XARM7).exists():
         made["xarm7"] = sp.urdf(FILES / XARM7)
@@ -63,7 +63,7 @@ def error(robot: sp.Robot, q: Array, T: Array) -> Array:
 
 
 def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Array]:
-    """Search near q for configurations (K, n) that reach a pose; also return which of them do."""
+    """Search near q (K, n) for solutions of a pose; return them, and a mask (K,) of success."""
     low, high = robot.lower, robot.upper
     middle = np.where(np.isfinite(low + high), (low + high) / 2, q)
     start = q
@@ -83,9 +83,9 @@ def stepped(robot: sp.Robot, q: Array, T: Array, pull: float) -> tuple[Array, Ar
 
 
 def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
-    """Return which configurations (K, n) at the first pose can be tracked to the last one (K,).
+    """Return a mask (K,) of the configurations (K, n) that can be tracked from first to last pose.
 
-    Joints with room for a full turn are tracked without limits, and may be turned in the end.
+    Joints with a range of 2π or more are tracked without limits, and wrapped by 2π afterwards.
     """
     turns = robot.upper - robot.lower >= 2 * np.pi
     free = robot.with_limits(
@@ -196,8 +196,8 @@ def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search; 0: none")
-    parser.add_argument("--only", help="a robot")
+    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search, or 0")
+    parser.add_argument("--only", help="name of one robot")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     one_core()

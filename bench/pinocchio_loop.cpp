@@ -1,8 +1,8 @@
 // Pinocchio's frame placement and frame Jacobian for a batch of configurations, in a plain C++
 // loop: its speed without Python bindings.
 //
-// Parsing and allocation happen before the clock starts, and the clock is read in this file. With a
-// C interface, one compiler call builds it, and Python calls it by ctypes.
+// Parsing and allocation happen before the clock starts, and the clock is read in this file. Thanks
+// to the C interface, one compiler call builds the library, and Python calls it by ctypes.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -38,19 +38,19 @@ pinocchio::Model supporting_model(const pinocchio::Model& full, const std::strin
 
 }  // namespace
 
-// q (batch, nq), T (batch, 4, 4) and J (batch, 6, nv) are row-major and owned by the caller; nq and
-// nv are the sizes it expects of the reduced model. route 0: computeJointJacobians,
-// updateFramePlacement, getFrameJacobian. route 1: the same, but the world-origin Jacobian shifted
-// to the frame by hand: the fastest found,
-//          though no longer one of Pinocchio's own calls.
-// Returns nanoseconds per configuration, or -1 with the reason on stderr.
+// Fills T (batch, 4, 4) and J (batch, 6, nv) for q (batch, nq), all row-major and owned by the
+// caller. nq and nv are the sizes of the reduced model that the caller expects.
+//   route 0: computeJointJacobians, updateFramePlacement, getFrameJacobian
+//   route 1: the same, but instead of getFrameJacobian, code in this file shifts the Jacobian from
+//            the world's origin to the frame; this is the fastest variant found
+// Returns nanoseconds per configuration, or -1 after printing the reason on stderr.
 extern "C" double pinocchio_loop(const char* urdf, const char* frame_name, int route, long batch,
                                  int nq, int nv, const double* q, double* T, double* J) try {
   pinocchio::Model full;
   pinocchio::urdf::buildModel(urdf, full);
-  if (!full.existFrame(frame_name)) throw std::runtime_error("no such frame");
+  if (!full.existFrame(frame_name)) throw std::runtime_error("the URDF has no such frame");
   const pinocchio::Model model = supporting_model(full, frame_name);
-  if (model.nq != nq || model.nv != nv) throw std::runtime_error("another number of joints");
+  if (model.nq != nq || model.nv != nv) throw std::runtime_error("nq or nv differs");
   pinocchio::Data data(model);
   const auto frame = model.getFrameId(frame_name);
 

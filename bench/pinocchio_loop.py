@@ -68,7 +68,7 @@ def loop(urdf: Path, frame: str, q: Array, T: Array, J: Array) -> Callable[[int]
         sizes = (ctypes.c_long(batch), n, n)
         ns = float(call(str(urdf).encode(), frame.encode(), route, *sizes, *pointers))
         if ns < 0:
-            raise RuntimeError("the loop failed")
+            raise RuntimeError("pinocchio_loop failed; the reason is on stderr")
         return ns
 
     return run

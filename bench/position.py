@@ -29,7 +29,7 @@ from worker import OWN, Worker
 
 COUNT = 10_000  # maximum number of random targets of an arm; slow libraries solve fewer
 ROUNDS = 5
-SECONDS = 1.0  # time of a library for one kind of targets, all rounds together [s]
+SECONDS = 1.0  # time that a library gets for one kind of targets, in all rounds together [s]
 CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
 ENVIRONMENTS = {
     "supple": OWN,
@@ -212,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("robots", nargs="*", help="short names; all if left out")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of a library and situation")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="per library and situation")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument(
         "--busy",
@@ -220,7 +220,7 @@ def main() -> None:
         action="store_const",
         const="process_time_ns",
         default="perf_counter_ns",
-        help="take processor time: the machine has other things to do",
+        help="measure processor time instead of wall time, on a busy machine",
     )
     options = parser.parse_args()
     options.count = 100 if options.quick else COUNT

@@ -1,13 +1,13 @@
 """All solutions of arms with a closed form: supple and EAIK side by side, on one core.
 
     python bench/position_all.py                        # times, and 2,000 targets of each arm
-    python bench/position_all.py --targets 1000000      # every solution that EAIK finds
-    python bench/position_all.py --searched 100         # ... or a search from 10,000 seeds
+    python bench/position_all.py --targets 1000000      # compare with all solutions of EAIK
+    python bench/position_all.py --searched 100         # compare with searches from 10,000 seeds
 
 EAIK runs in its own environment, `.venv-peers/position`. Both libraries get the same random targets
 and are timed in alternating rounds; the time of a round is the median of its calls, and the median
 of all rounds is printed. A solution of EAIK counts if it reaches the target inside the limits,
-modulo 2π wraps, and as found if one of supple's is within 1e-3 rad.
+modulo 2π wraps; supple has found it if one of supple's solutions is within 1e-3 rad.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from position_problem import Array
 from worker import HERE, interpreter
 
 TURN = 2 * np.pi
-NEAR = 1e-3  # [rad]
+NEAR = 1e-3  # largest joint difference of two solutions that count as the same [rad]
 CHUNK = 20_000
 TIMED, ROUNDS = 200, 15
 SEEDS = 10_000
-# a, alpha, d, theta of an arm with the lengths of an ABB IRB 2400, and the limits of its joints
+# Denavit-Hartenberg rows (a, alpha, d, theta) with the lengths of an ABB IRB 2400, and its limits.
 IRB = [
     (0.1, -np.pi / 2, 0.615, 0.0),
     (0.705, 0.0, 0.0, -np.pi / 2),
@@ -131,7 +131,7 @@ class Eaik:
 
 
 def missing(robot: Any, T: Array, q: Array, of: Array, ours: Any) -> int:
-    """Return how many of the configurations (S, 6) that reach targets are not among ours."""
+    """Return how many of the other solver's solutions q (S, 6) inside the limits supple misses."""
     q = q + TURN * np.ceil((robot.lower - q) / TURN)
     inside = (q <= robot.upper).all(axis=1)
     q, of = q[inside], of[inside]
@@ -210,7 +210,7 @@ def main() -> None:
             for _ in range(ROUNDS):
                 theirs = peer.time(arm, "timed.npy")
                 own = timed([lambda T=T, r=robot: sp.solve(r, T, solutions="all") for T in targets])
-                before = time.process_time_ns()  # long enough to be interrupted by others
+                before = time.process_time_ns()  # other processes may interrupt
                 sp.solve(robot, batch, solutions="all", threads=1)
                 each = (time.process_time_ns() - before) / CHUNK / 1e3
                 rounds.append((theirs, own, each))

@@ -21,10 +21,10 @@ ALL = "Timed is the library's own call, for all solutions; taking one inside the
 def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
     """Return axes (6, 3) and offsets (7, 3) of a 6R arm, and its tool rotation at zero."""
     if len(problem.chain()) != 7:
-        raise NotImplementedError("six joints only")
+        raise NotImplementedError("the library needs an arm with six joints")
     poses = np.array(list(accumulate(problem.transforms, np.matmul)))
     origins, axes = poses[:, :3, 3].copy(), poses[:6, :3, 2]
-    # ik-geo requires one origin for a spherical wrist: the point nearest to its three axes.
+    # ik-geo requires the three wrist axes to share one origin: the point nearest to all of them.
     aside = np.eye(3) - axes[3:, :, None] * axes[3:, None, :]
     center = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
     if np.abs(aside @ (center - origins[3:6])[..., None]).max() < 1e-9:
@@ -45,7 +45,7 @@ def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
 
 
 def eaik(problem: Problem, gate: Gate) -> Contender:
-    """EAIK: analytic, all solutions, of which one inside the limits is selected."""
+    """EAIK: all analytic solutions, of which one inside the limits is selected."""
     from eaik.IK_HP import HPRobot
 
     axes, offsets, R = axes_and_offsets(problem)
@@ -70,7 +70,7 @@ def eaik(problem: Problem, gate: Gate) -> Contender:
 
 
 def ik_geo(problem: Problem, gate: Gate) -> Contender:
-    """ik-geo: analytic, by the most special of its families that reproduces this arm's poses."""
+    """ik-geo: analytic, by the most specialized of its solver families that fits this arm."""
     from ik_geo import Robot
 
     axes, offsets, R = axes_and_offsets(problem)
@@ -127,7 +127,7 @@ def ssik(problem: Problem, gate: Gate) -> Contender:
         some = rng.uniform(problem.lower, problem.upper, (8, 7))
         before, after = between([problem.fk(q) for q in some], [arm.fk(q) for q in some])
     else:
-        raise NotImplementedError("six or seven joints only")
+        raise NotImplementedError("the library needs an arm with six or seven joints")
 
     def prepare(T: Array) -> Array:
         return np.ascontiguousarray(before @ T @ after)
@@ -140,7 +140,7 @@ def ssik(problem: Problem, gate: Gate) -> Contender:
 
 
 def built(problem: Problem) -> Any:
-    """Return the module made by `ssik build`; an unpacked environment includes it."""
+    """Return the module made by `ssik build`, which is run if the module is not installed."""
     name = f"ssik_{problem.name}"
     if importlib.util.find_spec(name) is None:
         folder = Path(problem.urdf).parent
@@ -168,7 +168,7 @@ def between(ours: list[Array], theirs: list[Array]) -> tuple[Array, Array]:
     Y[:3, :3], Y[:3, 3] = R, np.linalg.lstsq(left, right, rcond=None)[0]
     X = theirs[0] @ inverse(ours[0] @ Y)
     if not all(np.allclose(X @ a @ Y, b, atol=1e-6) for a, b in zip(ours, theirs, strict=True)):
-        raise NotImplementedError("the arm it ships has other kinematics")
+        raise NotImplementedError("the shipped solver is for an arm with other kinematics")
     return X, Y
 
 

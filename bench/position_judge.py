@@ -37,7 +37,7 @@ class Judge:
         return T
 
     def errors(self, Q: Array, targets: Array) -> tuple[Array, Array]:
-        """Return the largest error of the frames, (count,) [m], (count,) [rad]."""
+        """Return the largest position errors (count,) [m] and rotation errors (count,) [rad]."""
         wanted = targets.reshape(len(Q), -1, 4, 4)
         T = self.poses(Q)
         far, off = apart(T, wanted)

@@ -20,7 +20,8 @@ STILL = 1e-6  # step below which a start has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
 
-# q (n,) -> the errors of all frames (k, 6), position first [m], [rad], and the next q
+# q (n,) -> errors of all frames (k, 6), position first [m, rad], and a function that returns the
+# next q
 Step = Callable[[Array], tuple[Array, Callable[[], Array]]]
 
 
@@ -55,7 +56,7 @@ def contender(
     prepare: Callable[[Array], Any],
     note: str = "",
 ) -> Contender:
-    """Return a contender that iterates the step that `step_to(target)` makes."""
+    """Return a contender that iterates the function `step_to(target)`."""
 
     def pose(target: Any, start: Array | None) -> Answer:
         return descend(problem, gate, step_to(target), start)
@@ -65,12 +66,12 @@ def contender(
 
 
 def each(T: Array) -> Array:
-    """Return the poses of all frames (k, 4, 4)."""
+    """Return one pose, or those of several frames, as an array (k, 4, 4)."""
     return T.reshape(-1, 4, 4)
 
 
 def order(theirs: list[str], ours: tuple[str, ...]) -> Array:
-    """Return the index of each degree of freedom in the other library."""
+    """Return the index that each degree of freedom has in the other library."""
     return np.array([theirs.index(name) for name in ours])
 
 
@@ -111,7 +112,7 @@ def quadratic_solver() -> str:
 def velocity_loop(
     problem: Problem, configuration: Any, tasks: list[Any], index: Any, velocity: Callable[[], Any]
 ) -> Callable[[Any], Step]:
-    """Return the step of Pink or mink, which have the same interface."""
+    """Return the function `step_to` for Pink or mink, which have the same interface."""
     whole = np.zeros(len(configuration.q))
 
     def step_to(targets: Any) -> Step:

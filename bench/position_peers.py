@@ -29,7 +29,7 @@ from position_analytic import CONTENDERS as ANALYTIC
 from position_loops import CONTENDERS as LOOPS
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
-WARM_UP = 0.01  # duration of work before the clock starts, because this process has slept [s]
+WARM_UP = 0.01  # duration of unmeasured work before the clock starts, after a pause [s]
 RESTARTS = 100  # maximum number of restarts, for libraries that restart by themselves
 
 
@@ -119,7 +119,7 @@ def klampt(problem: Problem, gate: Gate) -> Contender:
     world = WorldModel()
     robot = world.loadRobot(problem.urdf)
     if robot.name is None:
-        raise RuntimeError("the URDF file does not load")
+        raise RuntimeError("Klampt cannot load the URDF file")
     link, size = robot.link(problem.frames[0]), robot.numLinks()
     moving = [robot.link(f"link{k + 1}").getIndex() for k in range(len(problem.joints))]
     whole, seed = np.zeros(size), problem.seed
@@ -186,7 +186,7 @@ def timed(
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """Return versions of the packages; an unpacked package may have none."""
+    """Return the versions of packages; packages without version information are omitted."""
     known = {}
     for package in packages:
         try:

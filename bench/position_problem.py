@@ -73,7 +73,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to solve for one pose.
+    """A library, or a loop around one, that solves for one pose.
 
     Attributes:
         solve: Function of (target, start or None) that returns an `Answer`, or the input of
@@ -81,7 +81,7 @@ class Contender:
         packages: Packages whose versions are reported.
         prepare: Function that converts a pose (4, 4), or (k, 4, 4) for several frames, to the input
             of `solve`; not timed.
-        note: Other choices, and their reasons.
+        note: Settings that differ from the library's defaults, and the reasons.
         choose: Function of (result of `solve`, start or None) that returns the `Answer`, if a
             library returns all solutions; not timed.
     """

@@ -17,7 +17,7 @@ from targets import boundary
 
 Array = NDArray[np.float64]
 
-NOISE = 0.1  # largest joint distance of an initial guess near the solution [rad]
+NOISE = 0.1  # largest joint difference between an initial guess and the solution near it [rad]
 NEAR = 1e-3  # distance from a singular configuration [rad]
 BEYOND = 0.05  # distance of unreachable targets T5 from the boundary poses T0 [m]
 FAR = 1.0  # distance of targets that are clearly out of reach [m]
@@ -78,7 +78,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
 
 
 def singular(robot: sp.Robot, count: int) -> Array:
-    """Return configurations (count, n) inside the limits and NEAR a singular one."""
+    """Return configurations (count, n) inside the limits, at the distance NEAR of singular ones."""
     q, h = robot.random(4 * count, seed=3), 1e-6
     steps = h * np.eye(robot.dof)
     for _ in range(30):  # Newton's method for a zero of the smallest singular value
@@ -89,7 +89,7 @@ def singular(robot: sp.Robot, count: int) -> Array:
         q = np.clip(q - step, robot.lower, robot.upper)
     q = q[robot.singular_values(q)[:, -1] < 1e-5][:count]
     if len(q) < count:
-        raise RuntimeError(f"only {len(q)} singular configurations of {count} found")
+        raise RuntimeError(f"found only {len(q)} of {count} singular configurations")
     away = np.random.default_rng(4).normal(size=q.shape)
     away *= NEAR / np.linalg.norm(away, axis=1)[:, None]
     return np.clip(q + away, robot.lower, robot.upper)

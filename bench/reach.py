@@ -1,4 +1,4 @@
-"""A map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
+"""A reachability map of a UR5e: its time, and the poses that coarse grids and few seeds miss.
 
     python bench/reach.py [--spacing 0.025] [--orientations 64] [--both]
     python bench/reach.py --both --device cuda       # on a machine with an NVIDIA GPU
@@ -98,7 +98,7 @@ if __name__ == "__main__":
     parser.add_argument("--orientations", type=int, default=64)
     parser.add_argument("--levels", type=int, default=2)
     parser.add_argument("--device")
-    parser.add_argument("--both", action="store_true", help="also without manipulability")
+    parser.add_argument("--both", action="store_true", help="also map without manipulability")
     parser.add_argument("--seeds", action="store_true")
     given = parser.parse_args()
     if given.seeds:

@@ -2,7 +2,7 @@
 
     python bench/robots.py                      on the CPU; writes bench/results/robots.<machine>.md
     python bench/robots.py --device cuda        the same targets on an NVIDIA GPU
-    python bench/robots.py --pack DIR           copies the texts of the robots, without meshes
+    python bench/robots.py --pack DIR           copies the robot files, without meshes
 
 Targets are poses of configurations inside the limits, random ones and hard ones. Solutions are
 checked by the forward kinematics of Pinocchio or MuJoCo. If these are not installed, they are
@@ -31,7 +31,7 @@ from robots_judge import Outcome, Reading, Row, measured, read
 from robots_laws import broken
 from supple.errors import SuppleError
 
-# number of random targets, of hard targets of each kind, and of single calls
+# Numbers of random targets, of hard targets of each kind, and of targets solved in single calls.
 COUNT, HARD, SINGLES = 20_000, 4_000, 100
 
 
@@ -112,7 +112,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def _share(one: Outcome | None) -> str:
-    """Return the result of a set as text: "all", or the percentage met and the number missed."""
+    """Return a result as text: "all", or the percentage of targets met and the number missed."""
     if one is None:
         return ""
     missed = len(one.missed)
@@ -172,12 +172,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--files", action="append", default=[], help="folder of robot files")
     parser.add_argument("--out", type=Path, help="results file")
-    parser.add_argument("--pack", type=Path, help="only copy the robots' texts to this folder")
+    parser.add_argument("--pack", type=Path, help="only copy the robot files to this folder")
     parser.add_argument("--only", default="*", help="pattern of file names")
     parser.add_argument("--count", type=int, default=COUNT, help="random targets per end effector")
-    parser.add_argument("--hard", type=int, default=HARD, help="hard targets of a kind")
-    parser.add_argument("--skip", type=Path, help="results file: measure only what it lacks")
-    parser.add_argument("--part", default="1/1", help="2/3: the second third of the robots")
+    parser.add_argument("--hard", type=int, default=HARD, help="hard targets of each kind")
+    parser.add_argument("--skip", type=Path, help="results file whose rows are not measured")
+    parser.add_argument("--part", default="1/1", help="2/3 for the second third of the robots")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     if given.pack:

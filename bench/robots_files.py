@@ -115,9 +115,9 @@ def ends(robot: supple.Robot) -> Iterator[End]:
     """Yield one end effector per distinct chain: leaf links, and links that carry fingers.
 
     The task is the pose if the joints span all six directions, else the position and the direction
-    of the z axis, else the position. A frame with fewer directions is omitted, and so is a sensor
-    half-way along a chain. If the joints of a hand span all six directions, only its first finger
-    is included.
+    of the z axis, else the position. A frame whose joints span fewer directions is omitted, and so
+    is a sensor half-way along a chain. If the joints of a hand span all six directions, only its
+    first finger is included.
     """
     joints = robot._tree.joints
     onward = {joint.parent for joint in joints}
@@ -148,7 +148,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
 
 
 def _palms(robot: supple.Robot) -> list[str]:
-    """Return links that two or more moving branches start from."""
+    """Return the links from which two or more moving branches start."""
     branches: dict[int, int] = {}
     for joint in robot._tree.joints:
         branches[joint.parent] = branches.get(joint.parent, 0) + 1

@@ -39,8 +39,8 @@ extern "C" __global__ void touch(double* sum, int j) {
 def compiles(end: End, whole: bool = False) -> str:
     """Return "yes" if a robot compiles for a GPU, else the error; "" without a compiler.
 
-    Without `whole`, only the robot's constants are compiled, in both precisions, because only these
-    differ between robots. With it, all CUDA kernels are compiled.
+    If `whole`, all CUDA kernels are compiled, else only the robot's constants, in both precisions:
+    only these differ between robots.
     """
     search = compile_problem(end.robot, end.tasks)
     try:
@@ -75,7 +75,7 @@ def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[R
 
 
 def _texts(end: End) -> Iterator[tuple[str, bool]]:
-    """Yield the sources for an end effector, without and with q0, and whether they are linked."""
+    """Yield each source text for an end effector, without and with q0, and whether it is linked."""
     seen = set()
     for several in (False, True):
         for texts in position.texts(
@@ -88,7 +88,7 @@ def _texts(end: End) -> Iterator[tuple[str, bool]]:
 
 
 def _to_cache(text: str, apart: bool, architecture: str) -> None:
-    with contextlib.suppress(SuppleError):  # solving raises it again
+    with contextlib.suppress(SuppleError):  # solving raises the same error again
         runtime.compile_source(text, architecture, relocatable=apart)
 
 

@@ -35,7 +35,7 @@ class Reading:
     ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
     no_oracle: str = ""  # reason why there is no other library to compare with
     frames: int = 0  # number of frames compared with the other library
-    fk_error: float = 0.0  # largest difference, relative to the largest number
+    fk_error: float = 0.0  # largest difference of a pose, relative to its largest number
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Row:
     longest: float  # the longest range of a slider [m]
     batch: dict[str, Outcome] = field(default_factory=dict)
     single: Outcome | None = None
-    # number of targets of each set that are missed in a batch but met in a single call
+    # Number of targets of each set that are missed in a batch but met in a single call.
     rescued: dict[str, int] = field(default_factory=dict)
     fk_error: float = math.nan  # NaN if there is nothing to compare with
     compiled: str = ""  # "yes", the error of the GPU's compiler, or "" without a compiler
@@ -133,11 +133,11 @@ def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
 
 
 def judged(end: End, poses: Poses, T: Array, found: tuple[Array, Array], seconds: float) -> Outcome:
-    """Verify solutions (N, n), with their claims to be converged (N,), for targets T (N, 4, 4)."""
+    """Verify solutions (N, n) and their reported convergence (N,) for targets T (N, 4, 4)."""
     robot, (q, met) = end.robot, found
     inside = ((robot.lower <= q) & (q <= robot.upper)).all(axis=1)
     far, off = apart(end, poses(q[met]), T[met])
-    # Two computations of a pose differ by rounding, relative to lengths and to angles.
+    # Two computations of a pose differ by rounding errors relative to its lengths and angles.
     size = np.abs(T[met, :3, 3]).max(axis=1, initial=1.0)
     angle = np.abs(np.where(robot.prismatic, 0.0, q[met])).max(axis=1, initial=1.0)
     rounding = 1e-14 * len(robot.joint_names) * angle
@@ -150,7 +150,7 @@ def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
     """Solve a set of targets in one call."""
     T = end.robot.fk(one.q, end.frame)
     options = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
-    # On a CPU, processor time, which other processes do not change.
+    # On a CPU, processor time is measured, because other processes do not change it.
     clock = time.process_time if device == "cpu" else time.perf_counter
     began = clock()
     found = supple.solve(end.robot, end.targets(T), tasks=end.tasks, q0=one.q0, **options)

@@ -21,7 +21,7 @@ def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
 
 
 def wrong(rows: Iterable[Row], what: str) -> list[str]:
-    """Describe the sets with wrong results; `what` is "false" or "outside" (the limits)."""
+    """Describe the sets with wrong results; `what` is "false" or "outside", as in `Outcome`."""
     found = []
     for row in rows:
         each = [*row.batch.items(), *([("alone", row.single)] if row.single else [])]

@@ -35,7 +35,7 @@ def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
 def _full(
     names: Sequence[str], robot: supple.Robot, follows: dict[str, tuple[str, float, float]]
 ) -> tuple[Array, Array]:
-    """Return S and offset of q_full = S q + offset for the joints `names`; 0 for welded ones."""
+    """Return S and offset of q_full = S q + offset for the joints `names`; welded joints are 0."""
     column = {name: k for k, name in enumerate(robot.joint_names)}
     S, offset = np.zeros((len(names), robot.dof)), np.zeros(len(names))
     for row, name in enumerate(names):
@@ -73,7 +73,7 @@ def _kinematics(text: str) -> ET.Element:
 
 
 class Pinocchio:
-    """Poses by Pinocchio, of a URDF text."""
+    """Pinocchio's forward kinematics of a URDF text."""
 
     def __init__(self, text: str, robot: supple.Robot) -> None:
         root = _kinematics(text)
@@ -141,17 +141,17 @@ def kinematics_of(path: Path) -> mujoco.MjModel:
     for body in spec.bodies[1:]:
         body.explicitinertial, body.mass = True, 1.0
         body.ipos, body.iquat, body.inertia = np.zeros(3), np.array([1.0, 0, 0, 0]), np.ones(3)
-        body.fullinertia = np.full(6, np.nan)  # NaN means that it is not given
+        body.fullinertia = np.full(6, np.nan)  # NaN means that no inertia is given
         body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
     for joint in spec.joints:
         joint.align = False
     spec.compiler.alignfree = spec.compiler.fusestatic = False
-    spec.compiler.settotalmass = -1  # -1 means that it is not given
+    spec.compiler.settotalmass = -1  # -1 means that no total mass is given
     return spec.compile()
 
 
 class Mujoco:
-    """Poses by MuJoCo, of an MJCF file."""
+    """MuJoCo's forward kinematics of an MJCF file."""
 
     def __init__(self, path: Path, robot: supple.Robot) -> None:
         try:

@@ -25,14 +25,14 @@ def sets(
 ) -> dict[str, Set]:
     """Return the sets of targets of an end effector, `count` random and `hard` of each other kind.
 
-    random: uniform inside the limits.
+    random: configurations uniformly distributed inside the limits.
     limits: every limited joint at one of its two limits.
-    singular: joints at quarter turns, where the task's Jacobian loses rank; or stretched out.
-    half turn: with an initial guess that differs from the target by half a turn of one joint.
-    far: with an initial guess a thousand radians away, or all joints at their lower limits.
+    singular: joints at multiples of 90° where the task's Jacobian loses rank; or stretched out.
+    half turn: with an initial guess that differs from the solution by 180° in one joint.
+    far: with an initial guess a thousand radians away, or with all joints at their lower limits.
 
-    Sliders without limits are within ±1 m. With `spread` they are within ±`spread`, and the only
-    hard set is "far", with the neutral configuration as initial guess.
+    Prismatic joints without limits are within ±1 m. If `spread` is given, they are within
+    ±`spread`, and the only hard set is "far", with the neutral configuration as initial guess.
     """
     rng = np.random.default_rng(seed)
     robot = end.robot
@@ -101,7 +101,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
     for _ in range(150):
         slope = np.einsum("bij,bi->bj", robot.jacobian(q, end.frame)[:, :3], u)
         moved = np.clip(q + step * slope, robot.lower, robot.upper)
-        # keeps joints without limits bounded
+        # Keep joints without limits bounded.
         moved = np.where(np.abs(moved) < 10, moved, q)
         there = height(moved)
         up = there >= value
@@ -111,7 +111,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
 
 
 def _half_turns(end: End, rng: np.random.Generator, count: int) -> Set:
-    """Return targets that are exactly half a turn of one joint away from q0."""
+    """Return targets whose solutions differ from q0 by exactly 180° in one joint."""
     robot = end.robot
     chain = ancestors(robot, end.frame)
     alone = [c for c in chain.values() if list(chain.values()).count(c) == 1]

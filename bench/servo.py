@@ -1,10 +1,11 @@
-"""One servo step from Python in several libraries: a Panda, one core, in one interleaved run.
+"""Time one servo step of a Panda in several libraries, called from Python on one core.
 
     python bench/servo.py [ROUNDS]
 
-A step turns q and a twist of the hand into the next q. Each library runs with its fastest fair
-settings in its own process (`servo_peers.py`), on the same configurations and twists; `make
-bench-servo` makes their environments. Prints tables and writes them to bench/results/.
+A step computes the next q from q and a twist of the hand. Each library runs with its fastest fair
+settings in its own process (`servo_peers.py`), on the same configurations and twists, in
+interleaved rounds; `make bench-servo` makes their environments. Prints tables and writes them to
+bench/results/.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 DT = 1e-3  # [s]
 MAX_SPEED = 1.5  # [rad/s], Δ of the optimal damping
-LAMBDA2 = 1e-8  # for libraries with constant damping; small, so that q̇ is nearly the shortest
+LAMBDA2 = 1e-8  # for libraries with constant damping; small: q̇ is nearly the pseudoinverse's
 FRAME = "panda_hand"
 INPUTS = ("q", "twist", "target")  # (count, 7), (count, 6), (count, 4, 4)
 ROUND = 0.02  # approximate duration of one round of measurements [s]
@@ -47,7 +47,7 @@ class Contender:
         command: Function that converts a twist (6,) and a target pose (4, 4) to the command of
             `step`; not timed.
         packages: Packages whose versions are reported.
-        note: Other choices, and their reasons.
+        note: Settings that differ from the library's defaults, and the reasons.
     """
 
     step: Callable[[Array, Any], Array]
@@ -93,7 +93,7 @@ def supple_servo(urdf: str, time_of: Timing) -> Contender:
 
 
 def pinocchio_numpy(urdf: str, time_of: Timing) -> Contender:
-    """Pinocchio's Jacobian and damped least squares in NumPy: no limits, no bound."""
+    """Pinocchio's Jacobian and damped least squares in NumPy, without limits."""
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(urdf)
@@ -171,7 +171,7 @@ def mink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
 
 
 def joint_speeds(urdf: str) -> dict[str, float]:
-    """Return the speed limits of the joints [rad/s], which MuJoCo does not read."""
+    """Return the joints' speed limits [rad/s] from the URDF, because MuJoCo does not read them."""
     return {
         joint.get("name"): float(joint.find("limit").get("velocity"))
         for joint in ET.parse(urdf).getroot().iter("joint")
@@ -253,7 +253,7 @@ def per_step(
 ) -> float:
     """Return the processor time per step [ns], averaged over `repeat` passes over a sequence."""
     pairs = list(pairs)
-    for q, given in pairs:  # warm up, because this process has slept
+    for q, given in pairs:  # warm up after a pause
         step(q, given)
     start = time.process_time()  # processor time of this process alone
     for _ in range(repeat):

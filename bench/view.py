@@ -4,7 +4,8 @@
 
 A UR5e rests; the pointer holds an arrow of the handle and moves by some pixels. The page records
 the times of the pointer's event, of the message to the server, of the first link poses that come
-back, of the end of the frame that draws them, and of its last pixel (`readPixels` waits for it).
+back, of the end of the rendered frame that draws them, and of its last pixel (`readPixels` waits
+for it).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ STAGES = {
     "frame": "frame submitted",
     "drawn": "frame drawn",
 }
-# Notes times in window.times from the first event of the pointer after `begin()`. viser talks to
-# its server through a worker, whose messages pass here.
+# Records times in window.times, beginning with the pointer's first event after `begin()`. viser
+# talks to its server through a worker, whose messages are intercepted.
 WATCH = """
 window.times = {};
 window.begin = () => { window.times = {waiting: true}; };
@@ -144,7 +145,7 @@ def round_trips(viewer: Viewer) -> list[float]:
 
 
 def _drain(socket: Any) -> None:
-    """Receive until the arm rests and nothing is sent."""
+    """Receive messages until the arm rests and the server sends nothing more."""
     with suppress(TimeoutError):
         while True:
             socket.recv(timeout=0.6)

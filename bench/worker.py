@@ -1,4 +1,4 @@
-"""A contender in its own process, driven by lines of JSON, because libraries cannot share one."""
+"""A contender in its own process, because libraries cannot share one; driven by lines of JSON."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
 
 
 class Worker:
-    """A script that answers each line of JSON with a line of JSON.
+    """A process that answers each line of JSON with a line of JSON.
 
-    Its first answer describes it, {"versions", "note"}, or says why it cannot run, {"missing"}.
+    The first answer has the fields "versions" and "note", or "missing": why it cannot run.
     """
 
     def __init__(self, environment: str, script: str, args: Sequence[object]) -> None:

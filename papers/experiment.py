@@ -120,7 +120,7 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Curves with a common abscissa: columns of one length, and one CSV file.
+    """Curves with a common abscissa: columns of equal length, written to one CSV file.
 
     Attributes:
         over: Name of the abscissa, which is one of the columns.
@@ -182,7 +182,7 @@ class Outcome:
 
     @property
     def curves(self) -> dict[str, NDArray[np.floating[Any]]]:
-        """Every curve by name, as an array: `outcome.curves["variable.error"]`."""
+        """All curves as arrays by name, as in `outcome.curves["variable.error"]`."""
         return {name: x for table in self.tables for name, x in table.columns.items()}
 
 
@@ -219,7 +219,7 @@ class Experiment:
             values: Values of parameters that replace their defaults, by name.
 
         Raises:
-            UnknownNameError: The experiment does not have a parameter.
+            UnknownNameError: The experiment has no parameter of a given name.
             InputError: A value is invalid.
         """
         return self.run(progress, **self.settings(values))

@@ -137,9 +137,9 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
 
 
 def deviation(J: Array, rho: float, rng: np.random.Generator) -> float:
-    """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over random velocities V, one for each J."""
+    """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over all J (k, m, n), each with a random velocity V."""
     V = rng.normal(size=J.shape[:2])
-    # Half of the velocities are along the weakest direction.
+    # Half of the velocities are along the singular direction.
     V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]
     many = supple.Linearization(J, V)
     damped = supple.DLS(supple.damping.Constant(rho**2))(many)

@@ -101,7 +101,7 @@ def find_all(
 
 @contextmanager
 def _interrupts_delayed() -> Iterator[None]:
-    """Delay interrupts of this process, and hide them from the processes it starts meanwhile.
+    """Delay interrupts of this process, and block them in the processes that it starts meanwhile.
 
     Ctrl-C reaches the whole process group, and a worker that is still importing would print a
     traceback. A signal mask is inherited, so it protects the worker from its first instruction.

@@ -145,7 +145,7 @@ def spectrum(ax: Axes, sigma: Array) -> None:
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Move decreasing heights of labels as little as possible so that they keep a gap.
+    """Return decreasing heights of labels, moved as little as possible to be `gap` or more apart.
 
     Labels that are too close are spread about their mean.
     """

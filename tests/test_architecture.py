@@ -1,4 +1,4 @@
-"""The code keeps to the tables of docs/architecture.md."""
+"""The imports and includes of the code agree with the tables of docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALLOWED = {
     place: set(re.findall(r"`([^`]+)`", allowed))
     for place, allowed in ROW.findall((ROOT / "docs/architecture.md").read_text())
 }
-PLACES = {"supple.papers": ROOT / "papers", "supple": ROOT / "src/supple"}  # where source is
+PLACES = {"supple.papers": ROOT / "papers", "supple": ROOT / "src/supple"}  # package -> folder
 MODULES = sorted(path for folder in PLACES.values() for path in folder.rglob("*.py"))
 PUBLIC = set(supple.__all__)
 INCLUDE = ROOT / "include/supple"
@@ -27,12 +27,12 @@ HEADERS = sorted(INCLUDE.rglob("*.hpp"))
 
 
 def place_of(module: str) -> str:
-    """The row of the table a module belongs to: supple.describe.urdf -> supple.describe."""
+    """Return a module's row of the table: supple.describe for supple.describe.urdf."""
     return ".".join(module.split(".")[:2])
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Modules of supple that a file imports, as far as the table tells them apart."""
+    """Yield the modules of supple that a file imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -45,7 +45,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def module_of(path: Path) -> str:
-    """The name a source file has once it is installed: papers/style.py -> supple.papers.style."""
+    """Return the module name of an installed file: supple.papers.style for papers/style.py."""
     package, folder = next((k, v) for k, v in PLACES.items() if path.is_relative_to(v))
     parts = path.relative_to(folder).with_suffix("").parts
     return ".".join([package, *parts]).removesuffix(".__init__")
@@ -71,15 +71,15 @@ def is_code(path: Path) -> bool:
 def test_modules_import_only_from_above(path: Path) -> None:
     place = place_of(module_of(path))
     if place == "supple":
-        return  # the package itself shows what the folders have
+        return  # the package itself imports the public names of all folders
     theirs = {place_of(name) for name in imported(path) if name.split(".")[0] == "supple"}
-    if "supple" in ALLOWED[place]:  # what everyone may use: the public names
+    if "supple" in ALLOWED[place]:  # such modules may use all public names
         theirs = {"supple" if name.removeprefix("supple.") in PUBLIC else name for name in theirs}
     assert theirs <= ALLOWED[place] | {place}
 
 
 def header_name(path: Path) -> str:
-    """The name of a header in the table: include/supple/ik/iterate.hpp -> ik/iterate.hpp."""
+    """Return a header's name in the table: ik/iterate.hpp for include/supple/ik/iterate.hpp."""
     return path.relative_to(INCLUDE).as_posix()
 
 

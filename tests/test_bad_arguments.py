@@ -53,11 +53,11 @@ class Unconvertible:
 
 
 def with_task(kind: Any, **fields: object) -> object:
-    """Return the rows of a task on a robot, so that its names are looked up."""
+    """Apply a task to a robot, so that the names in the task are looked up."""
     return kind(**fields).on(PANDA)
 
 
-# Array arguments: the call, and a valid array.
+# Array arguments: a call that takes the argument, and a valid array.
 ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "Robot base": (lambda x: sp.Robot(PANDA.description, base=x), T),
     "with_base": (PANDA.with_base, T),
@@ -366,7 +366,7 @@ def test_it_is_taken_or_refused_in_supples_own_words(argument: str) -> None:
 
 
 def ragged(good: np.ndarray) -> list[Any]:
-    """Return the same numbers, one of them replaced by a list."""
+    """Return the numbers as nested lists, one number replaced by a list."""
     numbers: list[Any] = good.tolist()
     row = numbers
     while isinstance(row[0], list):

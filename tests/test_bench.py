@@ -1,4 +1,4 @@
-"""The benchmark of positions has an independent judge, and that of constants changes them."""
+"""bench/position.py verifies solutions independently, and bench/constants.py sets constants."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_the_judge_refuses_what_is_wrong(tmp_path: Path) -> None:
     robot = sp.urdf(tmp_path / "robot.urdf")
     right = sp.solve(robot, random.targets).q
     turned, outside = right.copy(), right.copy()
-    turned[:, 0] += 2e-3  # nearly there
-    outside[:, 0] += 2 * np.pi  # there, but past a limit
+    turned[:, 0] += 2e-3  # nearly at the target
+    outside[:, 0] += 2 * np.pi  # at the target, but beyond a limit
     for q, good in ((right, True), (turned, False), (outside, False)):
         answers = Answers()
         answers.add(0, {"q": q.tolist(), "claims": [True] * 4, "ns": [1] * 4})
@@ -119,7 +119,7 @@ int main() {{
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, float]]:
-    """Return a function that prints the kernel's constants, given SUPPLE_CONSTANT."""
+    """Return a function from a value of SUPPLE_CONSTANT to the kernel's constants by key."""
     folder = tmp_path_factory.mktemp("constants")
     for path, text in constants.sources().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
     for key, one in constants.constants().items():
         text = (ROOT / one.file).read_text(encoding="utf-8")
         begin = text.rindex("\n", 0, one.span(text)[0]) + 1
-        # those in functions, in bindings and in CUDA sources are out of sight here
+        # The program cannot access constants in functions, bindings and CUDA sources.
         if one.language == ".hpp" and not text[begin].isspace():
             name = f"{one.name}<double>" if one.value.startswith("T(") else one.name
             lines.append(f'std::printf("{key} %.9g\\n", double({name}));')
@@ -149,7 +149,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
 def test_each_constant_of_the_kernel_comes_from_the_environment(
     printed: Callable[[str], dict[str, float]],
 ) -> None:
-    """Without a setting all have the values of the table, with one only its constant changes."""
+    """Without a setting, constants have the values of the table; a setting changes only its own."""
     usual = printed("")
     assert len(usual) > 40
     for key, value in usual.items():
@@ -160,7 +160,7 @@ def test_each_constant_of_the_kernel_comes_from_the_environment(
 
 
 def test_each_constant_is_rewritten_once() -> None:
-    """In C++ as a value from the environment, elsewhere as another number."""
+    """In C++ it is replaced by a value from the environment, elsewhere by another number."""
     sources = constants.sources()
     for key, one in constants.constants().items():
         low, usual, high = one.values()
@@ -177,7 +177,7 @@ def test_each_constant_is_rewritten_once() -> None:
 
 
 def test_the_report_lists_what_changes() -> None:
-    """Counts that change, and times where both rounds agree; nothing else."""
+    """Only counts that change are listed, and times that change equally in both rounds."""
     usual = {"count": 10.0, "same": 1.0, "solved [%]": 100.0, "µs": 1.0}
     low = usual | {"count": 20.0, "solved [%]": 99.9, "µs": 1.2}
     rounds = [[{"work": low}, {"work": usual}, {"work": usual | {"µs": high}}] for high in (2, 0.5)]

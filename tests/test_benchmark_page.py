@@ -1,4 +1,4 @@
-"""The page of benchmarks quotes the result files."""
+"""The times in docs/benchmarks.md are those of the result files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIME = re.compile(r"([0-9.]+) (?:µs|ns)")
 
 @pytest.mark.parametrize("row", ROWS)
 def test_times_are_those_of_the_result_file(row: str) -> None:
-    """The times of a row stand together: in one line, or in two lines of one table."""
+    """The two times of a row are in one paragraph or table of the result file."""
     (name,) = re.findall(r"\.\./(bench/results/[^)]*)\)", row)
     results = (ROOT / name).read_text()
     times = TIME.findall(row)

@@ -29,7 +29,7 @@ DLS = sp.DLS(RULE)
 REST = criteria.RestPosture(Q)
 BALL = criteria.Sphere((0.0, 0.0, 1.0), 0.1, "panda_hand")
 
-# One of each public class; several where they hold different things.
+# An instance of each public class; several of classes whose fields may have different types.
 EXAMPLES: tuple[object, ...] = (
     DLS,
     sp.DLS(damping.Optimal(0.5), method="svd"),
@@ -112,7 +112,7 @@ EXAMPLES: tuple[object, ...] = (
     redundancy.self_motion(PANDA, [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], step=0.5),
 )
 
-# Classes that nobody makes instances of; `Servo` is tested in tests/control/test_servo_copies.py.
+# Classes without instances of their own; `Servo` is tested in tests/control/test_servo_copies.py.
 ABSTRACT = {criteria.Criterion, damping.DampingRule, steps.Step, steps.StepWithMemory}
 MODULES = (sp, criteria, damping, errors, redundancy, steps)
 ELSEWHERE = {sp.Servo}
@@ -133,7 +133,7 @@ def test_every_public_class_is_here() -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two objects hold the same, arrays being as writable in both."""
+    """Return whether two objects have equal contents, including whether arrays are writable."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):

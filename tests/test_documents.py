@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILI
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_code_blocks_print_what_is_shown(document: Path) -> None:
-    """The blocks of a document are one program, each followed by its output, if any."""
+    """The code blocks of a document are one program; a block may be followed by its output."""
     names: dict[str, object] = {}
     for code, expected in BLOCK.findall(document.read_text()):
         printed = io.StringIO()
@@ -43,7 +43,7 @@ def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> No
     mpl.use("Agg")
     names: dict[str, object] = {"__name__": "__main__"}
     cells = json.loads(notebook.read_text())["cells"]
-    assert not any(cell.get("outputs") for cell in cells), "outputs are not stored"
+    assert not any(cell.get("outputs") for cell in cells), "outputs must not be stored"
     for k, cell in enumerate(cells):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{notebook.name}, cell {k}", "exec"), names)
@@ -61,7 +61,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_the_site_lists_every_page() -> None:
-    """docs/index.md has each page once; Sphinx would report a missing one, but later."""
+    """docs/index.md lists each page once; Sphinx reports missing pages only when it runs."""
     trees = re.findall(
         r"^```\{toctree\}\n(.*?)^```", (ROOT / "docs/index.md").read_text(), re.M | re.S
     )
@@ -71,7 +71,7 @@ def test_the_site_lists_every_page() -> None:
 
 
 def test_the_map_names_few_files_that_exist() -> None:
-    """Each row of "to find" in docs/architecture.md."""
+    """Each row of the table "to find" in docs/architecture.md names at most five existing files."""
     folders = [ROOT / name for name in ("src", "include", "papers")]
     everything = [f"{path}" for folder in folders for path in folder.rglob("*.[hcp]*")]
     table = (ROOT / "docs/architecture.md").read_text().partition("| to find")[2].partition("##")[0]

@@ -1,4 +1,4 @@
-"""A program ends as it should: exit status 0 and nothing printed, whatever is still alive."""
+"""A program ends with exit status 0 and prints nothing, whichever objects are still alive."""
 
 from __future__ import annotations
 

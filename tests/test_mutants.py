@@ -1,4 +1,4 @@
-"""The list of mutants fits the sources and the tests: `make mutants` itself runs apart."""
+"""The list of mutants matches the sources and tests; `make mutants` runs the mutants."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_there_are_enough_and_their_numbers_differ() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"old": "nowhere to be found"}, "a-mutant: old occurs 0 times"),
-        ({"old": "\n"}, "a-mutant: old occurs .* times"),
-        ({"file": "src/none.py"}, "a-mutant: no file"),
-        ({"test": "tests/test_none.py::test"}, "a-mutant: no test file"),
-        ({"test": "tests/test_mutants.py::test_none"}, "a-mutant: .* has no test_none"),
+        ({"old": "nowhere to be found"}, "a-mutant: old must occur once .* found: 0"),
+        ({"old": "\n"}, "a-mutant: old must occur once"),
+        ({"file": "src/none.py"}, "a-mutant: the file .* does not exist"),
+        ({"test": "tests/test_none.py::test"}, "a-mutant: the test file .* does not exist"),
+        ({"test": "tests/test_mutants.py::test_none"}, "a-mutant: .* has no test test_none"),
     ],
 )
 def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
@@ -43,16 +43,16 @@ def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
 
 
 def test_texts_do_not_overlap() -> None:
-    """All of them are in the same build, unless two have the very same text."""
+    """All compiled mutants are in one build, so their texts must be equal or disjoint."""
     compiled = [m for m in mutants.load() if not m.python]
     for file in {m.file for m in compiled}:
         text = (mutants.ROOT / file).read_text("utf-8")
-        mutants.switched(text, [m for m in compiled if m.file == file])  # raises if they do
+        mutants.switched(text, [m for m in compiled if m.file == file])  # raises if texts overlap
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if not m.python], ids=lambda m: m.name)
 def test_brackets_of_compiled_texts_match(mutant: mutants.Mutant) -> None:
-    """Half of an expression or statement cannot be behind a switch."""
+    """A switch can select only whole expressions or statements, whose brackets match."""
     for text in (mutant.old, mutant.new):
         for left, right in ("()", "[]", "{}"):
             assert text.count(left) == text.count(right)

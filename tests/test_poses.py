@@ -1,4 +1,4 @@
-"""Poses: against SciPy, round trips, rounding, interpolation, bad input."""
+"""Poses agree with SciPy; round trips, rounding, interpolation and bad input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW = 1e-14
 
 
 def hard_rotations() -> np.ndarray:
-    """Rotation vectors (k, 3): random ones, tiny ones, near and at half turns, about each axis."""
+    """Return rotation vectors (k, 3): random, tiny, and near and at 180°, also about each axis."""
     rng = np.random.default_rng(0)
     axes = np.concatenate([np.eye(3), -np.eye(3), rng.normal(size=(30, 3)), [[1, 1, 0], [0, 1, 1]]])
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Tables in files: what is read is what was written, and nothing is half-written."""
+"""Tables in files: readers return what was written, and no file is incomplete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What developers rely on: pinned tools, and the table of tuned constants."""
+"""Laws of the development workflow: pinned tools, and the table of tuned constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_pre_commit_has_the_versions_of_make_lint() -> None:
-    """Another release of a formatter would change files back and forth."""
+    """Different releases of a formatter would change files back and forth."""
     pinned = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / "pyproject.toml").read_text())
     hooks = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks
@@ -25,7 +25,7 @@ def test_pre_commit_has_the_versions_of_make_lint() -> None:
 
 
 def test_the_extras_of_errors_are_those_of_the_package() -> None:
-    """An error names the packages, so that its command also works from a clone."""
+    """Errors name the packages of an extra, so that their pip command also works in a clone."""
     text = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
     extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", text.partition("\n[")[0], re.MULTILINE))
     found = {name: tuple(re.findall(r'"([^"]+)"', each)) for name, each in extras.items()}
@@ -35,7 +35,7 @@ def test_the_extras_of_errors_are_those_of_the_package() -> None:
 @pytest.mark.parametrize("key", constants())
 def test_a_constant_is_as_the_table_says(key: str) -> None:
     one = constants()[key]
-    one.span((ROOT / one.file).read_text(encoding="utf-8"))  # raises unless it is defined once
+    one.span((ROOT / one.file).read_text(encoding="utf-8"))  # raises unless defined once
 
 
 @pytest.mark.parametrize("file", sorted({str(one.file) for one in constants().values()}))
@@ -55,7 +55,7 @@ def test_the_bench_changes_one_number_and_nothing_else() -> None:
 
 
 def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
-    """An array's size must be known to the compiler."""
+    """An array's size must be a compile-time constant."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}
     made = tunable(text, [Constant(name, name, Path("a.hpp"), x) for name, x in values.items()])

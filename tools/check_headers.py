@@ -2,7 +2,7 @@
 
     python tools/check_headers.py
 
-- text: every #if is in lane.hpp; no header includes a host header, except lane.hpp for intrinsics
+- text: only lane.hpp has #if, and only it includes host headers (for intrinsics)
 - alone: each header, including those of src/core that do not use Python, compiles by itself, with
   $CXX and clang++, for each instruction set
 - nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
@@ -38,7 +38,7 @@ CORE_HEADERS = sorted(
     if "Python.h" not in path.read_text()
 )
 DEVICE = ROOT / "tests/support/kernel/device.cu"
-# Each compiler checks one target, which takes a minute.
+# Each compiler checks one target only, because a target takes a minute.
 QUICK = "-G"  # without optimization, which takes four times as long and finds no errors
 NVCC_TARGETS = ("sm_80",)
 NVRTC_TARGETS = ("sm_90",)
@@ -53,7 +53,7 @@ class Skipped(str):
 
 
 def name_of(header: Path) -> str:
-    """Return the name that a header is included by."""
+    """Return the name by which a header is included."""
     return header.relative_to(CORE if header.is_relative_to(CORE) else INCLUDE).as_posix()
 
 
@@ -149,7 +149,7 @@ def nvrtc_library() -> ctypes.CDLL | None:
 
 
 def nvrtc_log(library: ctypes.CDLL, target: str) -> str:
-    """Return NVRTC's log for device.cu, with all headers in memory; "" if it succeeds."""
+    """Return NVRTC's log for device.cu, with all headers in memory; "" if the source compiles."""
 
     def text_list(texts: list[str]) -> ctypes.Array[ctypes.c_char_p]:
         return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))

@@ -16,7 +16,7 @@ BEGIN = "<!-- claims: written by tools/claims.py -->\n"
 
 
 def with_tables(document: str, tables: str) -> str:
-    """Return the document with the part below the mark replaced."""
+    """Return the document with everything below the line BEGIN replaced by the tables."""
     return document.partition(BEGIN)[0] + BEGIN + "\n" + tables
 
 

@@ -117,7 +117,7 @@ def _row(item: Item) -> str:
 
 
 def documents(every: list[Item]) -> dict[Path, str]:
-    """Return what each document should contain between its marks."""
+    """Return the text that belongs between the marks of each document."""
     return {ROOT / "docs/papers.md": tables(every), ROOT / "README.md": sentence(every)}
 
 

@@ -7,10 +7,11 @@ Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
       cos(r)  = 1 - z/2 + z^2 Q(z)        on |r| <= pi/4
       atan(r) = r + r^3 A(z)              on |r| <= tan(pi/8)
       asin(r) = r + r^3 B(z)              on |r| <= sin(pi/8)
-  each fitted to the least relative error of the whole function, over an
-  interval widened a little, by a Remez exchange on a fine grid.  Coefficients
-  are rounded one at a time, lowest first, and the rest refitted after each;
-  the comment gives log2 of the relative error left after rounding;
+  each fitted by a Remez exchange on a fine grid over a slightly wider interval,
+  so that the largest relative error of the whole function is minimal.
+  Coefficients are rounded one at a time, lowest power first, and the others
+  refitted after each; the printed comment gives log2 of the relative error
+  after rounding;
 * pi/2 in parts for Cody-Waite reduction: every part but the last is short
   enough that k * part is exact, without fma, for integers |k| <= 2^N;
 * pi/4 as high + low with n * high exact for n = 0..4.
@@ -24,7 +25,7 @@ mp.prec = 240
 GRID = 600
 WIDEN = 1 + mpf(2) ** -9
 TAN_PI8 = mp.sqrt(2) - 1
-# type, suffix, bits, terms of sin, cos, atan and asin, N of the reduction, parts of pi/2
+# Type, suffix, bits, terms of sin, cos, atan and asin, N of the reduction, number of parts of pi/2.
 FORMATS = (("double", "", 53, (6, 6, 11, 10), 17, 3), ("float", "f", 24, (3, 3, 5, 4), 11, 4))
 TARGETS: tuple[tuple[str, Callable[[mpf], mpf], list[mpf], mpf], ...] = (
     ("sin", lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z), [mpf(1)], mp.pi / 4),
@@ -35,7 +36,7 @@ TARGETS: tuple[tuple[str, Callable[[mpf], mpf], list[mpf], mpf], ...] = (
 
 
 def rounded(value: mpf, bits: int) -> mpf:
-    """Return value rounded to nearest in the given number of bits."""
+    """Return the value rounded to the nearest number with this many bits."""
     with mp.workprec(bits):
         return +value
 
@@ -46,7 +47,7 @@ def horner(coeffs: list[mpf], z: mpf) -> mpf:
 
 
 def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
-    """Return c minimizing max |w (sum c_i z^i - f)| over the grid."""
+    """Return the coefficients c that minimize max |w (sum c_i z^i - f)| over a grid of z."""
     ref = [round(i * (len(zs) - 1) / terms) for i in range(terms + 1)]
     for _ in range(30):
         rows = [[zs[j] ** p for p in range(terms)] + [(-1) ** i / ws[j]] for i, j in enumerate(ref)]
@@ -70,10 +71,10 @@ def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
 def fit(
     whole: Callable[[mpf], mpf], head: list[mpf], limit: mpf, terms: int, bits: int
 ) -> tuple[list[mpf], mpf]:
-    """Return further coefficients of a polynomial that begins with `head`, and its largest error.
+    """Return `terms` more coefficients of a polynomial that begins with `head`, and its error.
 
-    With `terms` of them, rounded to `bits` bits, it approximates whole(z) on 0 < z <= limit^2; the
-    error is relative.
+    The polynomial approximates whole(z) on 0 < z <= limit^2, with the new coefficients rounded to
+    `bits` bits; the error is the largest relative error.
     """
     top = (limit * WIDEN) ** 2
     zs = [top * (1 - mp.cospi(mpf(i + 1) / GRID)) / 2 for i in range(GRID)]

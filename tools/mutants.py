@@ -1,4 +1,4 @@
-"""Mutation testing: small changes to the sources, each with the test that must notice it.
+"""Mutation testing: small changes to the sources, each with a test that must fail with it.
 
     python tools/mutants.py                  # all of tools/mutants/*.toml
     python tools/mutants.py --list
@@ -15,8 +15,8 @@ An entry is a change and its test:
 In C++ and CUDA, `old` is a whole expression, or one or more whole statements (then it ends with ;
 or }). All C++ mutants are built at once into a copy of the tree, each behind a switch that the
 environment variable SUPPLE_MUTANT controls. In Python, `old` is any text, and each mutant has its
-own copy of the package. First all tests must pass without a mutant, then each must fail with its
-mutant. The exit status is 1 if a mutant survives.
+own copy of the package. First all tests must pass without a mutant, then each test must fail with
+its mutant. The exit status is 1 if a mutant survives.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class Mutant:
 
     @property
     def number(self) -> int:
-        """The value of SUPPLE_MUTANT; independent of other entries, so that builds are kept."""
+        """The value of SUPPLE_MUTANT; independent of other entries, so that builds are reused."""
         return zlib.crc32(self.name.encode()) & 0x7FFFFFFF
 
     def span(self, text: str) -> tuple[int, int]:
         """Return the position of `old` in the text of the file."""
         count = text.count(self.old)
         if count != 1:
-            raise StaleError(f"{self.name}: old occurs {count} times in {self.file}: {self.old!r}")
+            raise StaleError(f"{self.name}: old must occur once in {self.file}; found: {count}")
         first = text.index(self.old)
         return first, first + len(self.old)
 
@@ -98,9 +98,9 @@ def load() -> list[Mutant]:
     for path in sorted(LISTS.glob("*.toml")):
         for name, entry in tomllib.loads(path.read_text("utf-8")).items():
             if set(entry) != {"file", "old", "new", "test"}:
-                raise StaleError(f"{name}: needs file, old, new and test, and has {sorted(entry)}")
+                raise StaleError(f"{name}: must have file, old, new, test; given: {sorted(entry)}")
             if name in mutants:
-                raise StaleError(f"{name}: there are two of that name")
+                raise StaleError(f"{name}: two entries have this name")
             mutants[name] = Mutant(name, **entry)
     return list(mutants.values())
 
@@ -109,19 +109,19 @@ def check(mutant: Mutant, root: Path = ROOT) -> None:
     """Raise StaleError unless the text to change and the test exist."""
     path = root / mutant.file
     if not path.is_file():
-        raise StaleError(f"{mutant.name}: no file {mutant.file}")
+        raise StaleError(f"{mutant.name}: the file {mutant.file} does not exist")
     mutant.span(path.read_text("utf-8"))
     file, _, function = mutant.test.partition("::")
     if not (root / file).is_file():
-        raise StaleError(f"{mutant.name}: no test file {file}")
+        raise StaleError(f"{mutant.name}: the test file {file} does not exist")
     nodes = ast.walk(ast.parse((root / file).read_text("utf-8")))
     names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     if function.partition("[")[0] not in names:
-        raise StaleError(f"{mutant.name}: {file} has no {function}")
+        raise StaleError(f"{mutant.name}: {file} has no test {function}")
 
 
 def switched(text: str, mutants: Iterable[Mutant]) -> str:
-    """Put C++ mutants into the text of a file, each behind its switch."""
+    """Return the text of a file with C++ mutants inserted, each behind its switch."""
     sites: dict[tuple[int, int], list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         sites[mutant.span(text)].append(mutant)
@@ -129,7 +129,7 @@ def switched(text: str, mutants: Iterable[Mutant]) -> str:
     for first, last in sorted(sites, reverse=True):
         same = sites[first, last]
         if last > before[0]:
-            raise StaleError(f"{same[0].name}: its text overlaps that of {before[1]}")
+            raise StaleError(f"{same[0].name}: its old text overlaps that of {before[1]}")
         before = first, same[0].name
         old = text[first:last]
         statement = old.rstrip().endswith((";", "}"))
@@ -225,7 +225,7 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
     try:
         output, _ = process.communicate(timeout=TIMEOUT if "-x" in options else PATIENCE)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)  # (and the processes that the test has started)
+        os.killpg(process.pid, 9)  # also ends the processes that the test has started
         process.communicate()
         return None, ""
     return process.returncode, output
@@ -252,7 +252,7 @@ def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
 
 
 def verdict_of(mutant: Mutant) -> tuple[str, float]:
-    """Run a mutant's test: "killed", or what happened instead; and the time it took [s]."""
+    """Run a mutant's test; return "killed" or another verdict, and the time of the test [s]."""
     begin = time.monotonic()
     folder = package_of(mutant) if mutant.python else SITE
     status, output = run_tests([mutant.test], folder, 0 if mutant.python else mutant.number)
@@ -277,7 +277,7 @@ def main() -> int:
         wanted = arguments.only or ["*"]
         chosen = [m for m in mutants if any(fnmatch(m.name, pattern) for pattern in wanted)]
         if not chosen:
-            raise StaleError(f"no entry is named {', '.join(wanted)}")
+            raise StaleError(f"no entry matches {', '.join(wanted)}; --list prints all names")
         if arguments.list:
             for m in chosen:
                 print(f"{m.name:<36} {m.file}\n    {m.old!r} -> {m.new!r}\n    {m.test}")

@@ -48,7 +48,7 @@ struct Walk {
                             : style == 2 ? (k % 400 < 200 ? high : low)
                                          : uniform(low, high);
       const double x = std::fmin(std::fmax(wanted, low), high);
-      // As `advance` does it: rounding must not take a joint past a limit.
+      // Clamped as in `advance`, so that rounding does not move a joint past a limit.
       const double next = std::fmin(std::fmax(std::fma(x, dt, q), limit.lower), limit.upper);
       const double change = x - v, rounding = 16 * eps * (std::fabs(x) + std::fabs(v));
       const double passed = std::fabs(std::fma(x, dt, q) - next);

@@ -2,10 +2,10 @@
 
     python tools/soak_servo.py [--steps 1e9] [--seed 0] [--workers N]
 
-Robots, limits, modes, steps, tasks, lengths of a step, commands that jump and noise of the measured
-joint positions are drawn at random. After each motion, every step is checked with NumPy from the
-positions and speeds alone, without the kernel's functions. The exit status is 1 if a check failed;
-the seed that repeats the motion is printed.
+Robots, limits, modes, steps, tasks, time steps, commands that jump and noise of the measured joint
+positions are drawn at random. After each motion, every step is checked with NumPy from the
+positions and speeds alone, without the kernel's functions. If a check fails, the seed that repeats
+the motion is printed and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def some_limits(rng: np.random.Generator, robot: sp.Robot, mode: str, dt: float)
     n, inf = robot.dof, np.inf
     speed = 10 ** rng.uniform(-1, 1, n)
     acceleration = speed / 10 ** rng.uniform(-2, 0.5, n)
-    kind = rng.integers(4)  # speeds; accelerations; jerks; one joint without limits
+    kind = rng.integers(4)  # above 0: limits on acceleration; 2: on jerk; 3: one joint unlimited
     jerk = acceleration / (10 ** rng.uniform(-2, 0.3, n))
     lower = np.where(np.isfinite(robot.lower), robot.lower, -3.0)
     upper = np.where(np.isfinite(robot.upper), robot.upper, 3.0)
@@ -77,7 +77,7 @@ def some_limits(rng: np.random.Generator, robot: sp.Robot, mode: str, dt: float)
 
 
 def commands(rng: np.random.Generator, servo: sp.Servo) -> tuple[Any, Any]:
-    """Return targets and velocities of all steps, which jump at random times; None if not given."""
+    """Return targets and velocities of all steps; both jump at random times and may be None."""
     layout, robot = servo._layout, servo.robot
     pieces = int(rng.integers(1, STEPS // JUMP * 4))
     at = np.sort(rng.integers(0, STEPS, pieces))
@@ -117,7 +117,7 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     q = np.clip(robot.random(seed=rng), limits.lower, limits.upper)
     start, end = np.empty((STEPS, robot.dof)), np.empty((STEPS, robot.dof))
     speed, told = np.empty((STEPS, robot.dof)), np.zeros(STEPS, int)
-    # What may require more acceleration: a measurement closer to a limit, and a bound on the norm.
+    # Measurements that jump toward a limit, and a bound on the norm, may require more acceleration.
     excusable = bool(noise) or isinstance(getattr(step, "rule", None), damping.Optimal)
     turned, before = 0, np.zeros(0)
     for k in range(STEPS):
@@ -152,9 +152,9 @@ def direction_of(servo: sp.Servo) -> np.ndarray:
 
 
 def misses_direction(servo: sp.Servo, before: np.ndarray, flags: int) -> bool:
-    """Return whether J q̇ is neither along the command nor along the motion before, a stop.
+    """Return whether J q̇ is neither along the command nor along the previous motion (a stop).
 
-    A status DIRECTION_LOST excuses it.
+    The result is False if the status has the flag DIRECTION_LOST.
     """
     now, size = direction_of(servo), np.linalg.norm(servo._asked)
     if flags & int(StepStatus.DIRECTION_LOST) or not now.any():
@@ -184,7 +184,7 @@ def broken(
     jerky = np.abs(change - earlier) > limits.max_jerk * dt * dt * (
         1 + 1e-6
     ) + 2 * rounding + np.roll(rounding, 1, 0)
-    if excusable:  # if the status says so
+    if excusable:  # excesses that the status reports are no failures
         exceeded = int(StepStatus.ACCELERATION_EXCEEDED | StepStatus.JERK_EXCEEDED)
         excused = ((told & exceeded) != 0)[:, None]
         hard, jerky = hard & ~excused, jerky & ~excused

@@ -4,7 +4,8 @@
 
 --alone omits the other libraries, the robots from files and the disturbed commands. It writes no
 files, because the rows of other libraries would be lost. --update replaces, in the tables of the 24
-passages, the rows of the methods whose names start with BEGINNING; figures must not show them.
+passages, the rows of the methods whose names start with BEGINNING; methods that are shown in the
+figures cannot be updated.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def through_more(name: str, kind: str) -> dict[str, Measures]:
 
 
 def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, Measures]:
-    """Run some methods in one passage under a condition."""
+    """Run the methods in `SOME` in one passage with a disturbed command."""
     here = passage(name, kind, condition.dt)
     command = disturbed(here, condition)
     return {
@@ -105,7 +106,7 @@ Inputs = dict[str, tuple[Passage, Command]]
 
 
 def by_libraries(inputs: Inputs) -> list[dict[str, Measures]]:
-    """Return the measures of Pink and mink, as in their examples and tuned, input by input."""
+    """Return, for each input, the measures of Pink and mink with example and tuned settings."""
     robots = list(dict.fromkeys(here.robot.name for here, _ in inputs.values()))
     both = {
         name: {robot: [list(EXAMPLE), *how] for robot, how in each.items()}
@@ -175,7 +176,7 @@ def main(alone: bool) -> None:
 
 
 def disturbances(places: list[Place]) -> list[str]:
-    """Return the tables of disturbed commands."""
+    """Return the tables of runs with disturbed commands."""
     lines = []
     for condition in CONDITIONS:
         ours = over(through_disturbed, [(*place, condition) for place in places])
@@ -219,10 +220,10 @@ def robots_from_files() -> list[str]:
 
 
 def update(beginning: str) -> None:
-    """Replace the rows of some methods in all tables."""
+    """Replace the rows of the methods whose names start with `beginning` in all tables."""
     names = [method.name for method in METHODS if method.name.startswith(beginning)]
     if not names or set(names) & set(figures.SHOWN):
-        sys.exit(f"no methods, or some that figures show; given: {beginning!r}, which are {names}")
+        sys.exit(f"--update must select methods not in figures; {beginning!r} selects: {names}")
     places = list(product(ROBOTS, KINDS))
     runs = over(through, [(*at, beginning) for at in places])
     found = {

@@ -36,11 +36,11 @@ class Arm:
     Attributes:
         robot: The robot, with position and speed limits.
         postures: Start of Newton's method for each singularity (n,) [rad].
-        free: Indices of the joints that Newton's method may move for each singularity: one of six
-            joints, or two of seven.
-        travel: Displacement and rotation of the straight lines (6,) [m, rad] in world axes; the
-            component along u is removed.
-        reach: Distance from shoulder to wrist when stretched out [m].
+        free: Indices of the joints that Newton's method may move for each singularity: one index
+            for arms with six joints, two for arms with seven.
+        travel: Displacement and rotation along a straight passage (6,) [m, rad] in world axes; its
+            component along the singular direction u is removed.
+        reach: Distance from shoulder to wrist of the stretched arm [m].
         rows: Number of controlled rows: 6 for poses, 3 for positions.
         pitch: Index of the joint in whose plane a stretched arm moves sideways.
     """

@@ -81,7 +81,7 @@ def exact(passage: Passage) -> Command:
 
 
 def disturbed(passage: Passage, condition: Condition) -> Command:
-    """Return the input under a condition, the same in each run."""
+    """Return the input under a condition; its noise is the same in each run."""
     rng = np.random.default_rng(zlib.crc32(f"{passage} {condition.name}".encode()))
     sizes = np.repeat(condition.pose, 3)
     off = rng.normal(size=(len(passage.poses), 6)) * sizes

@@ -15,7 +15,7 @@ from .passages import KINDS, MOVES, RESTS, Passage, passage
 from .singular import Array
 
 BINS = 100  # number of time bins; the maximum of each is drawn, so that no peak is lost
-# Okabe and Ito's palette, which is safe for color-blind readers; line styles differ as well
+# Okabe and Ito's palette, which is safe for color-blind readers; line styles differ as well.
 SHOWN = {
     "Servo": {"color": "#0072B2", "lw": 2.2, "zorder": 5},
     "DLS Optimal": {"color": "#E69F00", "lw": 1.4, "ls": "-"},
@@ -104,7 +104,7 @@ def front(points: Mapping[str, Point]) -> list[Point]:
 
 
 def pareto(measures: Mapping[tuple[str, str], Mapping[str, Measures]], to: Path) -> None:
-    """Draw error against acceleration of all methods: each passage, and all of them."""
+    """Draw error over acceleration of all methods: one picture per passage, and one for all."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -140,7 +140,7 @@ def pareto(measures: Mapping[tuple[str, str], Mapping[str, Measures]], to: Path)
 
 
 def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
-    """Draw the points of one picture, and the front of the best."""
+    """Draw the points of one picture, and their Pareto front."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     ax.set(xscale="log", yscale="log", xlim=ROUGH, ylim=ERROR)
@@ -163,7 +163,7 @@ def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
 
 
 def shortened(svg: str) -> str:
-    """Return a smaller SVG of the same picture, with coordinates to a tenth of a point, no ids."""
+    """Return a smaller SVG of the same picture, without ids and with coordinates to 0.1 points."""
 
     def rounded(attribute: re.Match[str]) -> str:
         short = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}", attribute[0])

@@ -24,18 +24,18 @@ class Measures:
     Attributes:
         speed: The largest joint speed [rad/s].
         speed_share: The largest joint speed relative to the joint's limit.
-        acceleration: The largest joint acceleration, from rest on [rad/s²].
+        acceleration: The largest joint acceleration, including the start from rest [rad/s²].
         position_max, position_rms: Distance of the end effector from its target.
-        angle_max, angle_rms: Angle between its orientation and the target's.
+        angle_max, angle_rms: Angle between the orientations of end effector and target.
         recovery: Time from the end of the singular part until the error stays below
             `NEAR_ENOUGH` [s]; infinite if it never does.
         too_fast: Number of steps in which a joint exceeded its speed limit.
         outside: Number of steps that ended with a joint outside its position limits.
         farthest: Largest violation of a position limit [rad].
         halted: Longest standstill of all joints while a reachable pose was not met [s].
-        jerk, jerk_rms: The largest joint jerk, from rest on, and the root mean square over all
-            joints and steps [rad/s³].
-        deviation, deviation_rms: Distance of the end effector from the path, at any time.
+        jerk, jerk_rms: The largest joint jerk, including the start from rest, and the root mean
+            square over all joints and steps [rad/s³].
+        deviation, deviation_rms: Distance of the end effector from the nearest point of the path.
         duration: Time until the error to the last pose stays below `NEAR_ENOUGH` [s]; infinite if
             it never does.
         finite: Whether all numbers are finite; otherwise the other measures are infinite.
@@ -134,7 +134,7 @@ def measured(passage: Passage, q: Array) -> Measures:
 
 
 def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
-    """Return the time from `end` to the last error; 0 without errors, infinite if they persist."""
+    """Return the time from `end` until no error is left; infinite if the last pose has one."""
     if off[-1]:
         return math.inf
     times = t[1:][off[:-1]]  # for each time with an error, the next time

@@ -26,17 +26,17 @@ GAIN = 10.0  # gain of the pose error [1/s]
 
 @dataclass(frozen=True)
 class Method:
-    """A way to follow poses.
+    """A method that follows poses.
 
     Attributes:
         name: Name in tables.
         make: Function of (robot, dt) that returns a function from (q, twist, pose) to the next q.
         about: Description in one line.
         ours: Whether supple's limits apply; the benchmark then checks that they hold.
-        robots: The only robots it applies to; all if empty.
-        position: Like `make`, for passages of positions alone; None if it has no such form.
-        whole: Function of a passage that returns its joint angles (K + 1, n), for a method that
-            knows the whole path; None for the others.
+        robots: Names of the robots that the method applies to; empty for all robots.
+        position: Like `make`, for passages of positions alone; None if the method needs poses.
+        whole: Function from a passage to joint angles (K + 1, n), for a method that knows the whole
+            path in advance; None for other methods.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Method:
 
 
 def run(method: Method, passage: Passage, command: Command | None = None) -> Array:
-    """Return the joint angles (K + 1, n) of a method; NaN after the first NaN.
+    """Return the joint angles (K + 1, n) of a method; once one is NaN, all later ones are too.
 
     With a disturbed command, the displacement that the method adds to the measured angles is
     applied to the true angles.
@@ -93,7 +93,7 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
 
 
 def on_path(passage: Passage) -> Array:
-    """Return a motion of `track` in mode "path", as long as the passage; it rests at its end."""
+    """Return the motion of `track` in mode "path"; it rests at the end until the passage ends."""
     robot, dt = passage.robot, passage.dt
     limits = replace(sp.Servo(robot, dt=dt).limits, mode="path")
     motion = sp.track(robot, passage.q0, target=passage.poses, dt=dt, limits=limits, tolerance=1e-3)
@@ -102,7 +102,7 @@ def on_path(passage: Passage) -> Array:
 
 
 def bounded(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with a bound on the norm of all speeds: the limit of the slowest joint."""
+    """A Servo with a bound on the norm of all joint speeds: the smallest speed limit."""
     limits = sp.Limits.for_robot(robot, max_norm=float(robot.max_speed.min()))
     return sp.Servo(robot, dt=dt, limits=limits)
 
@@ -118,7 +118,7 @@ def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
 
 
 def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
-    """A Servo with damped least squares and the parameters of the rule's `for_robot`."""
+    """A Servo with damped least squares and a damping rule made by its `for_robot`."""
     timed = {"dt": dt} if rule is sp.damping.Curvature else {}
     return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
 
@@ -131,7 +131,7 @@ def weighted(robot: sp.Robot, dt: float) -> Move:
 
 
 def wristed(robot: sp.Robot, dt: float) -> Move:
-    """A Servo that solves the arm and its spherical wrist separately."""
+    """A Servo that solves for the first three joints and the spherical wrist separately."""
     return stepped(sp.steps.SphericalWrist.for_robot(robot), robot, dt)
 
 
@@ -150,7 +150,7 @@ def avoiding(robot: sp.Robot, dt: float) -> Move:
 
 
 def at_positions(robot: sp.Robot, dt: float, *, mode: str = "exact") -> Move:
-    """A Servo of positions alone, for arms with few joints."""
+    """A Servo that controls only the position, for arms with few joints."""
     servo = sp.Servo(robot, sp.PositionTask(), dt=dt)
     if mode != "exact":
         limits = replace(servo.limits, mode=mode)
@@ -158,7 +158,7 @@ def at_positions(robot: sp.Robot, dt: float, *, mode: str = "exact") -> Move:
     return lambda q, twist, pose: servo(q, twist[:3], pose[:3, 3])
 
 
-# ---- plain loops, as people write them -----------------------------------------------------------
+# ---- plain loops, as users often write them ------------------------------------------------------
 
 
 def asked(robot: sp.Robot, q: Array, twist: Array, pose: Array) -> Array:
@@ -178,19 +178,19 @@ def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
     return move
 
 
-SLOWS, HALTS = 17.0, 30.0  # condition numbers
+SLOWS, HALTS = 17.0, 30.0  # condition numbers at which `halting` begins to slow down, and halts
 LEAVING = 2.0  # factor on HALTS for motion away from the singularity
 PROBE = 0.01  # step along u that shows on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:
-    """Slow down toward a singularity and halt before it, as MoveIt Servo documents it.
+    """Slow down toward a singularity and halt before it, as documented for MoveIt Servo.
 
-    The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, and linearly
-    between. If the command leads away from the singularity, the upper threshold is doubled; a small
-    step along the singular direction shows which way leads away. Speeds are scaled by one factor to
-    the limits; at 0.1 rad before a position limit all joints stop. This is our implementation of
-    the documented behavior, not MoveIt's code.
+    The speed is multiplied by a factor that is 1 for condition numbers up to 17, 0 from 30 on, and
+    linear in between. If the command leads away from the singularity, the upper threshold is
+    doubled; a small step along the singular direction shows which direction leads away. All speeds
+    are scaled by one factor to satisfy the limits; at 0.1 rad before a position limit all joints
+    stop. This is our implementation of the documented behavior, not MoveIt's code.
     """
 
     def condition(q: Array) -> float:

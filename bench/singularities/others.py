@@ -29,9 +29,9 @@ def moving(robot: sp.Robot) -> list[int]:
 
 
 def placements(robot: sp.Robot) -> Array:
-    """Return the pose of each joint in the previous one, and of the end effector (n + 1, 4, 4).
+    """Return the poses (n + 1, 4, 4) of the joints and the end effector, each in the previous one.
 
-    Only joints that move the end effector are included; each turns about or slides along z.
+    Only joints that move the end effector are included; each rotates about or slides along z.
     """
     q = np.zeros(robot.dof)
     T = robot.base
@@ -59,7 +59,7 @@ def z_to(axis: Array) -> Array:
 
 
 def commands(inputs: dict[str, tuple[Passage, Command]]) -> dict[str, Array]:
-    """Return the input of the other libraries as arrays, by names that begin with the robot's."""
+    """Return the input of the other libraries as arrays; their names begin with the robot's."""
     arrays: dict[str, Array] = {}
     for name, (passage, command) in inputs.items():
         robot = passage.robot
@@ -85,7 +85,7 @@ def plain(passages: list[Passage]) -> dict[str, tuple[Passage, Command]]:
 
 
 def whole(passage: Passage, q: Array) -> Array:
-    """Return joint angles (K + 1, n) of all joints from those that move the end effector."""
+    """Return the angles (K + 1, n) of all joints, given those that move the end effector."""
     all_of = np.repeat(passage.q0[None], len(q), axis=0)
     all_of[:, moving(passage.robot)] = q
     return all_of
@@ -99,8 +99,8 @@ def joints(
 ) -> tuple[dict[str, dict[str, Array]], list[str]]:
     """Return the joint angles (K + 1, n) of each library and input, and notes.
 
-    With settings, only the tuned libraries are run, under names such as "Pink#3" for the fourth
-    setting. Results are cached in the environment, for the same inputs and program.
+    If settings are given, only the tuned libraries are run, under names such as "Pink#3" for the
+    fourth setting. Results for the same inputs and program are cached in the environment's folder.
     """
     found: dict[str, dict[str, Array]] = {}
     notes = []

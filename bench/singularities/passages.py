@@ -1,7 +1,7 @@
 """Passages through singularities: poses over time for four arms.
 
-Each is built around a configuration q_s with an exactly singular direction u, found by Newton's
-method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
+Each passage is built around a configuration q_s with an exactly singular direction u, found by
+Newton's method from a posture in `arms.py`. T_s is the pose at q_s. There are six kinds:
 
     wrist, shoulder   a straight line past T_s at a distance of `MISS` along u
     elbow             out along u to `SHORT` before the end of the reach, and back
@@ -37,7 +37,7 @@ SHORT = 0.0001  # distance from the boundary of the workspace [m]
 INSIDE = 0.15  # distance from the boundary at which a passage begins, as a fraction of the reach
 BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
-FIRST = 0.02  # first step, as a fraction of the path from a singularity to the start
+FIRST = 0.02  # first step from the singularity, as a fraction of the path from it to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
 STRETCHED = ("elbow", "start", "reach")  # the kinds that robots from files have
 
@@ -54,7 +54,8 @@ class Passage:
         poses: Targets of the end effector (K + 1, 4, 4) [m].
         twists: Twists from each pose to the next (K, 6) [m/s, rad/s], world axes.
         reachable: Whether the pose is reachable (K + 1,).
-        nominal: Joint angles of exact tracking (K + 1, n); at the boundary where out of reach.
+        nominal: Joint angles of exact tracking (K + 1, n); where a pose is out of reach, those of
+            the boundary of the workspace.
         avoidable: Whether self-motion can leave the singularity while the end effector rests.
         rows: Number of controlled rows: 6 for poses, 3 for positions.
     """
@@ -115,8 +116,8 @@ class Way:
     Attributes:
         at: The singularity.
         path: Path of the end effector.
-        guess: Joint angles near the start.
-        inside: Reachable path; the path itself by default.
+        guess: Joint angles near those at the start of the path.
+        inside: A reachable path that replaces `path` for the nominal motion; by default `path`.
     """
 
     at: Singularity
@@ -132,7 +133,7 @@ def line(arm: Arm, kind: str) -> Way:
     miss = np.append(shift * at.inward, turn * unit(at.u[3:]))
     along = np.array(arm.travel[kind], dtype=np.float64)
     length = np.linalg.norm(along[:3])
-    # A line along the singular direction itself would end at the singularity instead of passing it.
+    # A line along the singular direction would end at the singularity instead of passing it.
     along[:3] -= at.inward * (at.u @ along) / np.linalg.norm(at.u[:3])
     along *= length / np.linalg.norm(along[:3])
 
@@ -151,7 +152,7 @@ def line(arm: Arm, kind: str) -> Way:
 
 
 def ray(arm: Arm, end: float) -> Way:
-    """Return a path out along u to `end` [m] beyond the reach, and back."""
+    """Return a path outwards along u to a distance `end` [m] beyond the reach, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T = arm.robot.fk(at.q)
 
@@ -171,7 +172,7 @@ def edge(arm: Arm) -> Way:
     """Return a path out to near the boundary, along it in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
-    center = arm.reach * at.inward  # relative to the tip, which the stretched arm moves on a circle
+    center = arm.reach * at.inward  # of the stretched arm's circle, relative to its tip
 
     def path(t: float) -> Array:
         far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)
@@ -182,7 +183,7 @@ def edge(arm: Arm) -> Way:
 
 
 def start(arm: Arm) -> Way:
-    """Return a straight path from rest with the arm stretched, as far inwards as sideways."""
+    """Return a straight path that starts with the arm stretched, at 45° inwards and sideways."""
     at = arm.singularity("stretched")
     T, along = arm.robot.fk(at.q), INSIDE * arm.reach * (at.inward + across(arm, at))
 
@@ -193,10 +194,10 @@ def start(arm: Arm) -> Way:
 
 
 def across(arm: Arm, at: Singularity) -> Array:
-    """Return the direction perpendicular to the stretched arm, in the plane of joint 2 (3,)."""
+    """Return the direction (3,) perpendicular to the stretched arm and to the axis of `pitch`."""
     J = arm.robot.jacobian(at.q)
     sideways = unit(np.cross(J[3:, arm.pitch], at.inward))
-    # The sign for which the shortest joint motion folds the arm in the direction of `folded`.
+    # Of the two signs, the one for which the smallest joint motion folds the arm toward `folded`.
     folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
     rates = np.linalg.pinv(J[: arm.rows], rcond=1e-9)[:, :3] @ sideways
     return sideways if rates @ folds > 0 else -sideways
@@ -214,7 +215,7 @@ WAYS: dict[str, Callable[[Arm], Way]] = {
 
 @cache
 def passage(name: str, kind: str, dt: float = DT) -> Passage:
-    """Return the passage for a robot in `ROBOTS` and a kind in `KINDS` (0.5 s, then cached).
+    """Return the passage for a robot in `ROBOTS` and a kind in `KINDS`; results are cached.
 
     Robots in `MORE` have the kinds in `STRETCHED`.
     """

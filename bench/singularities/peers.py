@@ -2,11 +2,12 @@
 
     python bench/singularities/peers.py COMMANDS.npz JOINTS.npz [SETTINGS.json]
 
-This file needs only NumPy and the library: supple is not in those environments. COMMANDS contains,
-for each robot, the placements and limits of the joints that move its end effector (each turns about
-or slides along its z axis) and, for each passage, q0, poses and twists. The joint angles of every
-method available here are written to JOINTS. SETTINGS replaces the methods by tuned ones: for each
-library the settings with which each robot is run, as lists of the fields of `Settings`.
+This file needs only NumPy and the library: supple is not installed in those environments. COMMANDS
+contains, for each robot, the placements and limits of the joints that move its end effector (each
+rotates about or slides along its z axis) and, for each passage, q0, poses and twists. The joint
+angles of every method whose library is installed are written to JOINTS. SETTINGS replaces the
+methods by tuned ones: for each library and robot, the settings to run, as lists of the fields of
+`Settings`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SOLVER = "daqp"
 
 
 class Arm(NamedTuple):
-    """A robot as numbers: the pose of each joint in the previous one, and of the end effector.
+    """A robot as numbers: the poses of its joints and end effector, each in the previous one.
 
     `slides` is a mask of the prismatic joints; `rows` is 6 for poses and 3 for positions.
     """
@@ -79,7 +80,7 @@ def next_pose(twist: Array, pose: Array, dt: float) -> Array:
 
 
 def asked(T: Array, twist: Array, pose: Array) -> Array:
-    """Return the command twist + GAIN (pose - T) (6,) of a Servo; rotations below half a turn."""
+    """Return a Servo's command (6,): twist + GAIN (pose - T); rotations must be below 180°."""
     R = pose[:3, :3] @ T[:3, :3].T
     w = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
     sine = float(np.linalg.norm(w))
@@ -89,7 +90,7 @@ def asked(T: Array, twist: Array, pose: Array) -> Array:
 
 
 def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
-    """Pink with a FrameTask as in its example of an arm, or with the same command as the others."""
+    """Pink with a FrameTask as in its arm example, or with the command of the other methods."""
     import pink
     import pinocchio as pin
 
@@ -165,7 +166,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> 
 
 
 def mink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
-    """Mink with the tasks and costs of Pink's example, or with the same command as the others."""
+    """Mink with the tasks and costs of Pink's example, or with the other methods' command."""
     import mink
     import mujoco
 
@@ -224,7 +225,7 @@ def mjcf(arm: Arm) -> str:
 
 
 def where(T: Array) -> str:
-    """Return a pose (4, 4) as the MJCF attributes pos and quat."""
+    """Return a pose (4, 4) as the MJCF attributes pos and xyaxes."""
     numbers = [" ".join(f"{x:.17g}" for x in each) for each in (T[:3, 3], T[:3, 0], T[:3, 1])]
     return f'pos="{numbers[0]}" xyaxes="{numbers[1]} {numbers[2]}"'
 
@@ -245,7 +246,7 @@ def toolbox_method(arm: Arm, dt: float) -> Move:
     return move
 
 
-# name -> its maker, the packages whose versions are reported, and a description
+# Name -> function that makes the method, packages whose versions are reported, and a description.
 PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
     "Pink": (
         partial(pink_method, same=False),
@@ -309,7 +310,7 @@ def tuned(
     arms: dict[str, Arm],
     given: dict[str, dict[str, Array]],
 ) -> dict[str, Array]:
-    """Return the joint angles with the chosen settings of each library and robot."""
+    """Return the joint angles of each library with the settings chosen for each robot."""
     jobs: list[Job] = []
     for name, robots in chosen.items():
         for place, commands in given.items():
@@ -324,7 +325,7 @@ def tuned(
 
 
 def main(commands: str, joints: str, settings: str | None = None) -> None:
-    """Run all methods of this environment, or those of the settings."""
+    """Run all methods of this environment, or the tuned methods if settings are given."""
     given: dict[str, dict[str, Array]] = {}
     with np.load(commands) as arrays:
         for key in arrays.files:

@@ -27,8 +27,8 @@ class Singularity:
         u: Singular direction as a unit vector (6,) [m, rad mixed], or (3,) for positions alone. It
             points to the reachable side if only one side is reachable.
         null: Joint motions that do not move the end effector (k, n), orthonormal.
-        H: Second-order motion of the end effector along u for these joint motions (k, k):
-            H(n, n) = u·J̇q̇ for q̇ = n.
+        H: Second-order motion (k, k) of the end effector along u due to the joint motions in
+            `null`: cᵀH c = u·J̇q̇ for q̇ = nullᵀc.
 
     References:
         Bedrossian 1990, "Classification of singular configurations for redundant manipulators".
@@ -41,20 +41,20 @@ class Singularity:
 
     @property
     def avoidable(self) -> bool:
-        """Whether H has both signs: self-motion can then leave the singularity."""
+        """Whether H has eigenvalues of both signs: self-motion can then leave the singularity."""
         values = np.linalg.eigvalsh(self.H)
         return bool(min(-values[0], values[-1]) > 1e-6)
 
     @property
     def inward(self) -> Array:
-        """The translation of u as a unit vector (3,)."""
+        """The direction of the translation part of u (3,)."""
         return unit(self.u[:3])
 
     @classmethod
     def near(
         cls, robot: sp.Robot, guess: Array, free: tuple[int, ...], rows: int = 6
     ) -> Singularity:
-        """Solve  J(q)ᵀu = 0, uᵀu = 1  for u and some joints of q, by Newton's method."""
+        """Solve  J(q)ᵀu = 0, uᵀu = 1  for u and the joints `free` of q, by Newton's method."""
         q, joints, h = np.array(guess, dtype=np.float64), list(free), 1e-6
 
         def jacobian(q: Array) -> Array:
@@ -75,7 +75,7 @@ class Singularity:
         U, sigma, Vt = np.linalg.svd(jacobian(q))
         if sigma[rows - 1] > 1e-9 or sigma[rows - 2] < 0.05:
             raise ValueError(
-                f"{robot.name}: expected one lost direction; given: σ = {sigma.round(4)}"
+                f"{robot.name}: one singular value must be zero; given: σ = {sigma.round(4)}"
             )
         u, null = U[:, -1], Vt[rows - 1 :]
         H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])
@@ -83,7 +83,7 @@ class Singularity:
         return cls(q, u * side, null, H * side)
 
     def folded(self, robot: sp.Robot, depth: float) -> Array:
-        """Return a configuration inside the limits, `depth` [m] away from the singular position."""
+        """Return a configuration inside the limits, `depth` [m] away from the singular pose."""
         values, vectors = np.linalg.eigh(self.H)
         turn = np.sqrt(2 * depth * np.linalg.norm(self.u[:3]) / values[-1])
         ways = [self.q + side * turn * (vectors[:, -1] @ self.null) for side in (-1, 1)]
@@ -112,7 +112,7 @@ def moved(T: Array, by: Array) -> Array:
 
 
 def difference(T: Array, to: Array) -> Array:
-    """Return the difference of two poses (6,): [m] and a rotation vector [rad], world axes."""
+    """Return the displacement [m] and rotation vector [rad] between poses (6,), in world axes."""
     return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
 
 
@@ -147,7 +147,7 @@ def follow(robot: sp.Robot, guess: Array, path: Path, times: Array, rows: int = 
     """Return joint angles (K, n) that follow a path, given a guess of the first configuration."""
     first = reached(robot, guess, path(times[0]), rows)
     if first is None:
-        raise ValueError(f"{robot.name}: the first pose is not reached")
+        raise ValueError(f"{robot.name}: Newton's method does not reach the first pose")
     joints = [first]
     for a, b in pairwise(times):
         joints.append(carried(robot, joints[-1], path, a, b, rows))

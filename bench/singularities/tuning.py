@@ -36,7 +36,7 @@ def tried(library: str) -> list[list[float]]:
 
 
 def rank(runs: list[Measures]) -> tuple[bool, float]:
-    """Return a key that is smaller for better settings."""
+    """Return a sort key of the runs with one setting; better settings have smaller keys."""
     worst = max(m.acceleration for m in runs)
     rough = worst > SMOOTH * (1 + 1e-6)
     return rough, worst if rough else float(np.mean([m.position_rms for m in runs]))
@@ -66,7 +66,7 @@ def best(robots: list[str]) -> others.Settings:
 
 
 def notes(robots: list[str]) -> list[str]:
-    """Return the settings in words."""
+    """Return the best settings in words."""
     lines = []
     for name, chosen in best(robots).items():
         words = []
@@ -83,7 +83,7 @@ def notes(robots: list[str]) -> list[str]:
 
 
 def main(robots: list[str]) -> None:
-    """Tune for some robots, or for all, and write the best."""
+    """Tune the libraries for some robots, or for all, and write the best settings."""
     found: others.Settings = {name: {} for name in LIBRARIES}
     if robots:
         found = json.loads(BEST.read_text())

@@ -18,7 +18,7 @@ class Arena {
     return array;
   }
 
-  // Takes an array of another type, rounded up to whole elements.
+  // Takes an array of `count` values of another type. Its size is rounded up to whole elements.
   template <class X>
   SUPPLE_INLINE X* take_as(int count) {
     const int bytes = int(sizeof(X)) * count, element = int(sizeof(Element));

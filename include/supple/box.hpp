@@ -1,4 +1,4 @@
-// The best step inside a box (bounds on each joint velocity), and under a bound on its norm.
+// The best step inside a box (bounds on each joint velocity) and within a bound on its norm.
 //
 // A step x0 that would leave the box low <= x <= high is replaced by the minimizer of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
@@ -23,8 +23,8 @@ inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
 // Computes d = x - x0 (n), the minimizer of ‖J d‖² + λ²‖d‖² over the free entries F. The entries A
 // marked in `active_set` (n) are at the lower (-1) or upper (1) end of the box. `multiplier` (n) is
-// half the gradient at d, possibly divided by λ²; it is zero for free entries, and where it is only
-// rounding error.
+// half the gradient at d, possibly divided by λ²; it is zero for free entries and where it does not
+// exceed its rounding error.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
                                            const L* high, const L* x0, const L* active_set, L* d,
@@ -52,7 +52,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
   L scale(1), reach = sqrt(dot(m, z, z));
   if (!all(valid)) {
-    // With too few free entries, or at a singularity: solve [J_F; λ] d_F = [-J_A d_A; 0] by QR.
+    // If too few entries are free, or at a singularity, solve [J_F; λ] d_F = [-J_A d_A; 0] by QR.
     const L lambda = sqrt(lambda2);
     L square(0);
     for (int i = 0; i < m; ++i) {
@@ -65,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // Here z is the residual of the task, λ² times the z above: λ² may be zero, so nothing is
-    // divided by it. `scale` takes the factor into account in the multipliers.
+    // With QR, z is the residual of the task, which is λ² times the z of Cholesky. It is not
+    // divided by λ², which may be zero; instead the multipliers contain the factor λ², as `scale`.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
@@ -91,25 +91,25 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
 }
 
-// Rounds of block pivoting in `boxed_step`. Each of them exchanges all entries that violate their
-// optimality conditions.
+// Number of rounds of block pivoting in `boxed_step`. Each round moves all entries that violate
+// their optimality conditions between the free and the active set.
 inline constexpr int block_rounds = 6;
 
-// Lanes of scratch memory that `boxed_step` needs.
+// Number of lanes of scratch memory that `boxed_step` needs.
 SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
 
 // Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
-// -1 for entries at their lower bound, 0 for free ones and 1 for those at their upper bound; if
-// `guessed`, it also is the initial guess. Returns the damping applied: λ², or the smallest λ² that
-// is used (see `ridge`).
+// -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper bound;
+// if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
+// smallest λ² that is used (see `ridge`).
 //
-// Block pivoting comes first: solve for the free entries, then exchange all entries that violate
-// their optimality conditions. A few rounds nearly always suffice (Júdice & Pires 1994). Otherwise
-// an active-set method follows, whose objective decreases in every round: move toward the minimizer
-// over the free entries as far as the box allows, and release one entry at a time (Stark & Parker
-// 1995).
+// Block pivoting comes first: solve for the free entries, then move all entries that violate their
+// optimality conditions between the free and the active set. A few rounds nearly always suffice
+// (Júdice & Pires 1994). Otherwise an active-set method follows, whose objective decreases in every
+// round: move toward the minimizer over the free entries as far as the box allows, and release one
+// entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                     const L* high, L* x, L* active_set, L* scratch,
@@ -188,8 +188,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with the additional
-// damping δ². `A` (m m) and `z` (m) are scratch memory.
+// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with
+// the additional damping δ². `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {
@@ -209,7 +209,7 @@ SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, cons
   }
 }
 
-// Lanes of scratch memory that `limited_step` needs.
+// Number of lanes of scratch memory that `limited_step` needs.
 SUPPLE_FN constexpr int limited_scratch(int m, int n) {
   return boxed_scratch(m, n) + m * m + m + 3 * n;
 }
@@ -233,8 +233,8 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  // Values of δ²: `below` is too small, `above` is sufficient (huge until one is found), `last` is
-  // the previous trial.
+  // Values of δ²: `below` is too small, `above` is large enough (`huge` until such a value is
+  // found), and `last` is the previous trial.
   L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
   const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
@@ -272,13 +272,13 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   return damping_applied;
 }
 
-// Lanes of scratch memory that `bounded_step` needs.
+// Number of lanes of scratch memory that `bounded_step` needs.
 SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. Faster than
-// `limited_step`, but valid only where a few rounds of exchanging entries suffice. In each round
+// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. This is faster
+// than `limited_step`, but valid only where a few rounds of block pivoting suffice. In each round
 // the free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
 // initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
 // the lanes where x is valid.
@@ -310,8 +310,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       }
       left[i] = sum;
     }
-    // optimal_step divides by the bound; an infinite one is replaced by a finite one that no step
-    // reaches.
+    // `optimal_step` divides by the bound, so an infinite bound is replaced by a finite one that no
+    // step reaches.
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =

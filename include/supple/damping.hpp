@@ -10,11 +10,11 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// The rules. The comments list the parameters, in the order of `Damping::p`.
+// Damping rules. The comments list their parameters, in the order of `Damping::p`.
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // largest λ², ratio of w to its previous value; then as `manipulability`
+  manipulability_rate,  // largest λ², threshold of w/(previous w); then as `manipulability`
   error,                // λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error
@@ -47,14 +47,14 @@ struct Spectrum {
   const L* sigma;          // (count,)
   const L* gamma;          // (count,): uᵢᵀe
   L error2;                // ‖e‖²
-  L before;                // manipulability at the previous step; negative if there was none
-  L change;                // Frobenius norm of J - previous J; zero if there was none
+  L before;                // manipulability at the previous step; negative if there is none
+  L change;                // Frobenius norm of J - previous J; zero if there is none
   bool redundant = false;  // whether J has more columns than rows, so that JᵀJ is singular
 };
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  // Multiply from the smallest value on: if one is zero, the product stays zero and cannot
+  // Multiply in ascending order: if the smallest value is zero, the product stays zero and cannot
   // overflow.
   L product = sigma[count - 1];
   for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
@@ -167,8 +167,8 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   }
   const L limit = share * sqrt(select(open, total, L(1)));
   const L aim = limit * L(1 - 64 * epsilon), end = limit * L(1 - 32 * epsilon);
-  // Start from the larger of two lower bounds on y: one from Jensen's inequality, the other because
-  // no single term may exceed the limit.
+  // Start from the larger of two lower bounds on y: one from Jensen's inequality, the other from
+  // the fact that no single term may exceed the limit.
   L y = max((L(1) / share - L(1)) * (total / select(open, mean, L(1))), L(0)), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const mask_t<L> counts = s2(i) > L(0);

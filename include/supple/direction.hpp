@@ -1,10 +1,10 @@
 // Keeping the direction of a command: the whole motion slows down, to a stop if necessary.
 //
-// The law: in each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is
-// taken only if a simulation shows that a stop along d that keeps all limits can follow it. If
-// there is no such step, the stop that was simulated for the step before continues, along its own
-// direction. Limits and direction therefore hold in every step, whatever the command does. Tuned
-// constants are explained in docs/constants.md.
+// In each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is taken
+// only if a simulation shows that the robot can then stop along d within all limits. If there is no
+// such step, the robot continues the stop that was simulated for the previous step, along the
+// direction of that step. Every step therefore keeps the limits and a direction, whatever the
+// command is. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -13,18 +13,19 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest number of simulated steps of a stop; a motion that needs more is too fast.
+// Largest number of simulated steps of a stop; a motion that needs more steps to stop is too fast.
 inline constexpr int longest_stop = 4096;
 
 // Largest difference between J q̇ and s d, relative to s d, at which the direction counts as kept.
 template <class T>
 inline constexpr T same_direction = T(1e-10);
 
-// Margin that a simulated stop leaves, relative to its speed: the real stop differs by rounding.
+// Margin to the limits in a simulated stop, relative to its speed: the real stop differs from it by
+// rounding errors.
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// The robot, its tasks and its limits, as far as a stop depends on them. `bound` is that on ‖q̇‖.
+// The robot, its tasks and its limits, as far as a stop depends on them. `bound` limits ‖q̇‖.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
@@ -32,7 +33,8 @@ struct Stopper {
   T dt, bound;
 };
 
-// An interval of factors s >= 0 of a joint motion x (n) inside a box: low <= s x <= high.
+// The interval of factors s >= 0 for which a joint motion s x (n) is inside a box: low <= s x <=
+// high.
 template <class T>
 struct Factors {
   T least, most;  // empty if least > most
@@ -58,7 +60,7 @@ SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T*
     found.least = max(found.least, min(one, other));
     found.most = min(found.most, max(one, other));
   }
-  // Ends that differ only by rounding are made equal.
+  // An interval that is empty only because of rounding becomes a single factor.
   const T slack = T(64) * Number<T>::epsilon * found.least;
   if (found.least > found.most && found.least <= found.most + slack) found.most = found.least;
   return found;
@@ -88,9 +90,9 @@ SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* sc
   return rest <= square(T(same_direction<T>)) * dot(m, d, d);
 }
 
-// Narrows the box of a joint with a jerk limit so that its speed does not pass `goal`, as
-// `narrow_to` does. But here the speed may turn away from `goal`, as the common direction of all
-// joints may require.
+// Narrows the box of a joint with a jerk limit so that its speed does not pass `goal`. Unlike in
+// `narrow_to`, the speed may also move away from `goal`, because the common direction of all joints
+// may require it.
 template <class L>
 SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
   const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
@@ -100,8 +102,8 @@ SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L&
 }
 
 // Computes the admissible speeds of a joint (`joint_box`). If its jerk is limited, they are
-// narrowed so that it settles at rest. All joints come to rest in the same step, so a bound that
-// differs from zero only by rounding becomes zero.
+// narrowed so that the joint comes to rest without overshoot. All joints come to rest in the same
+// step, so a bound that differs from zero only by rounding becomes zero.
 template <class T>
 SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
                             T& high) {
@@ -120,7 +122,7 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
 }
 
 // Whether joints can stop along the direction d (m) within all limits. q, v and c (n each;
-// overwritten) are their positions, their speeds and the changes of these in the last step.
+// overwritten) are the positions, the speeds and the changes of the speeds in the last step.
 template <class T>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
   const Chain<T>& chain = of.rows.chain;
@@ -156,8 +158,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
-// Writes s times `along` (n) to x (n), clamped to a box that it leaves at most by rounding errors.
-// If `limited`, active_set (n) marks the joints at an end of the box.
+// Writes s times `along` (n) to x (n), clamped to a box, outside of which s times `along` can be
+// only by rounding errors. If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
 SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
                           T* x, T* active_set) {
@@ -169,13 +171,13 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
   }
 }
 
-// Number of slower steps that are tried before the motion brakes.
+// Number of slower steps that are tried before the robot continues the previous stop.
 inline constexpr int slower_tries = 3;
 
-// Returns a factor s such that the joints can stop along J x = d (m) after the step s x, or a
-// negative number if none is found: 1 if possible, else the largest of a few smaller ones. It is
-// above 1 only if the box requires it. q and v (n) are the positions and speeds before the step,
-// low and high (n) the box of the step.
+// Returns a factor s such that the joints can stop along J x = d (m) after the step s x: 1 if
+// possible, else the largest suitable one of a few smaller factors. It is above 1 only if the box
+// requires it, and negative if no suitable factor is found. q and v (n) are the positions and
+// speeds before the step, low and high (n) the box of the step.
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
                              const T* high, const T* q, const T* v, T* scratch) {

@@ -33,8 +33,8 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
-// Computes `product`, the product of the singular values of J, from the lower triangle of J Jᵀ (A,
-// m x m, overwritten). Returns the lanes where it is valid.
+// Computes the product of the singular values of J (`product`) from the lower triangle of J Jᵀ (A,
+// m x m, overwritten). Returns the lanes where the product is valid.
 template <class L>
 SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
   const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<scalar_t<L>>);
@@ -49,8 +49,8 @@ SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
 template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
-// Whether a rule depends on the singular values only through the extreme ones, or through the
-// product of all of them. It may also depend on e and on the previous step.
+// Whether a rule needs only the extreme singular values, or only the product of all singular
+// values. It may also depend on e and on the previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -58,8 +58,8 @@ SUPPLE_FN constexpr bool is_spectral(Rule rule) {
          rule == Rule::mayorga_condition || rule == Rule::mayorga_rank;
 }
 
-// Computes λ² (`found`) by a rule with `is_spectral` from the lower triangle of J Jᵀ (A, m x m,
-// overwritten). Returns the lanes where λ² is valid. `work` has 4 m lanes.
+// Computes λ² (`found`) by a rule for which `is_spectral` holds, from the lower triangle of J Jᵀ
+// (A, m x m, overwritten). Returns the lanes where λ² is valid. `work` has 4 m lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const L* e,
                                      const L& before, const L& change, L* A, L* found, L* work) {
@@ -83,14 +83,14 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   mask_t<L> valid =
       extreme_eigenvalues_any_size(m, A, least ? &low : nullptr, largest ? &high : nullptr, work);
   // Rules that do not need the largest singular value only compare the smallest one with the rank
-  // threshold. For them any value serves as the largest: where the smallest one might be below the
-  // threshold, the result is rejected anyway.
+  // threshold. For them any value may be passed as the largest: where the smallest one might be
+  // below the threshold, the result is rejected anyway.
   sigma[0] = sqrt(largest ? high : low);
   sigma[1] = sqrt(low);
   *found = evaluated(2);
   if (least) {
     // Accept λ² only if it hardly changes with the rounding error of the smallest singular value:
-    // Mayorga's rules divide by that value, and λ² of a narrow region falls steeply with it.
+    // Mayorga's rules divide by that value, and λ² of a narrow region falls steeply as it grows.
     constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));
@@ -185,7 +185,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
   return holds;
 }
 
-// Lanes of scratch memory that `cholesky_step` needs.
+// Number of lanes of scratch memory that `cholesky_step` needs.
 SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 6 * m; }
 
 // Calls `cholesky_step`; this function is compiled once for all sizes known only at run time.

@@ -11,8 +11,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Returns p + R c for the pose (R, p) and a constant vector c. Zeros in c are common in robots and
-// are skipped. The test is the same for all lanes, and is made at compile time if c is known.
+// Returns p + R c for the pose (R, p) and a constant vector c. Zeros in c, which are common in
+// robots, are skipped. The test for zero is the same on all lanes, and is made at compile time if c
+// is known then.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -55,8 +56,8 @@ SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   b = fma(b, c, old * -s);
 }
 
-// Turns the pose of the parent's frame into that of the joint's frame at zero displacement, both in
-// the world.
+// Replaces `at`, the pose of the parent's frame in the world, by that of the joint's frame at zero
+// displacement.
 template <class L, class T>
 SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
@@ -94,7 +95,8 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// For a single configuration, several joints share a pack, which is faster; the bits are the same.
+// For a single configuration, several joints share a pack, which is faster; the results have the
+// same bits.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;
@@ -134,7 +136,7 @@ SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>
       add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// Does the same as `joint_sines` with less code: by polynomials only, which are valid up to
+// Does the same as `joint_sines` with less code: it uses polynomials only, which are valid up to
 // Elementary::reach. Returns the lanes where all displacements are within that range; on other
 // lanes the sines are not valid.
 template <class L, class T>
@@ -176,7 +178,7 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   }
 }
 
-// Forward kinematics: both passes.
+// Forward kinematics: runs both passes.
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   joint_sines(chain, q, joint_poses);
@@ -222,15 +224,16 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
   }
 }
 
-// Velocities and accelerations of a frame: (v, a) of its origin, and the angular ones (w, b).
+// Rates of a frame: velocity v and acceleration a of its origin, angular velocity w and angular
+// acceleration b.
 template <class L>
 struct Rates {
   Vec3<L> v, w;  // J q̇
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// Rates up to the jerk. Here (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c) is the jerk
-// at q⃛ = 0: linear and angular.
+// Rates up to the jerk. Unlike in `Rates`, (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c)
+// is the jerk at q⃛ = 0: linear and angular.
 template <class L>
 struct JerkRates : Rates<L> {
   Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇
@@ -242,8 +245,8 @@ SUPPLE_INLINE Vec3<L> turning(const Vec3<L>& w, const Vec3<L>& b, const Vec3<L>&
   return cross(b, x) + cross(w, cross(w, x));
 }
 
-// Converts the rates at one point of a body into those at a second point; r is the vector from the
-// first to the second.
+// Converts the rates at one point of a body to the rates at a second point; r is the vector from
+// the first point to the second.
 template <class L>
 SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);

@@ -1,4 +1,5 @@
-// Joint limits: the admissible speeds of a joint in the next step, and vectors scaled into them.
+// Joint limits: the admissible speeds of a joint in the next step, and how a step is scaled to keep
+// them.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -22,21 +23,22 @@ namespace supple::inline SUPPLE_ISA {
 
 // The distance by which a braking joint may appear to pass its position limit because of rounding,
 // relative to its position. In double this is the accumulated error of some thousand steps of a
-// control loop, where `advance` puts the joint back at the limit; in float that of one step.
+// control loop, where `advance` puts the joint back at the limit; in float it is the error of one
+// step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
 // Computes the admissible speeds [low, high] of a joint with a jerk limit in the next step of
 // length dt [s], given its position, its speed and the change of its speed in the last step. From
-// each of these speeds the joint can stop inside its range by the law of stopping.hpp without
-// exceeding any limit, so the next step has admissible speeds as well. A joint outside its range
-// returns as fast as its limits allow. Returns the lanes where such speeds exist; on other lanes
-// the jerk limit must be exceeded.
+// each of these speeds the joint can stop inside its range by the stopping rule of stopping.hpp
+// without exceeding any limit, so the next step has admissible speeds as well. A joint outside its
+// range returns as fast as its limits allow. Returns the lanes where such speeds exist; on other
+// lanes the jerk limit must be exceeded.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, const L& q,
                                                   const L& speed, const L& change, const L& dt,
                                                   L& low, L& high) {
-  // In place of an infinite acceleration limit: one that takes 2^20 steps to reach.
+  // An infinite acceleration limit is replaced by one that takes 2^20 steps to reach.
   const T much = T(1 << 20);
   const L ramp = L(limit.jerk) * dt * dt, zero(0), none = L(Number<T>::huge);
   const L most = min(L(limit.acceleration) * dt, ramp * L(much)), max_speed(limit.speed);
@@ -50,7 +52,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
   };
   high = speed + largest(speed, change, above, over);
   low = speed - largest(-speed, -change, below, under);
-  // After a change above the acceleration limit, no change is within both jerk and acceleration.
+  // After a change above the acceleration limit, no change is within both the jerk and the
+  // acceleration limit.
   const L rounding = L(T(64) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
   valid = valid & (low <= high + rounding);
   high = select(over, max(min(high, max(above, -max_speed)), low), high);
@@ -80,8 +83,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     least = speed - brake;
     greatest = speed + brake;
     // Returns the largest admissible speed v toward a limit at the distance `room`. If the slowest
-    // speed within the acceleration limit is above v only by rounding errors, it is returned
-    // instead.
+    // speed within the acceleration limit is above v only by rounding errors, that speed is
+    // returned instead.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
@@ -109,7 +112,7 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   }
   if (!brakes) return;
   // Intersect with the speeds that the acceleration limit allows. If there is no common speed, use
-  // the end of the interval of position and speed limits that is nearest to them.
+  // the speed nearest to them that the position and speed limits allow.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;

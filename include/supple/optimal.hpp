@@ -20,7 +20,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-inline constexpr int max_newton_iterations = 60;  // three are usual
+inline constexpr int max_newton_iterations = 60;  // three are usually enough
 
 // Calls f(0), f(1), ... f(n - 1). If n is a compile-time constant, so are the arguments.
 template <class F>
@@ -107,7 +107,7 @@ struct Expansion {
   }
 };
 
-// Results of `secular`. It solves (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading
+// Results of `secular`, which solves (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading
 // minors N of BᵀB + x:
 //
 //     yᵢ = cᵢ Pᵢ₊₁/P₀        cᵢ = -cᵢ₋₁ αᵢ βᵢ
@@ -158,7 +158,7 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
 }
 
 // The problem in bidiagonal form. J is divided by `unit`, a power of two near the largest singular
-// value of B, and q̇ by the bound on it: q̇ = bound V y.
+// value of B, and q̇ by its bound: q̇ = bound V y.
 template <class L>
 struct Bidiagonal {
   L *a, *tau;             // V, as in `Reduction`
@@ -170,7 +170,7 @@ struct Bidiagonal {
   mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
 
-// Lanes of scratch memory that `optimal_step` and `residual_step` need.
+// Number of lanes of scratch memory that `optimal_step` and `residual_step` need.
 SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 10 * m; }
 
 template <class L, class M, class N>
@@ -226,7 +226,7 @@ SUPPLE_INLINE mask_t<L> has_full_rank(const Secular<L>& at, const L& frobenius) 
 // Newton's method starts at `start`, such as 0 or the λ² of the previous step; the root does not
 // depend on it. Returns the lanes where dq and lambda2 are valid. They are not valid if m > n, if J
 // is rank deficient or nearly so (the result then depends on which singular values count as zero),
-// or if numbers leave their range.
+// or if numbers overflow or underflow.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
@@ -251,8 +251,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     const L above = abs(c[0]);
     L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
     found = select(open, max(lower, min(start * (b.shrink * b.shrink), above)), L(0));
-    // If λ² may be much larger than all entries of B, minors might overflow: divide by its upper
-    // bound.
+    // If λ² may be much larger than all entries of B, minors might overflow: divide the problem by
+    // the upper bound on λ².
     const mask_t<L> far = open & (above > L(64));
     if (any(far)) {
       const L less = select(far, L(1) / power_of_two(above), L(1));
@@ -331,8 +331,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
     if (!any(open)) break;
     const L slope = select(open, at.slope * found * found * aim, L(1));
     const L divisor = L(1) + (length - aim) * (error2 * square / slope);
-    // Far below the root, the divisor has lost its digits; the iteration then continues from
-    // `upper`.
+    // Far below the root, the divisor is inaccurate because of cancellation; the iteration then
+    // continues from `upper`.
     const mask_t<L> usable = (divisor * upper > found) & (length + length > aim);
     const L next = select(usable, found / select(usable, divisor, L(1)), upper);
     found = select(open, next, found);
@@ -347,7 +347,7 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   return valid;
 }
 
-// Calls `residual_step`, with compile-time sizes for the common ones; the results have the same
+// Calls `residual_step`, with compile-time sizes where they are common; the results have the same
 // bits.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
@@ -366,7 +366,7 @@ SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* 
   return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
 }
 
-// Calls `optimal_step`, with compile-time sizes for the common ones; the results have the same
+// Calls `optimal_step`, with compile-time sizes where they are common; the results have the same
 // bits.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,

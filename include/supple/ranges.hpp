@@ -19,8 +19,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of memory of `ServoState::ranges`: for each row its slack below and above and the value at
-// which it is held; and e, J, offset and direction of the rows that take part.
+// Number of lanes of `ServoState::ranges`. For each row it holds the slack below and above, and the
+// value at which the row is held; for the rows that take part also e, J, offset and direction.
 SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
 // Whether rows may be left out of a step. They may not if weights, clamps, or values kept from the
@@ -156,18 +156,18 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
            *const kept = state.direction;
   state = part;
   state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
-  if (state.beyond >= 0) {  // J was corrected at a fold (folds.hpp): extend this to all rows
+  if (state.beyond >= 0) {  // J was corrected at a fold (folds.hpp): fill exact_J for all rows
     int r = reduced.rows - 1;
     for (int i = m - 1; i >= 0; --i) {
       const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
       for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
     }
   }
-  if (kept) {  // for all rows, because others may take part in the next step
+  if (kept) {  // of all rows, not only of those that take part in this step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
-  // Report as the command of a row: its resulting velocity if it does not take part, else the value
-  // at which it is held.
+  // The reported command of a row is the value at which it is held or, if it does not take part,
+  // its resulting velocity.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

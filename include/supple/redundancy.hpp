@@ -14,6 +14,7 @@
 
 namespace supple {
 
+// How a secondary velocity v is added to a step. α1 and max_speed are fields of `Redundancy`.
 enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // J*e + (I - J*J) v, damped by the step's rule
@@ -25,8 +26,8 @@ enum class Secondary : int {
 template <class T>
 struct Redundancy {
   Secondary form;
-  T alpha1;
-  T max_speed;
+  T alpha1;      // α1; the weight of v is α1²/λ²
+  T max_speed;   // bound on ‖q̇‖
   Step<T> step;  // the step of null_space; the other forms use only its damping rule
 };
 
@@ -34,8 +35,8 @@ struct Redundancy {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of scratch memory that `redundant_step` needs, and that `priority_step` needs for a total
-// of m rows.
+// Number of lanes of scratch memory that `redundant_step` needs, and that `priority_step` needs for
+// a total of m rows.
 SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
@@ -149,8 +150,8 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
     const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change, m < n};
     lambda2 = supple::lambda2(how.step.damping, spectrum);
   }
-  // Singular values below the rank threshold become zero, and their directions part of the null
-  // space.
+  // Singular values below the rank threshold become zero, and their directions become part of the
+  // null space.
   const L floor = rank_floor(sigma[0]);
   for (int i = 0; i < k; ++i) {
     const mask_t<L> counts = sigma[i] > floor;
@@ -185,9 +186,9 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
 // Computes one step q̇ (dq) for tasks in order of priority, and returns the largest λ² of all
 // levels. `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how`
 // (levels) its step. A level moves only along directions that are orthogonal to all rows of the
-// levels above it, so it does not disturb them; `taken` is a basis of those rows. `before` and
-// `change` are described in `Spectrum` and apply to the first level; for the others there is no
-// previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
+// levels above it, so it does not disturb them; `taken` is a basis of the rows of these levels.
+// `before` and `change` are described in `Spectrum` and apply to the first level; for the others
+// there is no previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,
@@ -212,8 +213,8 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // A row in the span of the levels above leaves only rounding errors here, which are
-    // proportional to the norm of the whole J of the level.
+    // Projection reduces a row in the span of the levels above to rounding errors, which are
+    // proportional to the norm of the level's whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {
@@ -240,7 +241,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise only rounding errors
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else the row is only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

@@ -1,10 +1,10 @@
 // The robot in the form that the kernel reads: a kinematic tree in flat arrays of plain data.
 //
 // A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first,
-// and the frames. Fixed joints are merged into the constant poses between the others. Every joint
-// rotates about, or slides along, the z axis of its own frame. The rotation of that frame about z
-// is chosen so that the constant rotation between most joints is a rotation about x alone (see
-// docs/kernel.md).
+// and the frames. Fixed joints are merged into the constant poses between the other joints. Every
+// joint rotates about, or slides along, the z axis of its own frame. The rotation of that frame
+// about z is chosen so that the constant rotation between most joints is a rotation about x alone
+// (see docs/kernel.md).
 #pragma once
 
 // No inline namespace: plain data has the same layout on every instruction set.
@@ -59,7 +59,8 @@ struct Chain {
   int joints, frames;
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
-  // Whether displacements need a check: some joint slides, or has a scale or an offset.
+  // Whether displacements must be checked for overflow: some joint slides, or has a scale or
+  // offset.
   bool lengths;
   const Joint<T>* joint;
   const Frame<T>* frame;

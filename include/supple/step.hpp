@@ -134,7 +134,7 @@ SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
   if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
 }
 
-// Lanes of scratch memory that `step` needs.
+// Number of lanes of scratch memory that `step` needs.
 SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
 // Computes one step q̇ (dq) and returns λ², which is zero for undamped methods. `before` and

@@ -7,9 +7,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Computes J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
-// Where σᵢ is zero, the singular vectors on one side (v if m <= n, else u) are zero as well, unless
-// `whole` requests orthonormal bases.
+// Computes the decomposition J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x
+// n), k = min(m, n). Where σᵢ is zero, the singular vectors on one side (v if m <= n, else u) are
+// zero as well, unless `whole` requests orthonormal bases.
 template <class L, class M, class N>
 SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
@@ -84,7 +84,7 @@ SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
 }
 
 // Computes q̇ = α Jᵀe with the α that minimizes ‖J q̇ - e‖ (Buss 2009, section 3). q̇ is zero where
-// Jᵀe is only rounding error.
+// Jᵀe does not exceed its rounding error.
 template <class L>
 SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   transpose_times(m, n, J, e, dq);

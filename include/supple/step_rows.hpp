@@ -12,7 +12,7 @@ struct StepRows {
   const Chain<T>& chain;
   int tasks;
   const Task<T>* task;
-  int all, count;  // number of rows of all tasks, and of those that take part
+  int all, count;  // number of rows of all tasks, and of the rows that take part
   const T* held;   // (all,): below `huge` for a row that takes part; null if all do
 };
 

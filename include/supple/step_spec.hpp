@@ -6,7 +6,8 @@
 
 namespace supple {
 
-// Methods of a step. The comments name the parameter `Step::p`; - means that there is none.
+// Methods of a step. The comments describe the parameter `Step::p`; - means that the method has
+// none.
 enum class Method : int {
   transpose,        // -
   pseudoinverse,    // -
@@ -33,16 +34,16 @@ template <class T>
 struct Step {
   Method method;
   T p;                 // parameter of the method
-  T max_angle;         // bound on |q̇ᵢ|; a larger q̇ is scaled as a whole; infinite for none
+  T max_angle;         // bound on |q̇ᵢ|, which scales q̇ as a whole; infinite if there is none
   Damping<T> damping;  // rule of the damped methods
   const int* effector = nullptr;  // (m), as in ErrorClamp, for the selective methods
-  // (error_clamps,): applied in this order.
+  // (error_clamps,): bounds on the error, applied in this order.
   const ErrorClamp<T>* error_clamp = nullptr;
   int error_clamps = 0;
-  // Weights, null for none.
+  // Weights; null if there are none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
   const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of the resulting q̇
-  const T* direction = nullptr;    // (m), unit: the task direction that Rule::region weights less
+  const T* direction = nullptr;    // (m): unit vector; the direction that Rule::region weights less
   T min_weight = 1;                // weight of `direction` at the singularity
 };
 

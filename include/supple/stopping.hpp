@@ -1,7 +1,8 @@
 // Stopping a joint: the largest speed from which it stops in time, and the distance that it needs.
 //
-// Motion is in steps of length dt. The acceleration limit bounds the change of the speed per step,
-// by a dt; the jerk limit bounds the difference between two consecutive changes, by j dt² (`ramp`).
+// Time advances in steps of length dt. The acceleration limit bounds the change of the speed per
+// step, by a dt; the jerk limit bounds the difference between two consecutive changes, by j dt²
+// (`ramp`).
 #pragma once
 
 #include "supple/lane.hpp"
@@ -30,8 +31,8 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
   return room / span + brake * k * L(T(0.5));
 }
 
-// The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. Each further step of braking, of length h, allows a
+// Does the same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
+// after this one; the last length repeats. Each further step of braking, of length h, allows a
 // speed that is higher by a h, and uses up the distance that this additional speed covers until
 // that step begins. A result above `max_speed` is not exact.
 template <class L, class T>
@@ -60,31 +61,33 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
 
 // ---- with a limited jerk ------------------------------------------------------------------------
 //
-// The law of stopping with a limited jerk: a joint with the speed v, which the last step changed by
+// The stopping rule with a limited jerk: a joint with the speed v, which the last step changed by
 // c, stops by changing its speed in the next step by
 //   c' = -sign(v) a(|v|),   clamped to c ± ramp and to ± most,
 // where a(s) is the first of a sequence of changes, each smaller than the one before by `ramp`,
 // whose sum is s: a + (a - ramp) + (a - 2 ramp) + ... = s. If c permits it, this stops the joint as
-// fast as the limits allow without passing zero. The law is consistent: after each step, the rest
-// of the stop is the stop from there.
+// fast as the limits allow without passing zero. The rule is consistent: after each step, the rest
+// of the stop is the stop that the rule gives from there.
 
-// Returns a(rest), the largest change per step of the law, for rest >= 0.
+// Returns a(rest) of the stopping rule: the first and largest of the changes that add up to rest >=
+// 0.
 template <class L>
 SUPPLE_INLINE L largest_change(const L& rest, const L& ramp) {
   L span;
   return braking_speed(rest, ramp, L(1), span);
 }
 
-// Returns the next change of the speed under the law.
+// Returns the next change of the speed under the stopping rule.
 template <class L>
 SUPPLE_INLINE L stopping_change(const L& speed, const L& change, const L& ramp, const L& most) {
   const L to_rest = -copysign(largest_change(abs(speed), ramp), speed);
   return min(max(to_rest, max(change - ramp, -most)), min(change + ramp, most));
 }
 
-// Returns the sum of all later speeds under the law, up to the step in which the joint is farthest
-// ahead; not below zero. Times dt, it is the distance that the joint needs to stop. It grows with
-// the speed and with the change. `steps` receives the number of these steps.
+// Returns the sum of the speeds of all later steps under the stopping rule, up to the step after
+// which the joint is farthest ahead; at least zero. Times dt, it is the distance that the joint
+// needs to stop. It grows with the speed and with the change. `steps` receives the number of these
+// steps.
 //
 // The stop has three phases: changes that fall by `ramp` from step to step, changes of -most, and
 // changes that shrink to zero. If the change is already too negative for this, the speed passes
@@ -98,8 +101,8 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const L tail = ramp * whole * fma(-half, whole + one, size);
   const mask_t<L> ahead = speed + copysign(tail, change) >= zero;
 
-  // First phase: p changes of change - ramp i, as long as they are not below -most and the speed
-  // after them is not below the one from which shrinking changes end at rest.
+  // First phase: p changes, of which the i-th is change - ramp i. It lasts as long as they are not
+  // below -most, and the speed is high enough for shrinking changes to end at rest.
   const L b = -change / ramp, floor_b = floor_small(b), part = b - floor_b;
   const L below_root = fma(b, b, speed / ramp) - floor_b * fma(half, floor_b - one, part);
   const L until_rest = floor_small(sqrt(max(below_root, zero)) - b);
@@ -120,7 +123,8 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const L shrinking =
       span * (fma(-half * a, span + one, end) + sixth * ramp * (span - one) * (span + one));
 
-  // If the speed passes zero: k changes of change + ramp i while the speed is above zero.
+  // If the speed passes zero: k changes, of which the i-th is change + ramp i, while the speed is
+  // above zero.
   const L slope = fma(half, ramp, change);
   const L root = sqrt(max(slope * slope - L(T(2)) * ramp * speed, zero));
   const L k = max(-floor_small((slope + root) / ramp) - one, zero), kk = k * (k + one);
@@ -139,7 +143,7 @@ SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, c
                                const L& unit) {
   using T = scalar_t<L>;
   const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
-  // Bound on the rise of the speed after `next`, by shrinking changes.
+  // Upper bound on the rise of the speed after the change `next`, while the changes shrink to zero.
   const L more = rising * fma(rising, per_ramp, one);
   const L ramps = fma(abs(change) + ramp, per_ramp, one);
   const L top = max(speed + next, zero) + more;
@@ -149,11 +153,11 @@ SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, c
   return slow & (fma(top, steps, margin) <= room);
 }
 
-// Returns the largest next change after which a joint can still stop under the law within `room`,
-// never faster than `max_speed`. `valid` is cleared where even the next change of the law itself is
-// too large. `room` and `noise`, the rounding error of a position in one step, are distances
-// divided by dt. A margin for the rounding errors of all steps until rest is kept free, and used up
-// on the way.
+// Returns the largest next change after which a joint can still stop under the stopping rule within
+// `room`, and never moves faster than `max_speed`. `valid` is cleared where even the change of the
+// stopping rule itself is too large. `room` and `noise`, the rounding error of a position in one
+// step, are distances divided by dt. A part of `room` is reserved for the rounding errors of all
+// steps until rest.
 template <class L>
 SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, const L& most,
                                 const L& max_speed, const L& room, const L& noise,
@@ -189,10 +193,11 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   L best = select(open, stop, high);
   open = open & (at_low < zero);
   const L close = L(T(64) * Number<T>::epsilon) * (abs(stop) + most);
-  mask_t<L> again = L(0) != L(0), fitted = again;  // the same end moved twice; the last trial fits
+  // Whether the same end moved twice, and whether the last trial fits.
+  mask_t<L> again = L(0) != L(0), fitted = again;
   for (int round = 0; round < 48 && any(open); ++round) {
-    // Regula falsi, with the value at an end that stays halved (Illinois method); after some
-    // rounds, bisection in every second one.
+    // Regula falsi, where the value at an end that stays is halved (Illinois method). After some
+    // rounds, every second round bisects instead.
     at_high = select(again & fitted, at_high * L(T(0.5)), at_high);
     at_low = select(again & !fitted, at_low * L(T(0.5)), at_low);
     const L secant = fma(high - low, at_low / (at_low - at_high), low);

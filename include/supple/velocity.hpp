@@ -1,4 +1,5 @@
-// Velocity inverse kinematics inside limits, for each robot of a batch; no state between calls.
+// Velocity inverse kinematics within limits, for each robot of a batch; nothing is kept between
+// calls.
 //
 //   evaluate_tasks   kinematics and tasks: J, and the desired J q̇
 //   step             q̇ and its damping
@@ -39,7 +40,7 @@ SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   return limited;
 }
 
-// Lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
+// Number of lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
 template <class T>
 SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
@@ -48,9 +49,9 @@ SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
 }
 
 // Computes q̇ (state.qd) at state.q for the commanded velocities of the tasks, concatenated. If
-// accelerations are limited, state.qd is the current q̇ on entry. One step resolves all m rows. The
-// three blocks of scratch memory may be the same; if they differ, a GPU keeps the second in
-// registers.
+// accelerations are limited, state.qd is the current q̇ on entry. All m rows are resolved together
+// in one step. The three blocks of scratch memory may be the same; if they differ, a GPU keeps the
+// second in registers.
 template <class L, class T, class M, class N>
 SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
                                 ServoState<L>& state, L* task_work, L* step_work, L* limit_work) {
@@ -115,7 +116,7 @@ SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const
   return right;
 }
 
-// Lanes of scratch memory that `resolve_fast` needs.
+// Number of lanes of scratch memory that `resolve_fast` needs.
 SUPPLE_FN constexpr int fast_scratch(int m, int n) {
   const int one = optimal_scratch(m, n), other = cholesky_scratch(m);
   return 2 * m + m * n + (one > other ? one : other);

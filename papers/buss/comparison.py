@@ -42,7 +42,7 @@ class Comparison:
 
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
-        """Run all methods and dampings; runs with the program's constants are reused."""
+        """Run all methods, and DLS for all dampings; no run is repeated."""
         steps: dict[Hashable, Step] = {"pinv_uncapped": supple.steps.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}
@@ -62,7 +62,7 @@ class Comparison:
     def pinv_goes_back(self) -> tuple[float, float]:
         """Return the fractions of reversed moves of the pseudoinverse.
 
-        The first is that of updates with a target out of reach, the second that of all others.
+        The first fraction is over updates with a target out of reach, the second over all others.
         """
         out = figures.beyond_reach(self.shape)[1:].any(axis=1)
         back = self.methods["pinv"].reversed
@@ -70,7 +70,7 @@ class Comparison:
 
 
 def calm(runs: dict[float, Followed]) -> float:
-    """Return the smallest λ such that oscillation is rare for it and for all larger ones."""
+    """Return the smallest λ such that oscillation is rare at this and every larger λ."""
     least = max(runs)
     for lam in sorted(runs, reverse=True):
         if runs[lam].oscillation > RARE:

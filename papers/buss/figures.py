@@ -26,7 +26,7 @@ class Shape:
     Attributes:
         targets: Sines of the three target coordinates, for each end effector.
         lambdas: Damping of DLS, and of DLS with clamped errors.
-        steps: Number of updates before the measurement, and during it.
+        steps: Numbers of updates before and during the measurement.
         paper_us: Times of an update with the transpose and with DLS in the paper [µs].
         kernel_us: Times of the same updates inside supple's kernel, from
             `bench/results/figures.aarch64.md` [µs]; empty if not measured.
@@ -75,7 +75,7 @@ DOUBLE_Y = Shape(
     chaotic=True,
 )
 
-# The text's own figure, with 16 joints, follows the program's targets.
+# The figure in the paper's text has 16 joints, not 25 as in the program; the targets are the same.
 DOUBLE_Y_TEXT = replace(DOUBLE_Y, name="double_y16", steps=(400, 1000), kernel_us=())
 
 
@@ -160,8 +160,9 @@ def follow(shape: Shape, step: Step) -> Followed:
 
 
 def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
-    """Return the joint angles before and after each update (updates + 1, n) [rad], as `follow`
-    does, but in a faster loop that only takes steps without memory.
+    """Return the joint angles of `follow` before and after each update (updates + 1, n) [rad].
+
+    The loop is faster than that of `follow`, but `step` must not have a memory.
     """
     hands = [supple.PositionTask(tip) for tip in robot.tips]
     servo = supple.Servo(
@@ -186,7 +187,7 @@ def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
 
 
 def beyond_reach(shape: Shape) -> np.ndarray:
-    """Return whether a target is farther away than the sum of the link lengths (steps, k)."""
+    """Return a mask (steps, k) of targets farther from the base than the sum of link lengths."""
     robot = supple.load(shape.name)
     skipped, counted = shape.steps
     above = {joint.child: joint for joint in robot.description.joints}

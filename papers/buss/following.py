@@ -198,7 +198,7 @@ def shaken_windows(shape: Shape, lambdas: tuple[float, ...], count: int) -> Arra
 
 
 def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
-    """Return the claims on methods; chaotic oscillation is reported by bounds."""
+    """Return the claims on methods; measures of chaotic oscillation are reported as bounds."""
     poor, good, pinv = (found.methods[name] for name in ("transpose", "dls", "pinv"))
     others = [found.methods[name].total_error for name in NAMES if name != "transpose"]
     beyond, within = found.pinv_goes_back()
@@ -249,7 +249,7 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
 
 
 def _thesis(found: Comparison) -> Claim:
-    """Return the claim on the paper's recommendation for several end effectors."""
+    """Return the paper's main claim: its recommendation of methods for several end effectors."""
     calm_ones = {name: found.methods[name].oscillation for name in ("dls", "dls_clamped", "sdls")}
     wild = {name: found.methods[name].oscillation for name in ("transpose", "pinv")}
     best, poor = found.methods["dls_clamped"].total_error, found.methods["transpose"].total_error
@@ -312,7 +312,7 @@ def _of_windows(shape: Shape, shaken: Array) -> Claim:
 
 
 def of_time(shape: Shape, seconds: tuple[float, float]) -> tuple[Claim, ...]:
-    """Return the claims on time; only the times and the verdicts depend on the machine."""
+    """Return the claims on run time; only their times and verdicts depend on the machine."""
     paper, ours, kernel = shape.paper_us, [1e6 * each for each in seconds], shape.kernel_us
     ratio, here = (dls / transpose for transpose, dls in (paper, ours))
     absolute = [

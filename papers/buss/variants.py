@@ -25,7 +25,7 @@ LIGHT = 0.3  # a damping at which DLS oscillates [m]
 def loop(
     robot: supple.Robot, q: Array, goals: Array, step: Step, *, alternate: bool, settle: int = 0
 ) -> Followed:
-    """Follow targets (steps, k, 3), one update each, with the usual or the alternate Jacobian."""
+    """Follow targets (steps, k, 3) by one update each, with the usual or alternate Jacobian."""
     tips, every = list(robot.tips), [q]
     for goal in goals:
         poses, J = robot.fk_jacobian(q, tips)

@@ -205,7 +205,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
     off = float(np.abs(phis / formula - 1).max())
     root = supple.damping.Optimal(max_speed)(supple.Linearization(J, gamma))
     needs = phis[0] > max_speed
-    # The curvature of 1/φ and φ from 0 to the root, as the largest distance from the chord.
+    # How much 1/φ and φ bend between 0 and the root: their largest distance from the chord.
     near = np.linspace(0, max(root, 1e-9), 101)
     bent = {}
     for name, values in (("phi", norms(near)), ("reciprocal", 1 / norms(near))):

@@ -28,10 +28,10 @@ def iterations(
 ) -> dict[str, float]:
     """Return the mean number of iterations, over cases that need damping, for each form.
 
-    `newton` is (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within the
-    tolerance of the bound; the names ending in `_warm` are the same, started from λ of the previous
-    case. `supple` is (18) as in this library: from a lower bound, to the last digit. All numbers
-    are zero if no case needs damping.
+    `newton` is (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within a
+    tolerance of the bound; names with `_warm` are the same iterations, started from λ of the
+    previous case. `supple` is (18) as in this library: started from a lower bound on λ and ended at
+    rounding accuracy. All numbers are zero if no case needs damping.
     """
     needing = [
         each
@@ -60,7 +60,7 @@ def iterations(
 
 
 def under(speeds: Array, max_speed: float) -> str:
-    """Return the largest speed as text that shows on which side of the bound it is."""
+    """Return the largest speed as text, relative to the bound: such as "Δ - 1e-15 rad/s"."""
     off = float(speeds.max()) - max_speed
     return f"Δ {'-' if off < 0 else '+'} {abs(off):.0e} rad/s"
 

@@ -112,9 +112,9 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
     ),
 )
 def planar(progress: Progress, *, max_speed: float, duration: float, steps: int) -> Outcome:
-    """Links of 1, 0.5 and 0.5 m start folded at [5, -175, 175]°, which is nearly singular, and go
-    once around the rectangle: with the pseudoinverse, and with the smallest damping that keeps
-    ‖q̇‖ <= Δ = 5 rad/s.
+    """An arm with links of 1, 0.5 and 0.5 m starts folded at [5, -175, 175]°, which is nearly
+    singular, and goes once around the rectangle: with the pseudoinverse, and with the smallest
+    damping that keeps ‖q̇‖ <= Δ = 5 rad/s.
     """
     ways: dict[str, Step] = {
         "pseudoinverse": supple.steps.Pseudoinverse(),
@@ -191,12 +191,12 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
 
 @dataclass(frozen=True)
 class Rivals:
-    """Other damping rules on the steps of the optimal motion.
+    """A comparison of other damping rules with the optimal one, at the steps of its motion.
 
     Attributes:
         rules: Number of other rules.
         below: Number of cases in which another rule keeps the bound with a smaller error.
-        share: Fraction of the cases that need damping in which the other rules keep the bound.
+        share: Fraction, among the cases that need damping, in which other rules keep the bound.
         closest: The smallest ratio of another rule's error to the optimal error.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """

@@ -44,7 +44,7 @@ def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.L
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the mean numbers of iterations of the forms that start at zero."""
+    """Return the names and mean numbers of iterations of the forms that start at λ = 0."""
     return [(form, found[form]) for form in FORMS]
 
 
@@ -90,8 +90,8 @@ def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
     ),
 )
 def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: float) -> Outcome:
-    """Counts the iterations of Newton's method on φ(λ) - Δ, eq. (17), and on 1/φ(λ) - 1/Δ, eq.
-    (18), for random spectra in which one singular value shrinks by decades, with 2 and with 6 rows.
+    """The iterations of Newton's method on φ(λ) - Δ, eq. (17), and on 1/φ(λ) - 1/Δ, eq. (18), are
+    counted for random spectra with 2 and 6 rows, in which one singular value shrinks by decades.
     """
     rng = np.random.default_rng(1)
     counts: dict[int, Counts] = {m: {form: [] for form in FORMS} for m in ROWS}

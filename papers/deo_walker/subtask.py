@@ -69,7 +69,7 @@ def printed_steps(
 
 
 def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: float) -> float:
-    """Return the mean iterations of (18) if each search starts from λ of the previous case."""
+    """Return the mean number of iterations of (18), each search started from the previous λ."""
     counts, lam = [], START
     for linearization, gradient in cases:
         count, lam = printed_steps(linearization, gradient, TOLERANCE, max_speed, lam)
@@ -78,7 +78,7 @@ def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: f
 
 
 def elbow_up(motion: supple.Trajectory) -> Mask:
-    """Return whether the elbow is above the line from shoulder to hand after each step (K,)."""
+    """Return a mask (K,) of the steps after which the elbow is above the line shoulder-hand."""
     joints = joints_at(motion.q[1:])
     elbow, hand = joints[:, 1], joints[:, 3]
     return np.asarray(hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0)
@@ -245,7 +245,7 @@ def _obstacle_figure(
 
 
 def _height(q: Array) -> Array:
-    """Return the distance of the elbow from the line from shoulder to hand (...,) [m]."""
+    """Return the signed height (K,) [m] of the elbow above the line from shoulder to hand."""
     joints = joints_at(q)
     elbow, hand = joints[:, 1], joints[:, 3]
     across = hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0]

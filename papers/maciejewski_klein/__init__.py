@@ -1,7 +1,7 @@
 """Maciejewski & Klein 1988: numerical filtering through singular configurations.
 
-The experiments use resolved rates with feedback of the position error, and one Euler step in each
-interval:
+The experiments use resolved-rate control with feedback of the position error, and one Euler step
+per interval:
 
     ẋ_c = ẋ_d + k_p (x_d - x),      q <- q + θ̇(ẋ_c),      error = ‖ẋ_c - J θ̇‖/‖ẋ_c‖
 

@@ -30,7 +30,7 @@ ZERO = 1e-4  # singular values below this count as zero, because the paths' angl
 
 
 def wrist_jacobian(q: Array) -> Array:
-    """Return J (6, 6) at the center of the wrist, where shoulder, elbow and wrist decouple."""
+    """Return J (6, 6) at the wrist center, where shoulder, elbow and wrist joints decouple."""
     J = PUMA.jacobian(q)
     arm = PUMA.fk(q, "link4")[:3, 3] - PUMA.fk(q)[:3, 3]
     moved = J.copy()
@@ -45,7 +45,7 @@ def over_shoulder(upper: float) -> Array:
 
 
 def lost(q: Array) -> tuple[Array, Array]:
-    """Return the singular values of `wrist_jacobian`, and the direction (6,) of the smallest."""
+    """Return the singular values of `wrist_jacobian`, and the singular direction (6,)."""
     U, sigma, _ = np.linalg.svd(wrist_jacobian(q))
     return sigma, U[:, -1]
 

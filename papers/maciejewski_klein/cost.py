@@ -47,12 +47,12 @@ class Counter:
         return float(np.sqrt(self.product(x, x)))
 
     def scalar(self, value: float, operations: int) -> float:
-        """Count some operations, and return their result unchanged."""
+        """Count operations that were done elsewhere, and return their result unchanged."""
         self.count += operations
         return value
 
     def gram(self, J: Array) -> Array:
-        """Return J Jᵀ, of which one triangle is computed."""
+        """Return J Jᵀ; only the operations of one triangle are counted."""
         A = np.zeros((len(J), len(J)))
         for i in range(len(J)):
             for j in range(i + 1):
@@ -142,7 +142,7 @@ def counts(n: int, rng: np.random.Generator) -> tuple[dict[str, int], float]:
 
 
 def servo_times(updates: int, rounds: int) -> dict[str, float]:
-    """Return the time of an update of a PUMA's `Servo` by step [s]: best of interleaved rounds."""
+    """Return the update time [s] of a PUMA's `Servo` for each step: best of interleaved rounds."""
     course, free = course_a(), Limits.none(PUMA)
     steps: dict[str, Any] = methods(MAX_GAIN)
     ways = {"damped": "constant", "estimated": "variable", "filtered": "filtered_as_printed"}

@@ -35,7 +35,7 @@ class Course:
 
     @classmethod
     def on_branch(cls, poses: Array, like: list[float], *, both_ends: bool = True) -> Course:
-        """Return a path that starts on the branch of a configuration [deg].
+        """Return a path that starts on the same branch as the configuration `like` [deg].
 
         Raises:
             InputError: The start is out of reach.
@@ -46,7 +46,7 @@ class Course:
         return cls(start, poses, both_ends)
 
     def away(self, errors: Array) -> Array:
-        """Return the values of the first tenth of the intervals, and of the last tenth."""
+        """Return the errors of the first tenth of the path and, if `both_ends`, of the last."""
         tenth = max(1, len(errors) // 10)
         return np.r_[errors[:tenth], errors[-tenth:]] if self.both_ends else errors[:tenth]
 
@@ -88,11 +88,11 @@ def shifted(pose: Array, moved: Array) -> Array:
     return poses
 
 
-# The configurations in which A and C pass the top, and B the shoulder singularity.
+# Configurations of A and C at the top of their circles, and of B at the shoulder singularity.
 WRIST = np.radians([0.0, -90, 180, 0, 0, 0])
 SHOULDER = np.radians([0, -69.179, -87.429, -30.473, -1.643, 0])
 TRIPLE = np.radians([0, -90, 92.645, 0, 0, 0])
-# Rounded joint angles at the starts [deg], which choose the branch.
+# Rounded joint angles at the starts [deg]; they select the branch.
 START_A = [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017]
 START_B = [139.85, 65.47, -37.38, 18.27, 132.77, 124.26]
 START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
@@ -100,20 +100,20 @@ START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
 
 @cache
 def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
-    """Return trajectory A: radius [m], and angle of the arc on either side of its top [π rad]."""
+    """Return trajectory A: its radius [m], and half the angle of its arc [π rad]."""
     return Course.on_branch(circle(WRIST, radius, np.pi / 2, arc * np.pi), START_A)
 
 
 @cache
 def course_b(heading: float = 4.142, begin: float = -0.3765, end: float = 0.2775) -> Course:
-    """Return trajectory B: heading [deg], begin and end from the shoulder singularity [m]."""
+    """Return trajectory B: its heading [deg], and its ends from the shoulder singularity [m]."""
     poses = line(SHOULDER, np.radians(heading), begin, end)
     return Course.on_branch(poses, START_B, both_ends=False)
 
 
 @cache
 def course_c(radius: float = 0.35, plane: float = 5.0, arc: float = 0.6) -> Course:
-    """Return trajectory C: radius [m], angle of its plane [deg], and `arc` as in `course_a`."""
+    """Return trajectory C: its radius [m], the angle of its plane [deg], half its arc [π rad]."""
     poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
     return Course.on_branch(poses, START_C)
 
@@ -176,9 +176,9 @@ class Runs:
         return self._spectra[method]
 
     def notch(self, method: str) -> tuple[Array, Array]:
-        """Return the deepest dip between two peaks: three intervals, and their errors.
+        """Return the deepest dip of the error: intervals (3,) of peak, dip and peak, and errors.
 
-        With fewer than two peaks, all three are the interval with the largest error.
+        With fewer than two peaks, the interval with the largest error is repeated three times.
         """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)

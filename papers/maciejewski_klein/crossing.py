@@ -66,7 +66,7 @@ class Estimate:
     alignment: Array
 
     def measures(self, least: Array, half: int) -> dict[str, float]:
-        """Return the errors of σ̂ and û, and the number of intervals that they last."""
+        """Return the errors of σ̂ and û, and the number of intervals in which û is misaligned."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
@@ -79,9 +79,9 @@ class Estimate:
 
 
 def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
-    """Estimate by one inverse iteration for each J (K, 6, 6), from the exact vector.
+    """Estimate σ_min and û at each J (K, 6, 6) by one inverse iteration; the first û is exact.
 
-    The damped form is the paper's: λ² from eq. (14) for the previous estimate, eqs. (22)-(26).
+    The damped form is the paper's, eqs. (22)-(26), with λ² from eq. (14) for the previous estimate.
     """
     bound = damping.SpeedBound(max_gain)
     now = SingularDirection.exact(Linearization(J[0], np.zeros(6)))
@@ -98,7 +98,7 @@ def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
 
 
 def turned(u: Array) -> float:
-    """Return the largest angle between any two of some vectors (K, 6), up to their signs [deg]."""
+    """Return the largest angle [deg] between any two of the vectors (K, 6), up to their signs."""
     return float(np.degrees(np.arccos(min(1.0, np.abs(u @ u.T).min()))))
 
 
@@ -108,13 +108,13 @@ def crosses(gap: Array, angle: float) -> bool:
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether the error of σ̂ before the center is not noticeable, and below half of the largest."""
+    """Whether the error of σ̂ before the center is unnoticeable and below half of the maximum."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 
 
 def recovers(found: dict[str, float]) -> bool:
-    """Whether û turns rapidly to the new weakest direction."""
+    """Whether û aligns rapidly with the new singular direction."""
     return found["recovery_steps"] <= FAST and found["end_alignment"] > GOOD
 
 

@@ -26,7 +26,7 @@ AWAY = 0.1  # smallest singular value at a start that is away from singularities
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Paths of one kind.
+    """P paths of one kind.
 
     Attributes:
         start: Configurations at the starts (P, 6) [rad].
@@ -70,7 +70,7 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     moved = np.stack(
         [along * np.cos(heading), along * np.sin(heading) + beside, np.zeros_like(along)], axis=-1
     )
-    # End poses with the right position of the wrist, and any orientation of the hand.
+    # End poses with the wrist in the right position, and an arbitrary orientation of the hand.
     upright = np.tile(np.eye(4), (count, 1, 1))
     upright[:, :3, 3] = wrist + moved[-1] + [0, 0, D6]
     end = configurations(upright, rng.choice([-1.0, 1.0], (count, 3)))
@@ -83,8 +83,8 @@ def lines(rng: np.random.Generator, count: int) -> Family:
 
 def circles(rng: np.random.Generator, count: int) -> Family:
     """Return trajectories of kind C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m,
-    in planes at up to 20° to the x-z plane, from any branch. The middle of each arc is its top and
-    the triple singularity.
+    in planes at up to 20° to the x-z plane, starting on any branch. The middle of each arc is its
+    top, and the arm is at the triple singularity there.
     """
     radius, plane = rng.uniform(0.2, 0.4, count), np.radians(rng.uniform(-20, 20, count))
     plane += rng.choice([0, np.pi], count)

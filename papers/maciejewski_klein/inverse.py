@@ -18,7 +18,7 @@ def configurations(poses: Array, branch: Array) -> Array:
     Args:
         poses: Poses of the tool (P, 4, 4) [m].
         branch: Signs (P, 3) of the wrist's distance in front of the shoulder, of the elbow angle
-            and of q5. `branch_of` returns those of a configuration.
+            and of q5. `branch_of` returns the signs of a configuration.
     """
     front, bend, flip = branch.T
     x, y, z = (poses[:, :3, 3] - D6 * poses[:, :3, 2]).T  # the center of the wrist
@@ -44,10 +44,7 @@ def configurations(poses: Array, branch: Array) -> Array:
 
 
 def branch_of(q: Array) -> Array:
-    """Return the branch of a configuration (6,), or of many (..., 6).
-
-    It is given by the three signs that `configurations` takes.
-    """
+    """Return the branches (..., 3) of configurations (..., 6): the signs for `configurations`."""
     ahead = A2 * np.cos(q[..., 1]) + A3 * np.cos(q[..., 1] + q[..., 2])
     ahead = ahead + D4 * np.sin(q[..., 1] + q[..., 2])
     bend, flip = np.sin(q[..., 2] - INNER), np.sin(q[..., 4])

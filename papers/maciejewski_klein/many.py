@@ -1,7 +1,7 @@
 """The paper's methods on many paths of the PUMA at once.
 
-The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares the
-two. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
+The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares both
+modules. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Step: TypeAlias = Callable[[Array, Array], Array]  # J (P, 6, 6) and ẋ (P, 6) 
 
 @dataclass(frozen=True, eq=False)
 class Motions:
-    """Motions along P paths, or, after `path`, along one of them.
+    """Motions along P paths; a motion along one path, from `path`, has no axis P.
 
     Attributes:
         q: Joint angles (K + 1, P, 6) [rad].
@@ -142,8 +142,8 @@ class Printed:
 
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:
-    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖û'‖ (P,). A coordinate axis
-    replaces û where A⁻¹ stretches it more than twice as much.
+    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖A⁻¹û‖ (P,). A coordinate axis
+    replaces û where A⁻¹ stretches that axis more than twice as much as û.
     """
     inverse = np.linalg.inv(A)
     turned = np.einsum("pij,pj->pi", inverse, u)

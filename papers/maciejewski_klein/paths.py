@@ -185,8 +185,8 @@ def share_of_paths(progress: Progress, *, max_gain: float, paths: int, seed: int
     the wrist singularity there, and ends less than 15° away from the wrist singularity.
 
     C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m, in planes at up to 20° to the
-    x-z plane, from any branch with σ_min ≥ λ. The middle of each arc is its top and the triple
-    singularity.
+    x-z plane, starting on any branch with σ_min ≥ λ. The middle of each arc is its top, and the arm
+    is at the triple singularity there.
 
     Modified C: the first halves of the same arcs, then 400 intervals in which the tool is commanded
     to stay in place and turn about the axis of joint 5 by 0.003 rad.

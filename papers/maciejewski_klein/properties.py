@@ -34,7 +34,7 @@ def random_problem(rng: np.random.Generator, shape: tuple[int, int], count: int)
 
 
 def norms(problem: Linearization, lambdas: Array) -> tuple[Array, Array]:
-    """Return ‖θ̇(λ)‖ and ‖ẋ − Jθ̇(λ)‖ for each λ (L, count)."""
+    """Return ‖θ̇(λ)‖ and ‖ẋ − Jθ̇(λ)‖ (L, count) for L values of λ."""
     speed, residual = [], []
     for lam in lambdas:
         dq = DLS(damping.Constant(lam**2), "svd")(problem)

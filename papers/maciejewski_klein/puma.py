@@ -84,7 +84,7 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _better(runs: Runs) -> Claim:
-    """Return the thesis on this trajectory: filtering tracks better than variable damping."""
+    """Return the main claim for this trajectory: filtering tracks better than variable damping."""
     printed, ours, variable = (
         runs.errors(name).sum() for name in ("filtered_as_printed", "filtered", "variable")
     )
@@ -126,7 +126,7 @@ def _only_lost_by_component(runs: Runs) -> Claim:
 
 
 def _notch(runs: Runs, says: str, why: str) -> Claim:
-    """Return the claim on a dip between two peaks, both well above the nominal error."""
+    """Return the claim on an error that dips between two peaks well above the nominal error."""
     at, e = runs.notch("constant")
     rise = " → ".join(f"{percent(x)} (interval {k})" for k, x in zip(at, e, strict=True))
     return Claim(says, rise, statements.notched(runs), why)

@@ -43,7 +43,7 @@ def depth(runs: Runs) -> float:
 
 
 def ends_at_wrist(runs: Runs) -> bool:
-    """Whether the error rises near the end, where hand and forearm are most nearly aligned."""
+    """Whether the error rises near the end of the path, where hand and forearm are aligned best."""
     constant = runs.errors("constant")
     half = len(constant) // 2
     aligned = np.abs(np.sin(runs.moved["constant"].q[:-1, 4]))
@@ -62,7 +62,7 @@ def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether filtering has a smaller integral error than variable damping: the thesis."""
+    """Whether filtering has a smaller integral error than variable damping: the main claim."""
     return bool(runs.errors(method).sum() < runs.errors("variable").sum())
 
 
@@ -102,7 +102,7 @@ def rotations(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, np.
 
 
 def wrist_is_least(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether u6 has a larger rotation part than u4 and u5: a singular wrist loses a rotation."""
+    """Whether u6 has a larger rotation part than u4 and u5, as at a singularity of the wrist."""
     _, turning = rotations(runs, method)
     return bool(turning[2] > max(turning[:2]))
 

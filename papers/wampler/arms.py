@@ -25,7 +25,7 @@ class ScaledArm:
 
     @classmethod
     def of(cls, name: str) -> ScaledArm:
-        """Return the built-in robot of this name; the shoulder is the origin of link1."""
+        """Return the scaled arm of a built-in robot; its shoulder is the origin of link1."""
         robot = supple.load(name)
         q = robot.random(20000, seed=0)
         away = robot.fk(q)[:, :3, 3] - robot.fk(q, "link1")[:, :3, 3]

@@ -113,7 +113,7 @@ def counts(progress: Progress) -> Outcome:
 def _of_stanford(
     found: dict[str, tuple[int, int]], name: str, says: str, products: int, sums: int
 ) -> Claim:
-    """Return the claim on the operation count of one way to invert the Stanford arm."""
+    """Return the claim on the operation count of one inverse of the Stanford arm's Jacobian."""
     ours = found[name]
     return Claim(
         f"{says}: {products} multiplications and {sums} additions",

@@ -30,7 +30,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Counted:
-    """A number that counts its operations. Only exact zeros and ones count as known."""
+    """A number that counts the operations done with it; exact zeros and ones cost less."""
 
     value: float
     tally: Tally
@@ -217,7 +217,7 @@ class PartialVelocities:
     number: Callable[[float], Counted]
 
     def column(self, i: int) -> tuple[list[Counted], list[Counted]]:
-        """Return v_i and w_i in the frame of link i, (12), (16) and (20): reordered entries."""
+        """Return v_i and w_i in the frame of link i by (12), (16) and (20), without arithmetic."""
         zero, one = self.number(0.0), self.number(1.0)
         z = [zero, zero, one]
         if self.translational[i]:
@@ -226,7 +226,7 @@ class PartialVelocities:
         return [-y, x, zero], z
 
     def resolved(self, i: int, C: Rows) -> tuple[list[Counted], list[Counted]]:
-        """Return v_i and w_i in another frame (27), in which the third column of C is z_i."""
+        """Return v_i and w_i by (27) in another frame; C is the rotation from link i to it."""
         z = [row[2] for row in C]
         if self.translational[i]:
             return z, [self.number(0.0)] * 3
@@ -234,9 +234,10 @@ class PartialVelocities:
         return [dot(row[:2], [-y, x]) for row in C], z
 
     def into(self, frame: str | int) -> list[Rows]:
-        """Return the matrices ᴹC^i (25), (26) to a frame: "base", "tool" or the index of a link.
+        """Return the rotations ᴹC^i, (25) and (26), from each link to a frame M.
 
-        From a link in the middle the recursion runs both ways.
+        M is "base", "tool" or the index of a link. From a link in the middle, the recursion runs
+        both toward the base and toward the tool.
         """
         n = len(self.points)
         zero, one = self.number(0.0), self.number(1.0)
@@ -316,7 +317,7 @@ def damped(columns: Sequence[Vector], task: Vector, damping: Counted) -> list[Co
 
 
 def eliminated(columns: Sequence[Vector], task: Vector) -> list[Counted]:
-    """Return the solution of a square Ĵ q̇ = v̂ by elimination, rows with few nonzeros first.
+    """Return the solution of Ĵ q̇ = v̂ with square Ĵ by elimination, rows with few nonzeros first.
 
     Args:
         columns: Columns of Ĵ (n, n), not singular.
@@ -399,14 +400,14 @@ def stanford(endpoint: float) -> Arm:
 
 
 def stanford_counts() -> dict[str, Tally]:
-    """Return the operations of three ways to invert the Stanford arm, in the cheapest frames.
+    """Return the operations to solve for the Stanford arm's joint rates, in the cheapest frames.
 
         "wrist"          the exact solution, two problems of three joints
         "damped"         damped least squares of all six joints, with the tool's endpoint
         "damped_wrist"   damped least squares of two problems of three joints
 
-    Each count includes the partial velocities themselves. v̂ is given in the frame of the (first)
-    problem, at the wrist's center if the problem is split.
+    Each count includes the computation of the partial velocities. v̂ is given in the frame of the
+    (first) problem; if the problem is split, v̂ is the velocity at the wrist's center.
     """
     q, twist = np.array([0.3, 0.5, 0.7, 0.4, 0.6, 0.8]), np.array([0.3, -0.4, 0.5, 0.7, 0.2, -0.6])
     links = range(6)

@@ -23,7 +23,7 @@ ROWS = 6  # number of rows of Ĵ
 
 @dataclass
 class Cost:
-    """Multiplications and divisions of a factorization, which are counted alike."""
+    """A counter of the multiplications and divisions of a factorization, with equal weight."""
 
     count: int = 0
 
@@ -113,8 +113,8 @@ def printed_qr(n: Array) -> Array:
     ),
 )
 def solvers(progress: Progress, *, joints: int, alpha: float) -> Outcome:
-    """Both factorizations of random Ĵ (6 × n) in loops that count operations, for n from 1 to 36.
-    Their R must agree, and the solution must be that of `supple.DLS`.
+    """Random Ĵ (6 × n) are factorized by both methods in loops that count operations, for n from 1
+    to 36. The factors R must agree, and the solution must be that of `supple.DLS`.
     """
     rng = np.random.default_rng(7)
     sizes = np.arange(1, joints + 1)

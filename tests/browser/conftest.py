@@ -1,4 +1,4 @@
-"""Chromium, and a page of the viewer in it."""
+"""Fixtures with Chromium and a page of the viewer in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESA = ["--use-angle=gl-egl"]
 SWIFTSHADER = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 SIZE = {"width": 960, "height": 480}
 DPR = 0.5  # pixels drawn for each pixel of the page: a quarter of the work
-PATIENCE = 120.0  # without a GPU, and on a busy machine, a frame may take a second [s]
+PATIENCE = 120.0  # time limit [s]; a frame may take a second on a busy machine without a GPU
 START = np.radians([0, -100, 110, -100, -90, 0])
 LARGEST = """() => {
   const each = [...document.querySelectorAll("canvas")].map((c) => c.getBoundingClientRect());
@@ -35,7 +35,7 @@ LARGEST = """() => {
 
 
 class Tab:
-    """A page of the viewer, and what went wrong in it."""
+    """A page of the viewer, and the errors that occurred in it."""
 
     def __init__(self, browser: Any, viewer: Viewer) -> None:
         self.page = browser.new_page(viewport=SIZE)
@@ -52,7 +52,7 @@ class Tab:
         self.wait_for(self._laid_out)
 
     def _laid_out(self) -> bool:
-        """Whether panels and canvas have their places, and the server knows the camera."""
+        """Whether panels and canvas are laid out, and the server knows the camera's aspect."""
         x, _, width, height = self.page.evaluate(LARGEST)
         return x > 0 and abs(self.client.camera.aspect - width / height) < 0.02
 
@@ -61,18 +61,18 @@ class Tab:
             self.problems.append(message.text)
 
     def wait_for(self, check: Callable[[], Any]) -> None:
-        """Let the page work until something is true."""
+        """Let the page work until `check` returns something true."""
         end = time.monotonic() + PATIENCE
         while not check():
-            assert time.monotonic() < end, "nothing happened in the browser"
+            assert time.monotonic() < end, "the condition did not become true in time"
             self.page.wait_for_timeout(50)
 
     def text(self) -> str:
-        """The words on the page."""
+        """The text on the page."""
         return str(self.page.evaluate("document.body.innerText"))
 
     def pixel(self, point: Any) -> tuple[float, float]:
-        """Where a point of the world is on the page."""
+        """Return the pixel of the page at which a point of the world is drawn."""
         camera = self.client.camera
         R = sp.pose(wxyz=np.asarray(camera.wxyz))[:3, :3]
         right, down, forward = R.T @ (np.asarray(point) - np.asarray(camera.position))
@@ -102,7 +102,7 @@ def viewer() -> Iterator[Viewer]:
 
 @pytest.fixture
 def open_tab(browser: Any, viewer: Viewer) -> Iterator[Callable[[], Tab]]:
-    """Opens a page of the viewer; no page may have had an error when the test ends."""
+    """A function that opens a page of the viewer; at the end, no page may have had an error."""
     tabs: list[Tab] = []
 
     def opened() -> Tab:

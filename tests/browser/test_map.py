@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 
 def test_points_of_a_map_are_shown_by_value() -> None:
-    """Low values are vermilion, the highest is blue."""
+    """Points with low values are vermilion, the point with the highest value is blue."""
     points = np.array([[0.3, 0, 0.2], [0.3, 0.1, 0.2], [0.3, 0.2, 0.2]])
     with Viewer(sp.load("ur5e"), port=8768) as viewer:
         viewer.show_points(points, np.array([0.25, 0.5, 1.0]), 0.02)

@@ -1,4 +1,4 @@
-"""The viewer's server, without a browser: what a page sends, good or bad."""
+"""The viewer's server, without a browser: valid and invalid messages from a page."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 
 def drag(tab: Any, viewer: Viewer, axis: int, way: float, steps: int = 8) -> None:
-    """Drag an arrow of the gizmo along itself, as a hand does [m]."""
+    """Drag an arrow of the gizmo by `way` [m] along itself, in small steps."""
     T = viewer.simulation.targets[0]
     arrow = T[:3, 3] + 0.9 * viewer.gizmos._size * T[:3, axis]
     mouse = tab.page.mouse
     start, end = (np.array(tab.pixel(arrow + far * T[:3, axis])) for far in (0.0, way))
-    for share in (-0.02, 0.0):  # the gizmo notices a pointer that moves over it
+    for share in (-0.02, 0.0):  # the gizmo reacts only to a pointer that moves over it
         mouse.move(*(start + share * (end - start)))
         tab.page.wait_for_timeout(500)
     mouse.down()
@@ -39,7 +39,7 @@ def outward(viewer: Viewer) -> tuple[int, float]:
 
 
 def test_dragging_moves_the_arm_through_a_singularity(tab: Any, viewer: Viewer) -> None:
-    """Pulled out of reach the arm is straight: σ nearly vanishes, speeds stay within limits."""
+    """Pulled out of reach, the arm is stretched: σ nearly vanishes, speeds stay within limits."""
     simulation = viewer.simulation
     before, home = simulation.q, simulation.targets[0]
     fastest, least = [0.0], [1.0]
@@ -80,7 +80,7 @@ def test_numbers_and_plots_follow(tab: Any, viewer: Viewer) -> None:
 
 
 def chart(tab: Any) -> str:
-    """The pixels of the last chart."""
+    """Return the pixels of the last chart as a data URL."""
     return str(tab.page.evaluate("[...document.querySelectorAll('.uplot canvas')][2].toDataURL()"))
 
 

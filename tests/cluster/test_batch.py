@@ -1,4 +1,6 @@
-"""Parquet in, Parquet out: the solutions of `solve`, in any parts; mistakes are named before."""
+"""Jobs from Parquet to Parquet: they give the solutions of `solve` for any division into parts,
+and report mistakes before they compute anything.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ UR5E = sp.load("ur5e")
 
 
 def poses_of(columns: dict[str, Any]) -> Any:
-    """The poses that a reader makes of quaternions."""
+    """Return the poses of columns with positions and quaternions."""
     at = np.stack([columns[name] for name in "xyz"], axis=1)
     return sp.pose(at, wxyz=np.stack([columns[f"q{name}"] for name in "wxyz"], axis=1))
 
@@ -34,7 +36,7 @@ def poses_of(columns: dict[str, Any]) -> Any:
 
 
 def test_results_are_those_of_solve(tmp_path: Path) -> None:
-    """Half of the targets are out of reach, so that all columns have something to tell."""
+    """Half of the targets are out of reach, so that no column of the results is constant."""
     T = UR5E.fk(UR5E.random(600, seed=1))
     T[::2, :3, 3] += 1.5
     columns = {"T": T.reshape(-1, 16), "name": np.arange(600)}
@@ -73,7 +75,7 @@ def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part_rows", [7, 64, 1000])
 @pytest.mark.parametrize("row_group", [1, 33, 100, 5000])
 def test_every_row_is_in_one_part(tmp_path: Path, part_rows: int, row_group: int) -> None:
-    """Row groups of any size, in several files, one of them empty; parts have at most part_rows."""
+    """The input is several files, one of them empty, with row groups of any size."""
     columns = reachable(UR5E, 230)
     cuts = [(0, 100), (100, 100), (100, 137), (137, 230)]
     for k, (first, last) in enumerate(cuts):
@@ -180,7 +182,7 @@ MISTAKES = {
     "text": (GOOD | {"y": np.array(["1"] * 40)}, "column 'y' .* must have numbers; given: string"),
     "an order that is not known": (
         without(GOOD, "qw", "qx", "qy", "qz") | {"quaternion": np.zeros((40, 4))},
-        "'quaternion' .* does not tell its order",
+        "'quaternion' .* does not state the order",
     ),
     "two rotations": (GOOD | {"T": POSES.reshape(-1, 16)}, "'T' and 'qw'"),
     "short lists": ({"T": POSES[:, :3].reshape(-1, 12)}, "'T' .* lists of 16 numbers; .* of 12"),
@@ -227,7 +229,7 @@ def test_a_stated_unit_must_be_meters(tmp_path: Path) -> None:
 
 def test_a_gpu_on_ray_needs_workers_with_one(tmp_path: Path) -> None:
     stage = Solve(UR5E)
-    object.__setattr__(stage, "device", "cuda")  # there may be none here
+    object.__setattr__(stage, "device", "cuda")  # this machine may have no GPU
     file = write(tmp_path / "t.parquet", GOOD)
     with pytest.raises(InputError, match=r"device='cuda' on Ray .*--gpus"):
         solve_parquet(stage, file, tmp_path / "out", ray=RayOptions())
@@ -285,7 +287,7 @@ def test_a_damaged_or_missing_part_is_computed_again(tmp_path: Path) -> None:
     solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     before = contents(tmp_path / "out")
     (tmp_path / "out/part-000001.parquet").unlink()
-    half = tmp_path / "out/part-000003.parquet"  # not the next one: its rows have to be found
+    half = tmp_path / "out/part-000003.parquet"  # not the first missing part
     half.write_bytes(half.read_bytes()[:-100])
     made = solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     assert (made.parts, made.resumed) == (4, 2)
@@ -356,6 +358,6 @@ def test_the_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
 
 
 def test_the_processor_may_be_named() -> None:
-    """device="cpu" is the default, not a GPU."""
+    """device="cpu" is the default, and does not select a GPU."""
     robot = sp.load("ur5e")
     assert Solve(robot, device="cpu") == Solve(robot)

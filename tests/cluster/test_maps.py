@@ -1,4 +1,4 @@
-"""A map is what `solve` says of every voxel and orientation; queries are what loops over it say."""
+"""A map agrees with `solve` at every voxel and orientation, and queries agree with plain loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> ReachMap:
 
 @pytest.fixture(scope="module")
 def fine(tmp_path_factory: pytest.TempPathFactory) -> ReachMap:
-    """A finer map of a quarter of the workspace, by way of coarser grids."""
+    """A finer map of a quarter of the workspace, computed from coarser grids."""
     folder = tmp_path_factory.mktemp("fine")
     return reachability(UR5E, folder, spacing=0.05, orientations=2, levels=2, bounds=QUARTER)
 
@@ -45,7 +45,7 @@ def centers(found: ReachMap) -> Any:
 
 
 def bits(found: ReachMap) -> Any:
-    """Whether each pose is reached (voxels, orientations), from the table of poses."""
+    """Return a mask (voxels, orientations) of the reached poses, from the table of poses."""
     table = parquet.read_table(found.folder / "poses")
     reached = np.zeros((found.dexterity.size, len(found.orientations)), bool)
     reached[table["voxel"], table["orientation"]] = True
@@ -57,13 +57,13 @@ def bits(found: ReachMap) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 64, 1000])
 def test_orientations_are_spread_evenly(count: int) -> None:
-    """Every rotation is near one of them: within twice the angle of a perfect covering."""
+    """Each rotation is near a sampled one: within twice the angle of a perfect covering."""
     wxyz = uniform_orientations(count)
     np.testing.assert_allclose(np.linalg.norm(wxyz, axis=1), 1, atol=1e-12)
     random = np.random.default_rng(0).normal(size=(2000, 4))
     random /= np.linalg.norm(random, axis=1, keepdims=True)
     angle = 2 * np.arccos(np.minimum(np.abs(random @ wxyz.T).max(axis=1), 1))
-    # A ball of rotations up to the angle a has the share (a - sin a) / π of all of them.
+    # The rotations by angles up to a are a fraction (a - sin a) / π of all rotations.
     perfect = next(a for a in np.linspace(0, np.pi, 1000) if (a - np.sin(a)) / np.pi >= 1 / count)
     assert angle.max() <= min(np.pi, 2 * perfect) + 1e-9
 
@@ -72,7 +72,7 @@ def test_orientations_are_spread_evenly(count: int) -> None:
 
 
 def test_every_pose_is_as_solve_says(exact: ReachMap) -> None:
-    """A sample of all poses, solved with the default number of seeds."""
+    """A random sample of the poses is solved with the default number of seeds."""
     at = centers(exact)
     chance = np.random.default_rng(1)
     voxel, which = chance.integers(len(at), size=600), chance.integers(COUNT, size=600)
@@ -98,7 +98,7 @@ def test_voxels_are_sums_over_the_poses(exact: ReachMap) -> None:
 
 
 def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
-    """Manipulability and σ of some solution of the pose: one of its branches has them."""
+    """Some solution of each pose has the manipulability and σ of the table."""
     table = parquet.read_table(exact.folder / "poses").slice(100, 12).to_pylist()
     at = centers(exact)
     for row in table:
@@ -110,9 +110,9 @@ def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
 
 
 def test_coarse_grids_change_few_voxels(fine: ReachMap, tmp_path: Path) -> None:
-    """Against a map of every pose: at most a voxel in 2000 differs, and most are not solved."""
+    """At most a voxel in 2000 differs from a map of every pose, and most poses are not solved."""
     last = fine.origin + fine.spacing * (np.array(fine.dexterity.shape) - 1)
-    bounds = [fine.origin + 1e-9, last - 1e-9]  # not a voxel more by rounding
+    bounds = [fine.origin + 1e-9, last - 1e-9]  # so that rounding does not add a voxel
     every = reachability(
         UR5E, tmp_path / "m", spacing=0.05, orientations=2, levels=0, bounds=bounds
     )
@@ -129,8 +129,8 @@ def test_the_default_bounds_contain_all_that_is_reached(exact: ReachMap) -> None
 
 
 def test_a_planar_robot_reaches_a_circle(tmp_path: Path) -> None:
-    """Two links of 0.5 m with a given orientation: the elbow is fixed, and 12 voxels are on the
-    circle around it, by 3² + 4² = 5²."""
+    """With links of 0.5 m and a fixed orientation of the second, the tip moves on a circle, on
+    which 12 voxel centers lie because 3² + 4² = 5²."""
     found = reachability(
         sp.dh([[0.5, 0, 0, 0], [0.5, 0, 0, 0]]),
         tmp_path / "m",
@@ -200,7 +200,7 @@ def test_a_picture_shows_the_three_slices(exact: ReachMap) -> None:
 
 
 def poses_on_a_table() -> Any:
-    """Nine grasps from above, and some from the side, around (3, 1)."""
+    """Return nine grasps from above, and some from the side, around the point (3, 1)."""
     x, y = np.meshgrid([-0.3, 0.0, 0.3], [-0.2, 0.0, 0.2])
     at = np.stack([3 + x.ravel(), 1 + y.ravel(), np.full(9, 0.2)], axis=1)
     above = sp.pose(at, rpy=np.tile([np.pi, 0, 0], (9, 1)))
@@ -214,7 +214,7 @@ def candidates() -> Any:
 
 
 def test_the_best_base_is_that_of_trying_all(exact: ReachMap) -> None:
-    """The oracle places the robot itself at every candidate."""
+    """The oracle solves all targets with the robot placed at every candidate."""
     T, bases = poses_on_a_table(), candidates()
     counts = [int(sp.solve(UR5E.with_base(base), T).success.sum()) for base in bases]
     found = exact.best_base(UR5E, T, bases=bases, verify=len(bases))
@@ -234,7 +234,7 @@ def test_a_base_is_found_without_candidates(exact: ReachMap) -> None:
 
 
 def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap) -> None:
-    """Moved by whole voxels, the map moves along; placement undoes it."""
+    """A base moved by whole voxels moves the map with it; placement takes the base into account."""
     base = sp.pose([5 * SPACING, -3 * SPACING, 2 * SPACING])
     moved = reachability(
         UR5E.with_base(base), tmp_path / "m", spacing=SPACING, orientations=COUNT, levels=0
@@ -255,7 +255,7 @@ def test_another_robot_is_refused(exact: ReachMap) -> None:
 
 
 def test_a_killed_map_is_continued(tmp_path: Path) -> None:
-    """The same bytes as of a run without a kill."""
+    """The continued map has the same bytes as that of an uninterrupted run."""
     options: Any = {"spacing": 0.15, "orientations": 12, "levels": 1}
     reachability(UR5E, tmp_path / "expected", **options)
     command = [sys.executable, str(SUPPORT / "killed.py"), "reach", str(tmp_path), "5", "0"]

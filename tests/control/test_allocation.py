@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Counts while a flag is set. Python's small objects come from its own arenas.
+# Counts calls of malloc while a flag is set; Python's small objects come from its own arenas.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ int posix_memalign(void **p, size_t a, size_t n) {
 }
 """
 
-# operator new calls malloc, so it is counted too.
+# Allocations by operator new are counted too, because it calls malloc.
 LOOP = r"""
 import ctypes, json
 import numpy as np

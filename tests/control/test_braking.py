@@ -1,6 +1,6 @@
-"""Acceleration limits hold from every state that allows it; other steps report a violation.
+"""Acceleration limits hold from every feasible state; from other states, a violation is reported.
 
-The checker knows nothing of the kernel's formulas. A state allows it if each joint, braking as hard
+The checker does not use the kernel's formulas. A state is feasible if each joint, braking as hard
 as it may from this step on, comes to rest before it passes a limit that it has not passed yet, and
 is within its speed limit from this step on.
 """
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from loops import Array, robot
 from supple import Limits, Linearization, Servo, StepStatus, track
 
-ROOM = 1e-9  # states this close to the boundary decide nothing
+ROOM = 1e-9  # states with a margin this close to zero are not checked
 
 
 def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[float]) -> float:
@@ -41,7 +41,7 @@ def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[fl
 
 
 class SolveArguments:
-    """A step that returns chosen joint speeds, to make limits hard to keep."""
+    """A step that returns given joint speeds, to make limits hard to keep."""
 
     def __init__(self, each: Iterator[Array]) -> None:
         self.each = each
@@ -51,7 +51,7 @@ class SolveArguments:
 
 
 def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
-    """Full speed toward either end, random speeds and rest, changed at random times."""
+    """Yield full speed toward either limit, random speeds or zero, switched at random times."""
     while True:
         kind = rng.integers(4)
         held = rng.choice([-1.0, 0.0, 1.0], n) * size
@@ -60,7 +60,7 @@ def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
 
 
 def problem(seed: int) -> tuple[Limits, Array, Array, float, np.random.Generator]:
-    """Return limits of two joints, a state inside or outside of them, and dt."""
+    """Return limits of two joints, a state (q, q̇) inside or outside of them, dt and a generator."""
     rng = np.random.default_rng(seed)
     dt = 10 ** rng.uniform(-3, -1.3)
     acceleration = 10 ** rng.uniform(-0.5, 1.5, 2)
@@ -81,9 +81,9 @@ def of_joint(limits: Limits, j: int) -> tuple[float, ...]:
 
 
 def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -> None:
-    """Check a motion q (K + 1, n), with qd (K + 1, n) from the speeds before it on.
+    """Check a motion q (K + 1, n) with speeds qd (K + 1, n), of which qd[0] precede the motion.
 
-    Only its first step can be one that accelerations cannot be kept in: after it they can.
+    Only the first step may have to exceed acceleration limits; all later states are feasible.
     """
     change = np.abs(np.diff(qd, axis=0)) / (limits.max_acceleration * lengths[:, None])
     left = [margin(q[0, j], qd[0, j], lengths, of_joint(limits, j)) for j in range(q.shape[1])]
@@ -120,7 +120,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 
 def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
-    """Return uneven steps: some long, some short, random and growing."""
+    """Return uneven time steps: some long ones, some short ones, random or growing ones."""
     every = np.arange(150) % 50 == 49
     ways: list[Callable[[], Array]] = [
         lambda: np.where(every, 100 * dt, dt),
@@ -146,7 +146,7 @@ def test_accelerations_hold_in_uneven_steps(seed: int, kind: int) -> None:
 
 
 def test_the_sweep_meets_states_of_both_kinds() -> None:
-    """The tests above check something."""
+    """The random states of the tests above include feasible and infeasible ones."""
     margins = []
     for seed in range(300):
         limits, q, qd, dt, _ = problem(seed)
@@ -169,7 +169,7 @@ def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> No
 
 @pytest.mark.parametrize("bound", [0.2, 1.0])
 def test_accelerations_and_the_norm_hold_together_on_the_way_back(bound: float) -> None:
-    """Several joints return at once without exceeding the bound on the norm."""
+    """Several joints return inside their limits at once, within the bound on the norm."""
     arm, dt, a = robot("panda"), 0.01, 2.0
     middle = (arm.lower + arm.upper) / 2
     limits = Limits(middle - 0.05, middle + 0.05, arm.max_speed, np.full(7, a), max_norm=bound)
@@ -198,7 +198,7 @@ def test_a_joint_that_cannot_stop_in_time_keeps_its_limits_and_says_so() -> None
 
 
 def test_rounding_takes_no_joint_past_its_limit() -> None:
-    """q + ((upper - q)/dt) dt exceeds upper for some numbers; the result does not."""
+    """Rounding makes q + ((upper - q)/dt) dt exceed upper for some q; a Servo's q does not."""
     rng, arm = np.random.default_rng(3), robot("planar2")
     past = 0
     for _ in range(300):
@@ -212,7 +212,7 @@ def test_rounding_takes_no_joint_past_its_limit() -> None:
             assert (new >= lower).all()
             assert (new <= upper).all()
             assert new == pytest.approx(end, abs=1e-14)
-            for a, b in zip(q, end, strict=True):  # the same without the final clamp, rounded once
+            for a, b in zip(q, end, strict=True):  # the same step without the final clamp
                 moved = float(Fraction((b - a) / dt) * Fraction(dt) + Fraction(a))
                 past += moved * np.sign(b) > abs(b)
     assert past > 10

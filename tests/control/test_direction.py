@@ -12,7 +12,7 @@ DIRECTION = 1e-9
 
 
 def off_direction(servo: Servo, command: np.ndarray) -> float:
-    """Return the part of the tool's motion across a command, relative to the motion."""
+    """Return the component of the tool's motion perpendicular to a command, as a fraction of it."""
     moved = servo._J @ servo.qd
     size = float(np.linalg.norm(moved))
     if size == 0:
@@ -38,7 +38,7 @@ def limits_of(arm: Robot, rng: np.random.Generator, jerk: bool) -> Limits:
 def test_the_motion_is_along_the_command_or_stops_along_the_one_before(
     name: str, jerk: bool
 ) -> None:
-    """Also while accelerating, stopping, at limits and near singularities, for jumping commands."""
+    """Commands jump; the motion accelerates, stops, and meets limits and singularities."""
     rng = np.random.default_rng(len(name))
     arm = load(name)
     for _ in range(4):
@@ -78,7 +78,7 @@ def test_a_command_past_the_reach_stops_the_tool_without_sliding() -> None:
         q = servo(q, command)
     T = arm.fk(q)
     assert T[0, 3] > start[0, 3] + 0.05
-    # Each step is along the command; what remains is the error of steps of 5 ms.
+    # Each step is along the command; the rest is the integration error of steps of 5 ms.
     assert np.abs(T[1:3, 3] - start[1:3, 3]).max() < 5e-3
     assert np.abs(T[:3, :3] - start[:3, :3]).max() < 5e-3
     assert np.abs(servo.qd).max() < 0.01

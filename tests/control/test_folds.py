@@ -1,4 +1,4 @@
-"""The default Servo at the end of its reach: it stops there, and leaves it at once."""
+"""The default Servo stops at the end of the reach, and leaves it without delay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DT = 0.005
 
 
 def straight(name: str) -> np.ndarray:
-    """Return a stretched configuration, in the plane for a planar arm."""
+    """Return a stretched configuration of a robot."""
     return {"planar2": np.array([0.4, 0.0]), "ur5e": np.array([0.3, -1.2, 0, -1.1, 1.3, 0.2])}[name]
 
 
@@ -20,7 +20,7 @@ def straight(name: str) -> np.ndarray:
 def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
     beyond: float, acceleration: float | None
 ) -> None:
-    """However far the target is, and whatever its joints can brake."""
+    """This holds however far away the target is, and for any limit on the accelerations."""
     arm = load("planar2")
     reach = float(np.linalg.norm(arm.fk([0.0, 0.0])[:3, 3]))
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=acceleration)
@@ -38,7 +38,7 @@ def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
 
 
 def test_a_stretched_arm_leaves_at_once() -> None:
-    """From σ = 0 it follows a target that moves inwards, c = sqrt(2 E/h), with a small error."""
+    """From σ = 0 the arm follows a target that moves inwards with small errors: c = sqrt(2 E/h)"""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
@@ -76,7 +76,7 @@ def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarr
 
 
 def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
-    """The step performs the command, as far as it is not beyond the fold, less what is lost."""
+    """Except beyond the fold, the step performs the command minus the reported loss."""
     arm, dt = load("ur5e"), 0.002
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
     servo = Servo(arm, dt=dt, limits=Limits.none(arm))
@@ -88,7 +88,7 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
         e = servo.linearization.e
         size, lost = np.linalg.norm(e), float(np.linalg.norm(servo.lost))
         left = np.linalg.norm(e - servo.lost - mean_twist(arm, q, servo.qd, dt))
-        assert left <= 0.15 * lost + 0.002 * size  # curvature along other directions
+        assert left <= 0.15 * lost + 0.002 * size  # due to curvature in other directions
         assert (StepStatus.DAMPED in servo.status) == (lost > 0.01 * np.linalg.norm(twist))
         assert servo.sigma_min == pytest.approx(servo.linearization.sigma_min, rel=1e-9)
         shares.append(lost / size)
@@ -97,7 +97,7 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
 
 
 def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
-    """Count the steps among the last ones whose joint motion turns against the one before."""
+    """Count, among the last steps, those whose joint motion opposes that of the previous step."""
     count, before = 0, np.zeros(len(q))
     for k in range(steps):
         q = servo(q, target=target)
@@ -112,9 +112,9 @@ def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last:
 def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
     name: str, factor: float
 ) -> None:
-    """The folds are those of the joints that are free to move.
+    """Folds are computed for the joints that are free to move.
 
-    A joint at its limit takes no part in a fold, and the other joints have a fold elsewhere.
+    A joint at its limit takes no part in a fold; without it, the fold is at another configuration.
     """
     arm = load(name)
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)

@@ -1,4 +1,4 @@
-"""With jerk limits, position, speed, acceleration and jerk hold in every step, jointly.
+"""Limits on position, speed, acceleration and jerk hold together in every step.
 
 The oracle for the admissible speeds is a simulation of the stop, step by step.
 """
@@ -25,7 +25,7 @@ Limit = tuple[float, float, float, float, float]  # lower, upper, speed, acceler
 
 
 def change_to_rest(speed: float, ramp: float) -> float:
-    """Return the change a with  a + (a - ramp) + (a - 2 ramp) + ... = speed, terms above 0."""
+    """Return the change a such that the positive terms of a + (a - ramp) + ... sum to speed."""
     low, high = 0.0, speed + ramp
     for _ in range(200):
         a = 0.5 * (low + high)
@@ -35,7 +35,7 @@ def change_to_rest(speed: float, ramp: float) -> float:
 
 
 def stop(q: float, v: float, c: float, dt: float, limit: Limit) -> tuple[float, float, float]:
-    """Return the greatest position, the least one and the greatest speed of a stop."""
+    """Return the largest position, the smallest position and the largest speed during a stop."""
     _, _, _, acceleration, jerk = limit
     ramp, most = jerk * dt * dt, acceleration * dt
     ends = [q, q, abs(v)]
@@ -51,7 +51,7 @@ def stop(q: float, v: float, c: float, dt: float, limit: Limit) -> tuple[float, 
 
 
 def one_joint(rng: np.random.Generator) -> tuple[Limit, float]:
-    """Return limits of a joint and dt, with stops of at most some hundred steps."""
+    """Return random limits of a joint and dt, such that a stop takes at most some hundred steps."""
     dt = 10 ** rng.uniform(-3, -1)
     speed = 10 ** rng.uniform(-1, 1)
     acceleration = speed / dt / 10 ** rng.uniform(0, 1.5)
@@ -70,7 +70,7 @@ def box(limit: Limit, q: float, v: float, c: float, dt: float) -> tuple[float, f
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_box_is_what_a_joint_can_stop_from(seed: int) -> None:
-    """Both ends of the box can be stopped from inside all limits, and nothing beyond them can."""
+    """From both ends of the box a joint can stop within all limits; from beyond them it cannot."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
     lower, upper, speed, acceleration, jerk = limit
@@ -102,12 +102,12 @@ def test_the_box_is_what_a_joint_can_stop_from(seed: int) -> None:
 
 
 def check(limits: Limits, q: np.ndarray, dt: float) -> None:
-    """Check positions q (K + 1, n) of a motion from rest by their differences alone."""
+    """Check the limits on a motion q (K + 1, n) from rest, by differences of q alone."""
     rest = np.zeros((1, q.shape[1]))
     speed = np.diff(q, axis=0) / dt
     acceleration = np.diff(speed, axis=0, prepend=rest) / dt
     jerk = np.diff(acceleration, axis=0, prepend=rest) / dt
-    noise = 4 * EPS * np.abs(q).max()  # of a position
+    noise = 4 * EPS * np.abs(q).max()  # rounding error of a position
     assert (q >= limits.lower).all()
     assert (q <= limits.upper).all()
     for order, (motion, most) in enumerate(
@@ -151,12 +151,12 @@ def test_all_limits_hold_whatever_the_target_does(name: str, mode: str) -> None:
 
 
 def test_a_joint_that_cannot_stop_smoothly_exceeds_its_jerk_alone() -> None:
-    """Position, speed and acceleration have precedence, and the status says so."""
+    """Limits on position, speed and acceleration have precedence; the status reports the excess."""
     arm = robot("planar2")
     limits = Limits([-1, -1], [1, 1], [3, 3], [20, 20], [50, 50])  # type: ignore[arg-type]
     servo = Servo(arm, dt=0.01, limits=limits)
     servo.reset([2.0, 0.0])
-    q, moved = np.array([0.85, 0.3]), []  # 2²/(2 20) = 0.1 rad to stop, without a jerk limit
+    q, moved = np.array([0.85, 0.3]), []  # without a jerk limit, 2²/(2 20) = 0.1 rad to stop
     before = np.array([2.0, 0.0])
     for _ in range(100):
         q = servo(q, np.zeros(6))
@@ -214,7 +214,7 @@ def test_jerk_limits_need_steps_of_equal_lengths() -> None:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_after_a_change_above_its_limits_a_joint_keeps_its_speed_limit(seed: int) -> None:
-    """No change is within the jerk and the acceleration limit then, and jerk gives way."""
+    """The next change cannot keep the limits on both jerk and acceleration; jerk is exceeded."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
     lower, upper, speed, acceleration, _ = limit
@@ -232,7 +232,7 @@ def test_bad_jerks_are_refused(bad: object) -> None:
 
 
 def test_two_million_steps_of_single_joints_exceed_no_limit(tmp_path: Path) -> None:
-    """A program of its own checks every step; `make soak` takes 10^9 of them."""
+    """A separate program checks every step; `make soak` runs it with 10^9 steps."""
     root, program = Path(__file__).parents[2], tmp_path / "soak"
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler

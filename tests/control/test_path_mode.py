@@ -11,7 +11,7 @@ DT = 0.002
 
 
 def past_the_wrist(miss: float) -> tuple[Robot, np.ndarray, np.ndarray]:
-    """Return a UR5e, a start, and targets on a line past its wrist singularity."""
+    """Return a UR5e, a configuration, and targets from there on a line past a wrist singularity."""
     arm = load("ur5e")
     middle = arm.fk([0.3, -1.2, 1.4, -1.1, miss, 0.2])
     targets = np.repeat(middle[None], 501, axis=0)
@@ -49,7 +49,9 @@ def test_the_tool_stays_on_its_line_and_all_limits_hold(miss: float, jerk: float
 
 
 def test_a_path_that_the_joints_can_keep_is_hardly_delayed() -> None:
-    """Only the start and the end, at rest, take time; nowhere is the tool faster than asked."""
+    """Only starting from rest and stopping take more time; the tool never exceeds the commanded
+    speed.
+    """
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, max_acceleration=40.0, mode="path")
     motion = track(arm, q0, target=targets, dt=DT, limits=limits)
@@ -78,11 +80,11 @@ def test_a_path_out_of_reach_ends_at_rest_before_it() -> None:
 
 
 def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
-    """An arm with few joints reaches the first target, at which it is, and no other."""
+    """An arm with few joints is at the first target and can reach no other."""
     arm = load("planar2")
     q0 = np.array([0.4, 0.8])
     targets = np.repeat(arm.fk(q0)[None], 50, axis=0)
-    targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of its plane
+    targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of the arm's plane
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=10.0, mode="path")
     motion = track(arm, q0, target=targets, dt=DT, limits=limits)
     np.testing.assert_array_equal(motion.q, np.repeat(q0[None], len(motion.q), axis=0))
@@ -107,7 +109,7 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
         track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
     with pytest.raises(errors.InputError, match="no step, gains or order"):
         track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
-    with pytest.raises(errors.InputError, match="begins at the first target"):
+    with pytest.raises(errors.InputError, match="needs q0 at the first target"):
         track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
     turned = targets.copy()
     turned[250:, :3, 3] += 0.05

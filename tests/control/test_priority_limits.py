@@ -1,4 +1,4 @@
-"""Priorities at limits: a lower task never costs a higher one anything."""
+"""Priorities at limits: a lower task never increases the error of a higher one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from supple.redundancy import Priority
 
 
 def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one() -> None:
-    """The speed error of the hand is not larger than without the lower task."""
+    """The velocity error of the hand is not larger than without the lower task."""
     arm, dt, rng = robot("panda"), 0.01, np.random.default_rng(61)
     slow = Limits.for_robot(arm, speed_factor=0.1)
     tasks = (PositionTask("panda_link8"), OrientationTask("panda_link8"))

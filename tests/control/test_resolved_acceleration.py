@@ -1,4 +1,4 @@
-"""Resolved acceleration: order=2."""
+"""Resolved-acceleration control: a Servo with order=2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAIN, RATE = 100.0, 20.0
 
 
 class Path:
-    """Return a pose that circles and rocks, with its velocity and acceleration by formula."""
+    """A pose that circles and rocks, with its exact velocity and acceleration."""
 
     def __init__(self, name: str) -> None:
         self.start = pose_of(name, AT[name])
@@ -42,7 +42,7 @@ class Path:
 
 
 def literal(name: str, path: Path, dt: float, steps: int, drifting: bool) -> Array:
-    """Return the same motion computed in NumPy: q (steps + 1, n).
+    """Return the Servo's motion computed in NumPy: q (steps + 1, n).
 
     q̈ = -c q̇ + J⁺(a + k_v (v - J q̇) + k_p e - J̇q̇ + c J q̇),   q̇ += q̈ dt,   q += q̇ dt
     """
@@ -92,7 +92,7 @@ def test_it_is_the_literal_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_drift_matters(name: str) -> None:
-    """Without J̇q̇ the error is far larger."""
+    """A motion that ignores the bias J̇q̇ has a far larger error."""
     dt, steps = 0.002, 500
     mine = errors(name, followed(name, dt, steps).q, dt).max()
     without = errors(name, literal(name, Path(name), dt, steps, drifting=False), dt).max()
@@ -105,7 +105,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_error_falls_with_dt(name: str) -> None:
-    """First order in dt, as q̇ is constant for dt; the default damping decreases with dt."""
+    """The error is of first order, because q̇ is constant during dt; so is the default damping."""
     coarse, middle, fine = (worst(name, dt, step=Pseudoinverse()) for dt in (0.02, 0.01, 0.005))
     assert 1.6 < coarse / middle < 2.6
     assert 1.6 < middle / fine < 2.6
@@ -114,7 +114,7 @@ def test_the_error_falls_with_dt(name: str) -> None:
 
 
 def test_asked_is_the_acceleration_of_the_task() -> None:
-    """J q̈ + J̇q̇ equals the command, by differences of the frame's velocity."""
+    """J q̈ equals the command without the bias J̇q̇; q̈ is the difference of speeds."""
     result = followed("panda", 0.01, 20, step=Pseudoinverse())
     arm = robot("panda")
     for k in range(1, 20):
@@ -124,7 +124,7 @@ def test_asked_is_the_acceleration_of_the_task() -> None:
 
 @pytest.mark.parametrize("rest", [2.0, 10.0])
 def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
-    """By the factor (1 - rest_gain dt) in every step, while the task is still met."""
+    """Self-motion decays by the factor (1 - rest_gain dt) in every step; the task remains met."""
     arm, dt = robot("panda"), 0.002
     servo = Servo(arm, dt=dt, order=2, rest_gain=rest, limits=Limits.none(arm))
     q = AT["panda"]

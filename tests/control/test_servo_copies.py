@@ -116,7 +116,7 @@ def test_copies_do_not_disturb_each_other() -> None:
 
 
 def test_a_copy_takes_what_the_original_takes() -> None:
-    """One task or a sequence of tasks; a subclass and its own attributes."""
+    """A copy has the tasks of the original, and also a subclass and its own attributes."""
 
     class Named(Servo):
         def __init__(self, name: str) -> None:
@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
-    """Huge input is rejected only by steps whose result is not finite."""
+    """Huge input need not be rejected: some steps return a finite result for it."""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
     walk(other, Q, 10)
@@ -161,7 +161,7 @@ def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
     for bad, given in BAD.items():
         one = copy.copy(servo)
         try:
-            with np.errstate(all="ignore"):  # NumPy's warnings, in steps that run in Python
+            with np.errstate(all="ignore"):  # steps in Python cause NumPy's warnings
                 one(*given)
         except InputError:
             refused.add(bad)
@@ -174,7 +174,7 @@ def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
 
 
 def test_a_twist_that_is_too_large_is_refused() -> None:
-    """The law above covers more than shapes and NaN."""
+    """The test above does not only reject wrong shapes and NaN."""
     with pytest.raises(InputError, match="the step is finite"):
         make("default")(*BAD["huge twist"])
 
@@ -206,7 +206,7 @@ def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> N
 
 
 def test_a_step_of_ones_own_that_overflows_is_not_the_step_before() -> None:
-    """Finite speeds that lead to a position that is not finite are rejected and forgotten."""
+    """Finite speeds that lead to an infinite position are rejected, and not kept as `before`."""
     arm = robot("panda")
 
     def step(linearization: Linearization) -> Array:

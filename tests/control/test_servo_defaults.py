@@ -1,4 +1,4 @@
-"""A Servo with its defaults: each joint's own limits and no hidden bound, on unmodified files."""
+"""A Servo with defaults keeps each joint's own limits and no other bound; robots are from files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Finder = Callable[[str, str], Path]
 DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
 SPEED, DT = 0.3, 0.002  # [m/s], [s]
 
-# A gripper finger or a lift is by far the slowest joint of each.
+# The slowest joint of each robot is by far a gripper finger or a lift.
 FILES = {
     "panda": ("panda_description/urdf/panda.urdf", "panda_hand_tcp"),
     "pr2": ("pr2_description/urdf/pr2.urdf", "r_gripper_tool_frame"),
@@ -27,7 +27,7 @@ FILES = {
 
 
 def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
-    """Return the mean twist (6,) of a frame over a step: J q̇, and the curvature of its path."""
+    """Return the mean twist (6,) of a frame over a step: J q̇ plus the effect of curvature."""
     before, after = arm.fk(q, frame), arm.fk(q + DT * qd, frame)
     turn = after[:3, :3] @ before[:3, :3].T
     turned = 0.5 * np.array(
@@ -38,7 +38,7 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
-    """The limits allow it if the shortest q̇, or the shortest relative to max_speed, is inside."""
+    """Limits allow it if the q̇ of least norm, plain or relative to max_speed, is inside them."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))
@@ -58,14 +58,14 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
         if possible and servo.sigma_min > 0.05:
             asked += 1
             exact += off <= 1e-5
-            if servo.lambda2 > 0:  # joints held at limits leave a singular problem to the others
+            if servo.lambda2 > 0:  # with some joints held at limits, the others are singular
                 assert servo.active.any()
                 assert off <= 0.03
-            elif off > 1e-5:  # the step allows for the curvature of the path
+            elif off > 1e-5:  # the step corrects for the curvature of the path
                 twists = [performed(arm, frame, q, x) for x in (servo.qd, each[0])]
                 ours, shortest = (np.linalg.norm(twist - each) for each in twists)
                 assert ours <= 1.01 * shortest
-        elif off > 0.01:  # a loss counts from 1 % on
+        elif off > 0.01:  # losses above 1 % must be reported
             assert servo.status != StepStatus.FOLLOWING
     assert asked > 15
     assert exact >= 0.9 * asked
@@ -89,7 +89,7 @@ def test_limits_are_each_joints_own(name: str) -> None:
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
 @pytest.mark.parametrize("size", [1e-3, 0.3, 10.0])
 def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: float) -> None:
-    """Along each singular direction by its damping near a singularity, and by σ elsewhere."""
+    """Near a singularity the damping bounds q̇ along each singular direction; elsewhere σ does."""
     arm, rng = robot(name), np.random.default_rng(2)
     servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
     mu, curvature = servo.step.rule.gain, servo._curvature  # type: ignore[union-attr]
@@ -98,14 +98,14 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
         twist = rng.normal(size=6)
         twist *= size / np.linalg.norm(twist)
         servo(q, twist)
-        # σ² >= least/2 with a secant of at least σ/2, or at least half of the damping mu ‖e‖²
+        # Either σ² >= least/2 and the secant is >= σ/2, or the damping is >= mu ‖e‖²/2.
         least = 2 * curvature * size
         bound = max(size * np.sqrt(8 / least), 1 / np.sqrt(2 * mu))
         assert np.linalg.norm(servo.qd) <= np.sqrt(min(6, arm.dof)) * bound * (1 + 1e-9)
 
 
 def test_the_default_curvature_is_of_the_frames_that_the_tasks_move() -> None:
-    """The other branch of a robot, and the range of a base, make no difference."""
+    """The other branch of a robot, and the range of a mobile base, do not affect it."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
     of_tip = damping.Curvature.for_robot(body, body.tips[0], dt=DT)
@@ -148,7 +148,7 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 
 @pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
 def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
-    """30/s, or 1/dt if that is smaller: a larger gain would overshoot the target."""
+    """The gain is 30/s, or 1/dt if that is smaller: a larger one would overshoot the target."""
     arm = robot("planar2")
     servo = Servo(arm, PostureTask(), dt=dt)
     assert servo.gain == min(30.0, 1 / dt)

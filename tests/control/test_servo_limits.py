@@ -19,7 +19,7 @@ MODES = ("exact", "scale")
 
 
 def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limits:
-    """Return the robot's own limits, completed where it has none; one joint is left free."""
+    """Return the robot's own limits, with values where it has none; one joint is unlimited."""
     arm = robot(name)
     own = {
         "lower": np.where(np.isfinite(arm.lower), arm.lower, -2.0),
@@ -32,7 +32,7 @@ def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limit
 
 
 def wishes(name: str, seed: int) -> Any:
-    """Twists and targets that jump far beyond the robot's abilities, changed at random times."""
+    """Yield twists and targets far beyond the robot's abilities, which change at random times."""
     arm, rng = robot(name), np.random.default_rng(seed)
     tips = len(arm.tips)
     for k in itertools.count():
@@ -66,14 +66,14 @@ STEPS: dict[str, Any] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
 def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: float) -> None:
-    """Positions, speeds, accelerations and the norm, at singularities and for wild commands."""
+    """Limits on positions, speeds, accelerations and the norm hold for random huge commands."""
     steps = 60 if name == "double_y" else 200
     for seed, (bound, dt) in enumerate([(math.inf, 0.02), (1.2, 0.02), (0.4, 0.003)]):
         limits = some_limits(name, mode, acceleration, max_norm=bound)
         step = list(STEPS.values())[seed % 4]
         servo = Servo(robot(name), dt=dt, limits=limits, step=step)
         q = somewhere(name, seed)
-        q[2:4] = 0.0  # singular, for many robots
+        q[2:4] = 0.0  # a singular configuration of many robots
         q = np.clip(q, limits.lower, limits.upper)
         before = np.zeros(len(q))
         for _, wish in zip(range(steps), wishes(name, seed), strict=False):
@@ -96,7 +96,7 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
 def test_a_robot_that_starts_outside_comes_back(
     name: str, mode: str, acceleration: float, bound: float
 ) -> None:
-    """No joint ever moves farther out, whatever the command; finally all are inside and stay."""
+    """No joint moves farther outside for any command; in the end all are inside and stay there."""
     limits = some_limits(name, mode, acceleration, max_norm=bound)
     servo = Servo(robot(name), dt=0.02, limits=limits)
     rng = np.random.default_rng(5)
@@ -117,7 +117,7 @@ def test_a_robot_that_starts_outside_comes_back(
 
 
 def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
-    """Limits of position and speed hold, that of acceleration does not."""
+    """Limits on position and speed hold, but that on acceleration is exceeded."""
     arm = robot("planar2")
     limits = Limits(np.full(2, -1.0), np.full(2, 1.0), np.full(2, 3.0), np.full(2, 1.0))
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -132,11 +132,11 @@ def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
 def kkt(
     J: Array, e: Array, lambda2: float, box: tuple[Array, Array], x: Array, W: Array, slack: float
 ) -> None:
-    """The gradient of ‖J x - e‖² + λ² xᵀW x vanishes inside, and points outwards at the ends."""
+    """Check that the gradient of ‖J x - e‖² + λ² xᵀW x vanishes, or points outwards at bounds."""
     low, high = box
     gradient = J.T @ (J @ x - e) + lambda2 * W * x
     noise = 1e-9 * (1 + np.linalg.norm(J)) * (1 + np.linalg.norm(e))
-    low, high = low + slack, high - slack  # the box is the same to rounding
+    low, high = low + slack, high - slack  # allows for rounding of the box
     at_low, at_high = x <= low, x >= high
     assert (x >= low - 2 * slack).all()
     assert (x <= high + 2 * slack).all()
@@ -151,14 +151,14 @@ def kkt(
 def test_the_step_in_the_box_is_the_best_there_is(
     name: str, acceleration: float, order: int
 ) -> None:
-    """KKT conditions with the servo's own J and λ²; with max_norm, of the damping it reports."""
+    """The KKT conditions hold with the servo's J and the λ² that it reports, also with max_norm."""
     arm, dt, rng = robot(name), 0.02, np.random.default_rng(2)
     boxed = 0
     for bound, joints, task in itertools.product(
         (math.inf, 1.0), (None, rng.uniform(0.3, 3.0, arm.dof)), (None, rng.uniform(0.5, 2.0, 6))
     ):
         if bound < math.inf and (joints is not None or order == 2):
-            continue  # shortened, or damped about the current q̇, instead
+            continue  # the bound on the norm is then kept without more damping
         limits = some_limits(name, "exact", acceleration, max_norm=bound)
         step = WeightedDLS(damping.Constant(1e-3), task, joints)
         servo = Servo(arm, dt=dt, limits=limits, step=step, order=order)
@@ -182,7 +182,7 @@ def test_the_step_in_the_box_is_the_best_there_is(
 
 
 def test_scaling_keeps_the_direction_of_motion() -> None:
-    """In mode "scale" q̇ is the unlimited one, scaled down."""
+    """In mode "scale", q̇ is a multiple of the q̇ without limits."""
     arm, step = robot("panda"), DLS(damping.Constant(1e-4))
     servo = Servo(arm, dt=0.01, step=step, limits=Limits.for_robot(arm, mode="scale", max_norm=2.0))
     free = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -218,7 +218,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_limits_hold_for_every_way_to_decide(mode: Any) -> None:
-    """With objectives, priority, weights and a user's step."""
+    """The steps have objectives, priorities or weights, or are a user's function."""
     arm = robot("panda")
     rest = RestPosture(np.full(7, 9.0))  # out of reach
     damped = DLS(damping.Constant(1e-3))

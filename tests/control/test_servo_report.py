@@ -159,7 +159,7 @@ def test_the_factor_of_scaling_is_told(order: int) -> None:
 
 
 def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
-    """A joint that cannot brake that fast, and a step with a memory."""
+    """The cases are a joint that cannot brake fast enough, and a step with a memory."""
     arm = robot("panda")
     braking = Limits.for_robot(arm, speed_factor=0.1, max_acceleration=1.0, mode="scale")
     servo = Servo(arm, dt=0.01, step=DLS(damping.Constant(0.02)), limits=braking)
@@ -178,7 +178,7 @@ def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
 @pytest.mark.parametrize("name", ["default", "undamped", "constant"])
 @pytest.mark.parametrize("limits", LIMITS)
 def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None:
-    """Also for joints that start too fast, which exceed their acceleration."""
+    """Some joints start too fast, so that they exceed their acceleration limits."""
     servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
     rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
     for _ in range(60):
@@ -203,7 +203,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
 
 
 def test_rounding_is_shown_as_zero() -> None:
-    """A step that follows the task exactly misses nothing, and never "-0.0%"."""
+    """A step that follows the task exactly reports nothing missed, and never "-0.0%"."""
     arm = robot("panda")
     servo = Servo(arm, dt=0.01, step=Pseudoinverse(), limits=Limits.for_robot(arm))
     rng = np.random.default_rng(0)

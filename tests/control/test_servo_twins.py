@@ -1,4 +1,4 @@
-"""A Servo moves by its `step` on the linearization of its tasks, times dt."""
+"""A Servo moves by dt times the result of its `step` for the linearization of its tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REST = RestPosture(np.full(7, 0.2))
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 JOINTS = np.array([1.0, 4.0, 0.3, 1.0, 2.0, 0.6, 1.7])
 
-# Every step of the kernel, on all rows together.
+# Every step of the kernel that takes all rows together, without priorities.
 STEPS: tuple[Any, ...] = (
     *(DLS(rule) for rule in EVERY),
     *(
@@ -77,7 +77,7 @@ STEPS: tuple[Any, ...] = (
 
 
 def parts_of(tasks: Sequence[Any], q: Array, velocity: Sequence[Array]) -> list[Linearization]:
-    """Return the linearizations of the tasks by Python: J from the robot, e the command itself."""
+    """Return the tasks' linearizations computed in Python: J of the robot, and e = velocity."""
     return [
         task.linearize(robot("panda"), q, velocity=v)
         for task, v in zip(tasks, velocity, strict=True)
@@ -85,19 +85,19 @@ def parts_of(tasks: Sequence[Any], q: Array, velocity: Sequence[Array]) -> list[
 
 
 def twist(k: int) -> Array:
-    """Return another command in every step."""
+    """Return the command of step k, different in every step."""
     return np.array([0.3, -0.2, 0.1 * k, 0.4, -0.1 * k, 0.2])
 
 
 @pytest.mark.parametrize("step", STEPS, ids=key)
 def test_a_servo_goes_where_its_step_says(step: Any) -> None:
-    """Over several steps, each with the one before, in the kernel."""
+    """The kernel takes several steps; each linearization knows the one before."""
     arm, task = robot("panda"), PoseTask()
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
     before = None
     for k in range(5):
-        q = somewhere("panda", k)  # far from the one before, so that rules that compare steps act
+        q = somewhere("panda", k)  # far from the previous q, so that rules that compare steps act
         lin = task.linearize(arm, q, velocity=twist(k))
         lin = Linearization(lin.J, lin.e, before=before, q=q)
         expected = q + DT * step(lin)
@@ -170,7 +170,7 @@ def test_tasks_without_an_order_are_rows_below_each_other() -> None:
 
 
 def in_python(step: Any) -> Any:
-    """The same step, unknown to the kernel."""
+    """Return the same step as a Python function, which the kernel does not know."""
     return lambda linearization: step(linearization)
 
 
@@ -189,7 +189,7 @@ def in_python(step: Any) -> Any:
 )
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
-    """Its input and the use of its result are the same, in resolved acceleration too."""
+    """A Python step gives the same motion as the kernel's, in resolved acceleration too."""
     arm = robot("panda")
     own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
     several = isinstance(step, Priority)
@@ -229,6 +229,6 @@ def test_the_first_step_after_a_reset_has_none_before() -> None:
             first = servo(q, twist(0))
             servo(
                 arm.random(seed=3), twist(1)
-            )  # (far from q: the memory of a rule makes a difference)
+            )  # far from q, so that the memory of a rule makes a difference
             servo.reset()
             np.testing.assert_array_equal(servo(q, twist(0)), first)

@@ -1,4 +1,4 @@
-"""At singularities: bounded, never NaN, and out of them where possible."""
+"""At singularities, motion is bounded and never NaN, and leaves them where possible."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ STEPS: dict[str, Any] = {
 
 
 def jacobian(name: str, q: Array) -> Array:
-    """Return the task of the end effector; for a planar arm, its rows in the plane."""
+    """Return J of the end effector; for a planar arm, only its rows in the plane."""
     J = np.asarray(robot(name).jacobian(q))
     return J[:2] if name == "planar2" else J
 
 
 def lost(name: str, q: Array) -> Array:
-    """Return the unit twist along the weakest singular direction."""
+    """Return the unit twist along the singular direction."""
     u = np.linalg.svd(jacobian(name, q))[0][:, -1]
     return np.concatenate([u, np.zeros(6 - len(u))])
 
@@ -47,7 +47,7 @@ def wish(name: str, twist: Array) -> Array:
 @pytest.mark.parametrize("place", SINGULAR)
 @pytest.mark.parametrize("way", STEPS)
 def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
-    """Along the singular direction, across it, and both: finite and bounded by max_norm."""
+    """For twists along, across and oblique to the singular direction, q̇ is finite and bounded."""
     name, q0 = SINGULAR[place]
     assert sigma(name, q0) < 1e-12
     arm, least = robot(name), lost(name, q0)
@@ -67,7 +67,7 @@ def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
 def test_a_target_beside_a_singularity_is_reached_out_of_it(
     place: str, way: str, side: int
 ) -> None:
-    """The target is the pose of a nearby regular configuration, in all directions at once."""
+    """The target is the pose of a nearby regular configuration; all its coordinates differ."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     away = 0.25 * np.sin(np.arange(arm.dof) + 1.0)
@@ -82,7 +82,7 @@ def test_a_target_beside_a_singularity_is_reached_out_of_it(
 
 
 def test_a_stretched_arm_folds_for_a_target_inside() -> None:
-    """Off its line; on it neither side is preferred, and the arm may stay."""
+    """The target is beside the arm's line; for one on the line the arm may stay stretched."""
     arm = robot("planar2")
     reach = float(pose_of("planar2", np.zeros(2))[0, 3])
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))
@@ -98,9 +98,9 @@ def test_a_stretched_arm_folds_for_a_target_inside() -> None:
 @pytest.mark.parametrize("way", ["default", "optimal", "constant", "filtered"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -> None:
-    """The target passes exactly through the singular pose, about a regular axis.
+    """The target passes exactly through the singular pose, rotating about a regular axis.
 
-    Speeds stay below Δ, and the error comes back to small.
+    Speeds stay below Δ, and the error becomes small again.
     """
     q0 = SINGULAR[f"{name} wrist"][1]
     arm, T = robot(name), pose_of(name, q0)
@@ -113,7 +113,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
 
     delta, step = 3.0, STEPS[way]
     if order == 2 and way == "optimal":
-        step = DLS(damping.Optimal(100.0))  # which bounds accelerations here
+        step = DLS(damping.Optimal(100.0))  # with order 2 it bounds accelerations
     limits = Limits.for_robot(arm, max_norm=delta)
     result = track(
         arm, start, target=target, dt=0.01, duration=7.0, step=step, limits=limits, order=order
@@ -125,7 +125,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
 
 
 def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
-    """Even the pseudoinverse, which is unbounded itself, and at σ from 1e-3 to 1e-15."""
+    """The step is the pseudoinverse, which is unbounded by itself, at σ from 1e-3 to 1e-15."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=1.0)
     for power in range(3, 16):
@@ -139,7 +139,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_jacobian_of_zeros(order: int) -> None:
-    """A frame that no joint moves: nothing happens, and nothing fails."""
+    """With a task on a frame that no joint moves, the arm stays at rest and no error is raised."""
     arm = robot("panda")
     base = PoseTask("panda_link0")
     for step in STEPS.values():
@@ -152,7 +152,7 @@ def test_a_jacobian_of_zeros(order: int) -> None:
 
 @pytest.mark.parametrize("place", ["ur5e wrist", "puma560 wrist", "stanford wrist", "panda"])
 def test_a_twist_leads_out_of_a_singularity(place: str) -> None:
-    """Along the singular direction, with a small part across: σ_min grows."""
+    """For a twist along the singular direction with a small component across, σ_min grows."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     across = np.linspace(1, 2, 6)

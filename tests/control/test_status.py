@@ -1,4 +1,4 @@
-"""Statuses of steps tell which limit acts."""
+"""The status of a step names the limits that act."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
 def test_a_step_names_every_limit_that_acts(
     limits: Any, q: list[float], velocity: list[float], expected: StepStatus
 ) -> None:
-    """In a Servo and in a track; J is the identity."""
+    """A Servo and `track` report the same status; J is the identity."""
     arm, bounds = robot("planar2"), Limits(**(FREE | limits))
     servo = Servo(arm, PostureTask(), dt=0.01, limits=bounds)
     servo(q, np.array(velocity))
@@ -64,7 +64,7 @@ def test_a_step_names_every_limit_that_acts(
 
 
 def test_damping_and_limits_are_told_apart() -> None:
-    """DAMPED is about the rule alone: a bound on the norm, which may raise λ², is named as such."""
+    """DAMPED refers to the damping rule; a bound on the norm that raises λ² is NORM_LIMIT."""
     arm = robot("planar2")
     free = Limits(**FREE)  # type: ignore[arg-type]
     tight = Limits(**(FREE | {"max_norm": 0.2, "max_speed": [0.1, 9.0]}))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Laws of a step's velocities: a batch is the first step of a Servo for each of its rows."""
+"""Laws of `step.velocities`: each row of a batch is the first step of a Servo."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_it_explains_like_a_servo(name: str, acceleration: float, mode: Any) -> 
     np.testing.assert_allclose(
         found.lambda2, in_kernel(step, arm.jacobian(q), twist)[1], rtol=1e-6, atol=1e-14
     )
-    # Limits may make the damping of `Optimal` unnecessary: then a Servo does not report it.
+    # Limits may make the damping of `Optimal` unnecessary; a Servo then does not report DAMPED.
     ignored = StepStatus.DAMPED if name == "optimal" else StepStatus.FOLLOWING
     servo = Servo(arm, dt=dt, step=step, limits=limits)
     for i in range(len(q)):

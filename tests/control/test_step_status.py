@@ -1,4 +1,4 @@
-"""What a Servo says about its step: a status that is true, the damping used, exact limits."""
+"""A Servo reports the true status and damping of its step, and keeps limits exactly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REST = RestPosture(np.full(7, 0.2))
 W = np.array([5.0, 0.2, 1.0, 3.0, 0.5, 1.0, 2.0])
 ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
 
-# Steps that give up most of the command above, each by its own means.
+# Steps that do not perform most of TWIST, each for a different reason.
 GIVE_UP: tuple[Any, ...] = (
     SDLS(0.01),
     SDLS(0.01, soft=True),
@@ -70,7 +70,7 @@ GIVE_UP: tuple[Any, ...] = (
     Priority(AngleClamp(Pseudoinverse(), 0.05)),
     lambda linearization: 0.5 * Pseudoinverse()(linearization),
 )
-# Steps that perform it.
+# Steps that perform TWIST.
 FOLLOW: tuple[Any, ...] = (
     Pseudoinverse(),
     TruncatedSVD(1e-4),
@@ -101,7 +101,7 @@ def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepS
 
 
 def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
-    """Return the status that `velocities` tells."""
+    """Return the status that `velocities` reports, the same in both precisions."""
     each = [
         step.velocities(robot("panda"), q.astype(kind), velocity.astype(kind), explain=True)
         for kind in (np.float64, np.float32)
@@ -115,7 +115,7 @@ def test_what_gives_up_the_command_does_not_follow(step: Any) -> None:
     q = somewhere("panda", 1)
     assert statuses(step, q, TWIST) == {StepStatus.DAMPED}
     if isinstance(step, BatchStep):
-        with suppress(InputError):  # the kernel does not have all of them
+        with suppress(InputError):  # not all of these steps are in the kernel
             assert batch_status(step, q, TWIST) is StepStatus.DAMPED
 
 
@@ -128,7 +128,7 @@ def test_what_performs_the_command_follows(step: Any) -> None:
 
 
 def test_what_no_joint_can_do_is_not_given_up() -> None:
-    """More rows than joints, a planar arm, and tasks in conflict: as closely as possible."""
+    """The status is FOLLOWING if the command is followed as closely as any q̇ can follow it."""
     q = somewhere("panda", 2)
     both = (PoseTask(), PostureTask())
     commands = (TWIST, np.linspace(-1, 1, 7))
@@ -145,7 +145,7 @@ def test_what_no_joint_can_do_is_not_given_up() -> None:
 
 
 def test_a_step_that_gives_up_says_so_inside_limits_too() -> None:
-    """Every cause: the clamp of the step, and the limit that acts on what is left."""
+    """The status has both causes: the clamp of the step, and the limit that acts after it."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.02, math.inf)))
     servo = Servo(arm, dt=DT, step=AngleClamp(Pseudoinverse(), 0.05), limits=limits)
@@ -173,14 +173,14 @@ def test_statuses_in_resolved_acceleration() -> None:
 
 
 def by_error(linearization: Linearization) -> float:
-    """A rule of a user, which depends on all of its input."""
+    """Return the λ² of a user's rule, which depends on all parts of its input."""
     lin = linearization
     return 0.1 * float(np.linalg.norm(lin.e)) + 0.05 * lin.sigma_min + 0.01 * lin.change
 
 
 @dataclass
 class Asked:
-    """A rule that notes what it returned when the step called it."""
+    """A rule that records the value it returned when the step called it."""
 
     used: float = math.nan
 
@@ -221,7 +221,7 @@ def test_the_reported_damping_is_the_damping_used(wrap: Any) -> None:
 
 @dataclass(frozen=True)
 class Estimating:
-    """A step with memory that tells its damping as `NumericalFilter` does."""
+    """A step with memory that reports its damping by `estimates`, as `NumericalFilter` does."""
 
     def start(self, linearization: Linearization) -> float:
         return 0.25
@@ -234,7 +234,7 @@ class Estimating:
 
 
 def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
-    """Inside limits it then moves as the same damped step does."""
+    """Within limits, the motion is that of a step with the reported damping."""
     arm = robot("panda")
     tight = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
     servo = Servo(arm, dt=DT, step=Estimating(), limits=tight)
@@ -260,7 +260,7 @@ def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
 )
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
 def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> None:
-    """Each Servo has its own memory; with limits that never act it moves as the step alone."""
+    """Each Servo has its own memory; with clamps that never act it moves by the inner step."""
     arm = robot("panda")
     servos = [Servo(arm, dt=DT, step=wrap(inner), limits=Limits.none(arm)) for _ in range(2)]
     twin = StatefulStep(inner)
@@ -269,13 +269,13 @@ def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> N
         lin = PoseTask().linearize(arm, q, velocity=TWIST)
         expected = q + DT * twin(lin)
         np.testing.assert_allclose(servos[0](q, TWIST), expected, rtol=0, atol=1e-9)
-        servos[1](somewhere("panda", k), -TWIST)  # another robot, which must not matter
+        servos[1](somewhere("panda", k), -TWIST)  # must not change the memory of servos[0]
         q = expected
 
 
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
 def test_a_kept_memory_makes_no_difference_inside_limits(inner: Any) -> None:
-    """In the kernel and in Python: the same motion, and the same damping."""
+    """The kernel and Python give the same motion and the same damping."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
     kernel, python = (
@@ -295,7 +295,7 @@ def test_a_memory_inside_is_copied_and_forgotten() -> None:
     servo = Servo(arm, dt=DT, step=AngleClamp(AdaptiveErrorClamp(Pseudoinverse(), 0.1), 1e6),
                   limits=Limits.none(arm))  # fmt: skip
     q = somewhere("panda")
-    first = servo(q, TWIST)  # unclamped
+    first = servo(q, TWIST)  # the first step is not clamped
     again = servo.__copy__()
     second = servo(q, TWIST)
     assert np.linalg.norm(second - q) < 0.5 * np.linalg.norm(first - q)
@@ -310,8 +310,7 @@ def test_a_memory_inside_is_copied_and_forgotten() -> None:
 def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
     """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
 
-    By trying all sets of entries at the ends of the box, and bisection of the multiplier of the
-    norm.
+    All sets of entries at bounds of the box are tried; the multiplier of the norm is bisected.
     """
     n, eye = len(g), np.eye(len(g))
     sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))
@@ -369,7 +368,7 @@ WEIGHTED: dict[str, tuple[Any, Array, Array]] = {
 @pytest.mark.parametrize("norm", [math.inf, 0.5])
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weights_hold_inside_limits(name: str, norm: float) -> None:
-    """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x over the box, and within the norm."""
+    """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x within the box and the bound on ‖x‖."""
     arm, (step, W1, W2) = robot("panda"), WEIGHTED[name]
     wide = np.full(7, 9.0)
     limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
@@ -386,7 +385,7 @@ def test_weights_hold_inside_limits(name: str, norm: float) -> None:
 
 
 def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
-    """In motion, statuses and the reported damping, with and without damping."""
+    """Both give the same motion, statuses and reported damping, with and without damping."""
     arm = robot("panda")
     wide = np.full(7, 9.0)
     for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):
@@ -405,7 +404,7 @@ def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
 
 
 def test_a_servo_moves_by_the_alternate_jacobian() -> None:
-    """In a Servo, in a track and in a batch: q̇ = J_alt⁺ gain (t - s)."""
+    """A Servo, `track` and a batch all give q̇ = J_alt⁺ gain (t - s)."""
     arm, task = robot("panda"), PositionTask(alternate=True)
     q, target = somewhere("panda", 1), np.array([0.9, 0.6, 0.8])
     poses, J = arm.fk_jacobian(q)
@@ -419,7 +418,7 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
     many = track(arm, q, tasks=task, target=lambda t: target, dt=DT, duration=DT,
                  step=Pseudoinverse(), limits=free, feedforward=False)  # fmt: skip
     np.testing.assert_allclose(many.qd[0], expected, rtol=0, atol=1e-10)
-    # What the frame really does is told by the ordinary J.
+    # The reported velocity of the frame is that of the ordinary J.
     np.testing.assert_allclose(many.velocity[0], J[:3] @ expected, rtol=0, atol=1e-10)
     ordinary = Servo(arm, PositionTask(), dt=DT, step=Pseudoinverse(), limits=free)
     ordinary(q, np.array([0.1, 0.2, 0.3]))
@@ -428,7 +427,7 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
 
 
 def test_without_targets_alternate_tasks_are_ordinary_in_a_batch() -> None:
-    """Bit for bit, free and inside limits, with and without what acted; as a Servo's first step."""
+    """Results are equal bit for bit, with and without limits, and equal to a Servo's first step."""
     arm = robot("panda")
     q = np.stack([somewhere("panda", k) for k in range(5)])
     v = np.random.default_rng(4).normal(size=(5, 6)) * 0.1

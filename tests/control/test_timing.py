@@ -1,4 +1,4 @@
-"""Timed paths keep every limit at 10 kHz and are nearly as fast as linear programs say."""
+"""Timed paths keep all limits at 10 kHz, and take little longer than optimal linear programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def limits(jerk: float = np.inf, **more: float) -> sp.Limits:
 
 
 def waves(seed: int, points: int = 200) -> Array:
-    """A smooth path in which joints turn back and forth."""
+    """Return a smooth path on which the joints move back and forth."""
     rng = np.random.default_rng(seed)
     s = np.linspace(0, 1, points)[:, None]
     return sum(
@@ -49,7 +49,7 @@ def waves(seed: int, points: int = 200) -> Array:
 
 
 def corner() -> Array:
-    """Two lines with a corner between them: the arm nearly stops there."""
+    """Return two lines that meet at a corner, where the arm nearly stops."""
     ends = ROBOT.neutral() + np.array(
         [[0.0] * 7, [0.6, 0.3, 0, 0, 0, 0, 0], [0.2, 0.9, 0, 0, 0, 0, 1]]
     )
@@ -69,11 +69,11 @@ PATHS = {
 
 
 def assert_inside(q: Array, dt: float, bounds: sp.Limits) -> None:
-    """Differences of q, resting before and after, are inside the limits."""
+    """Check that differences of q keep the limits, with rest before and after the motion."""
     rest = np.concatenate([np.repeat(q[:1], 3, axis=0), q, np.repeat(q[-1:], 3, axis=0)])
     for order, limit in enumerate((bounds.max_speed, bounds.max_acceleration, bounds.max_jerk), 1):
         values = np.diff(rest, n=order, axis=0) / dt**order
-        rounding = 2**order * 4e-16 / dt**order  # of coordinates around 1
+        rounding = 2**order * 4e-16 / dt**order  # for coordinates of about 1
         assert (np.abs(values) <= limit * (1 + 1e-9) + rounding).all(), order
 
 
@@ -136,7 +136,7 @@ def test_a_straight_motion_takes_the_time_of_its_formula(distance: float) -> Non
     rises = distance >= v * v / a
     trapezoid = distance / v + v / a if rises else 2 * np.sqrt(distance / a)
     assert duration(max_speed=v, max_acceleration=a) == pytest.approx(trapezoid, rel=5e-3)
-    # the speed that a motion without cruising reaches: v (v/a + a/j) = d, or 2 v √(v/j) = d
+    # The peak speed without a phase of constant speed: v (v/a + a/j) = d, or 2 v √(v/j) = d.
     peak = np.roots([1 / a, a / j, -distance]).max()
     peak = peak if peak >= a * a / j else np.cbrt(distance**2 * j / 4)
     peak = min(peak, v)
@@ -177,7 +177,7 @@ def test_a_motion_is_saved_loaded_and_resampled_inside_its_limits(
     motion = JointPath(ROBOT, PATHS["waves"]).timed(limits(200.0))
     again = sp.Trajectory.load(motion.save(tmp_path / "timed.npz"), ROBOT).resampled(dt)
     assert_inside(again.q, dt, limits(200.0))
-    there = again.t - motion.t[1]  # a step of rest before and after
+    there = again.t - motion.t[1]  # `again` has a step of rest before and after the motion
     off = np.abs(again.q - np.stack([np.interp(there, motion.t, c) for c in motion.q.T], -1))
     np.testing.assert_allclose(again.q[[0, -1]], motion.q[[0, -1]], atol=1e-12)
     assert off.max() < ACCELERATION.max() * 1e-3**2

@@ -1,4 +1,4 @@
-"""Allowed ranges in a control loop: still inside, to the boundary from outside, no chattering."""
+"""Allowed ranges in a control loop: at rest inside, moving to the boundary from outside."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def moved(T: Array, shift: tuple[float, ...], turn: tuple[float, ...] = (0, 0, 0
 
 
 def loop(servo: Servo, q: Array, targets: list[Array] | Array, steps: int = 0) -> Array:
-    """Return the joint positions, one row per step, toward one target or a sequence of targets."""
+    """Return the joint positions, one row per step, of a motion to one target or a sequence."""
     each = [targets] * steps if steps else targets
     way = [q]
     for target in each:
@@ -81,7 +81,7 @@ def test_from_outside_to_the_side_of_a_box() -> None:
     way = loop(servo, Q, target, steps=2000)
     poses = np.array([pose_at(PANDA, q) for q in way[::20]])
     off = poses[:, :3, 3] - target[:3, 3]
-    # x and z from outside to the nearest side; y stays inside, however the others move
+    # x and z move from outside to the nearest bound; y stays inside while they move.
     far = [box_distance(off[:, 0], -0.02, 0.02), box_distance(off[:, 2], -INF, 0.05)]
     for one in far:
         assert (np.diff(abs(one)) <= 1e-9).all()
@@ -109,7 +109,7 @@ def test_from_outside_to_the_rim_of_a_cone(about: str) -> None:
 
 
 def test_the_rate_is_the_gain_times_the_distance() -> None:
-    """To first order in dt, outside: the distance decays by exp(-gain t), as any error does."""
+    """Outside the range, the distance decays like any error: exp(-gain t), to first order in dt."""
     T = PANDA.fk(Q)
     target = T[:3, 3] + [0.1, 0.0, 0.0]
     servo = Servo(
@@ -148,7 +148,7 @@ def least_norm(J: Array, low: Array, high: Array) -> Array:
 
 
 def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
-    """With up to three ranged rows; k(o - upper) <= J q̇ - v <= k(o - lower) for the offset o."""
+    """Up to three rows have a range: k(o - upper) <= J q̇ - v <= k(o - lower) for the offset o."""
     rng = np.random.default_rng(3)
     acted = 0
     for trial in range(300):
@@ -178,7 +178,7 @@ def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
 
 
 def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
-    """Return q and q̇ while the target moves so far that the frame leaves its range, and back."""
+    """Return q and q̇ while the target moves away, beyond the allowed range, and back."""
     T, count = PANDA.fk(Q), round(2.0 / dt)
     t = np.arange(count) * dt
     out = far * np.sin(np.pi * t / 2.0) ** 2
@@ -199,7 +199,7 @@ def pushed(dt: float, task: PoseTask, far: float = 0.15) -> tuple[Array, Array]:
     ids=["side", "corner", "cone", "cone and side"],
 )
 def test_q_dot_is_continuous_across_the_boundary(task: PoseTask) -> None:
-    """Jumps of q̇ would not shrink with dt; and there is no back and forth."""
+    """Differences of q̇ shrink with dt, which jumps would not, and q̇ does not oscillate."""
     largest = []
     for dt in (4e-3, 1e-3):
         _, qd = pushed(dt, task)
@@ -216,7 +216,7 @@ def test_a_row_pushed_outwards_stops_at_the_boundary() -> None:
     t = np.arange(len(q) - 1) * 1e-3
     out = 0.15 * np.sin(np.pi * t / 2.0) ** 2
     off = np.array([pose_at(PANDA, one)[1, 3] for one in q[1::10]]) - T[1, 3] - out[::10]
-    assert -0.075 < off.min() < -0.05  # it lags by the speed over the gain, as any error does
+    assert -0.075 < off.min() < -0.05  # the frame lags by speed/gain
     assert 0.05 < off.max() < 0.075
 
 
@@ -280,7 +280,7 @@ def test_a_posture_within_a_range_leaves_the_joints_free() -> None:
     third = Q
     for _ in range(50):
         third = held(third, target=[T, Q])
-    assert abs(third - q).max() > 1e-6  # as a posture without a range does not
+    assert abs(third - q).max() > 1e-6  # a posture without a range does move the joints
 
 
 def test_a_servo_repeats_and_copies_its_steps() -> None:

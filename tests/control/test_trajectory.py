@@ -1,4 +1,4 @@
-"""The arrays of a Trajectory are true."""
+"""The arrays of a Trajectory agree with the motion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 3.0])
 
 
 def target(t: float) -> Array:
-    """A target that moves away, too fast at times."""
+    """Return a target that moves away, at times faster than the arm can."""
     return moved(pose_of("panda", Q), np.array([0.3 * t, 0.2 * np.sin(9 * t), -0.1 * t]))
 
 
@@ -80,7 +80,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
     ("speed", "bound", "seen"), [(1.0, 0.3, StepStatus.DAMPED), (0.2, 2.0, StepStatus.SPEED_LIMIT)]
 )
 def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
-    """Each status occurs, and is true."""
+    """The expected status occurs, and each status agrees with the active limits."""
     arm = robot("panda")
     limits = Limits.for_robot(arm, speed_factor=speed, max_norm=0.9, mode=mode)
 

@@ -1,4 +1,4 @@
-"""Motions in files come back exactly."""
+"""A motion read from a file equals the written one exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple.tables import FORMATS, Table, write_table
 
 
 def motion_of(name: str, step: object = None) -> sp.Trajectory:
-    """A motion that is damped, limited, and uneven in time."""
+    """Return a motion with damping, active limits and uneven time steps."""
     robot = sp.load(name)
     limits = sp.Limits.for_robot(robot, max_speed=0.6, max_acceleration=20.0)
     times = np.cumsum([0.01, 0.02, 0.01, 0.005] * 10) / 3

@@ -1,4 +1,4 @@
-"""Invalid files and texts: an error of supple, without delay, that names the problem."""
+"""Invalid files and texts raise, without delay, an error of supple that names the problem."""
 
 from __future__ import annotations
 

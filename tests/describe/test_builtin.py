@@ -1,4 +1,4 @@
-"""The built-in robots against their papers and the manufacturers' public files."""
+"""The built-in robots agree with their papers and with the manufacturers' public files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_list_of_names_is_complete() -> None:
     assert len(builtin_names()) == 15
 
 
-# Accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
+# `rounding` is the accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
 @pytest.mark.parametrize(
     ("name", "package", "path", "frames", "rounding"),
     [
@@ -186,7 +186,7 @@ def test_the_double_y_is_symmetric_where_its_program_draws_it() -> None:
 
 
 def test_the_double_y_of_the_text_has_the_links_of_the_program() -> None:
-    # 16 links with a joint each, so that J is 12 × 16; ends and effectors are the same points.
+    # 16 links with one joint each, so that J is (12, 16); ends of links are the end effectors.
     one, two = zero("double_y16"), zero("double_y")
     for tip in ("E0", "E1", "E2", "E3"):
         np.testing.assert_allclose(one[tip], two[tip], atol=1e-15)
@@ -205,7 +205,7 @@ def test_the_redundant_pumas_are_pumas_with_another_joint() -> None:
     np.testing.assert_allclose(rail.fk(np.insert(q, 0, 0.0)), puma.fk(q), atol=1e-15)
     moved = rail.fk(np.insert(q, 0, 0.4)) - puma.fk(q)
     np.testing.assert_allclose(moved[:3, 3], [0.4, 0, 0], atol=1e-15)
-    # The roll axis is the upper arm's center line: it leaves the elbow where it is.
+    # The roll axis is the upper arm's center line, so the roll does not move the elbow.
     at = [roll.fk(np.insert(q, 2, angle), "upper_arm")[:3, 3] for angle in (0.0, 1.0)]
     np.testing.assert_allclose(at[0], at[1], atol=1e-15)
     for robot in (roll, rail):

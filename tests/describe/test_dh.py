@@ -1,4 +1,4 @@
-"""DH tables against the formulas of both conventions."""
+"""Robots made from DH tables agree with the formulas of both conventions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supple.errors import DescriptionError, UnknownNameError
 
 
 def standard(a: float, alpha: float, d: float, theta: float) -> np.ndarray:
-    """Rz(theta) Tz(d) Tx(a) Rx(alpha), multiplied out."""
+    """Return the product Rz(theta) Tz(d) Tx(a) Rx(alpha) in closed form."""
     ct, st, ca, sa = math.cos(theta), math.sin(theta), math.cos(alpha), math.sin(alpha)
     return np.array(
         [
@@ -26,7 +26,7 @@ def standard(a: float, alpha: float, d: float, theta: float) -> np.ndarray:
 
 
 def modified(a: float, alpha: float, d: float, theta: float) -> np.ndarray:
-    """Rx(alpha) Tx(a) Rz(theta) Tz(d), multiplied out: Craig's equation (3.6)."""
+    """Return the product Rx(alpha) Tx(a) Rz(theta) Tz(d) in closed form: Craig's equation (3.6)."""
     ct, st, ca, sa = math.cos(theta), math.sin(theta), math.cos(alpha), math.sin(alpha)
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""Files included by an MJCF pass the same checks, within one budget."""
+"""Files included by an MJCF file pass the same checks, with limits on their total size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model(inside: str) -> str:
 
 
 def written(folder: Path, **files: str) -> Path:
-    """Write files by their names without .xml; the main one is called "main"."""
+    """Write files, given by name without .xml; return the path of the file "main"."""
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.xml"
         path.parent.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ mujoco = pytest.importorskip("mujoco")
 
 MASS = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 
-# Anchors, references, several joints on a body, a body without joint, unnamed parts, sites.
+# Anchors, references, several joints on a body, a body without joints, unnamed parts, sites.
 HARD = f"""
 <mujoco model="hard">
   <worldbody>
@@ -158,7 +158,8 @@ def test_free_and_ball_joints_are_welded_or_refused(free: str, name: str) -> Non
 def test_a_welded_joint_stands_at_its_reference() -> None:
     robot = mjcf(HARD, fixed=["pan", "left"])
     assert [joint.name for joint in coordinates(robot)] == ["lift", "tilt", "joint3"]
-    # The mimic of a welded joint is welded where the equality holds, not at its own reference.
+    # A joint that mimics a welded joint is welded at the value that the equality gives, not at
+    # its own reference.
     right = next(joint for joint in robot.joints if joint.name == "right")
     assert right.kind == "fixed"
     T = fk(mjcf(HARD), np.array((0.1, np.radians(35), 0.2, 0.3, 0.01)))

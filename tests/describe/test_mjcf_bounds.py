@@ -14,7 +14,7 @@ import pytest
 resource = pytest.importorskip("resource")
 
 MEGABYTES = 500
-SECONDS = 1.0  # of processor time, each
+SECONDS = 1.0  # largest processor time of a case [s]
 
 
 def model(before: str, inside: str, after: str = "") -> str:
@@ -148,7 +148,7 @@ for name, text in cases.items():
 
 
 def written(folder: Path) -> None:
-    """Write the files named by the cases."""
+    """Write the files that the cases refer to."""
     os.mkfifo(folder / "pipe")
     os.mkfifo(folder / "pipe.stl.xml")
     (folder / "part.xml").write_text(model("", body("<body><joint/></body>" * 400)))

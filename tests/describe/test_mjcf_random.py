@@ -1,4 +1,4 @@
-"""Random MJCF models, with every way to write a pose: MuJoCo is the oracle."""
+"""Random MJCF models with poses in all notations agree with MuJoCo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Writer:
 
     def name(self) -> str:
         self.count += 1
-        return f"n{self.count}."  # so that no suffix turns it into another name
+        return f"n{self.count}."  # the dot keeps names with suffixes distinct
 
     def numbers(self, count: int) -> str:
         return " ".join(f"{x:.3f}" for x in self.rng.uniform(-2, 2, count))

@@ -1,4 +1,4 @@
-"""Cosine and sine of the readers: exact at right angles, Python's everywhere else."""
+"""Cosine and sine of the file readers are exact at multiples of 90°, elsewhere those of Python."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from supple.describe import Description, builtin, builtin_names, mjcf, urdf
 
 
 def same(one: Description, two: Description, tolerance: float = 1e-12) -> bool:
-    """Compare joints, limits and the poses of all links of the first robot."""
+    """Return whether joints, limits and the poses of all links of the first robot agree."""
     names = [joint.name for joint in coordinates(one)]
     assert names == [joint.name for joint in coordinates(two)]
     for a, b in zip(coordinates(one), coordinates(two), strict=True):

@@ -1,4 +1,4 @@
-"""End effectors of robot files: by choice, and by the default rule on real files."""
+"""End effectors of robots: chosen by the caller, and by the default rule for real files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FILES = {
         "l_gripper",
         "r_gripper",
     ),
-    # A hand on its own keeps its fingertips, a drone its rotors.
+    # The fingertips of a hand without an arm, and the rotors of a drone, are end effectors.
     ("cmeel.prefix", f"{DATA}/allegro_hand_description/urdf/allegro_left_hand.urdf"): tuple(
         f"link_{i}.0_tip" for i in (11, 7, 3, 15)
     ),
@@ -77,7 +77,7 @@ def test_the_default_end_effectors_of_real_files(
 
 
 def branches(*chains: tuple[int, float], trunk: int = 6, length: float = 1.0) -> Description:
-    """Return a trunk of joints, then chains of (joints, length [m]) on its last link."""
+    """Return a robot with a trunk and, on its last link, chains of (joints, length [m])."""
     links, joints = ["base"], []
 
     def add(parent: str, child: str, step: float) -> None:
@@ -102,12 +102,12 @@ def branches(*chains: tuple[int, float], trunk: int = 6, length: float = 1.0) ->
 def test_fingers_are_short_and_have_few_joints() -> None:
     assert branches((1, 0.1), (1, 0.1)).tips == ("t5",)
     assert branches((4, 0.45), (3, 0.2), (4, 0.1)).tips == ("t5",)
-    # Arms on a torso are longer, or have more joints than the chain that carries them.
+    # Branches that are longer or have more joints than the trunk are arms on a torso.
     assert branches((6, 0.6), (6, 0.6)).tips == ("c0_5", "c1_5")
     assert branches((7, 0.4), (7, 0.4)).tips == ("c0_6", "c1_6")
     assert branches((2, 0.2), (2, 0.8)).tips == ("c0_1", "c1_1")
     assert branches((3, 0.4), (3, 0.4), trunk=6, length=0.0).tips == ("c0_2", "c1_2")
-    # A serial arm ends at its last link, and fingers on the root are not a gripper.
+    # A serial arm has its tip at the last link; chains on the root are not fingers of a gripper.
     assert branches((2, 0.1)).tips == ("c0_1",)
     assert branches((2, 0.1), (2, 0.1), trunk=0).tips == ("c0_1", "c1_1")
 

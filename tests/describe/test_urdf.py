@@ -1,4 +1,4 @@
-"""URDF files against Pinocchio, and cases that the format leaves open."""
+"""URDF files agree with Pinocchio; also cases that the format does not specify."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from supple.errors import DescriptionError, InputError, UnknownNameError
 
 
 def two_joints(one: str = "", two: str = "", kind: str = "revolute") -> str:
-    """Return a chain a - b - c with the given elements inside the joints."""
+    """Return a URDF of a chain a - b - c with the given elements inside the joints."""
     return f"""
     <robot name="chain">
       <link name="a"/><link name="b"/><link name="c"/>
@@ -96,7 +96,7 @@ def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) 
     [
         ("revolute", "", "", (), True),
         ("prismatic", '<limit velocity="3"/>', "", (), True),
-        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # stated
+        ("revolute", '<limit lower="-inf" upper="inf"/>', "", (), False),  # explicitly infinite
         ("revolute", '<limit upper="1"/>', "", (), False),
         ("continuous", "", "", (), False),
         ("fixed", "", "", (), False),

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the GPU: skipped where there is none."""
+"""Fixtures of the tests on a GPU, which are skipped on machines without one."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [i for i in items if i.path.is_relative_to(here) and i.get_closest_marker("cuda")]
     if marked and not supple.devices():
         for item in marked:
-            item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU here, or no supple[cuda]"))
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU and supple[cuda]"))

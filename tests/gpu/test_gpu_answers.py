@@ -1,4 +1,4 @@
-"""Which of several answers a GPU gives: the nearest, the best, or all of them."""
+"""Which of several solutions a GPU returns: the nearest, the best, or all of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from targets import boundary, hold
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [60, 11_000]  # a warp for each, and a thread for each
-FEW = 60  # are compared with the CPU's
+COUNTS = [60, 11_000]  # numbers of targets: solved by a warp each, and by a thread each
+FEW = 60  # number of targets that are compared with the CPU
 Array = np.ndarray
 
 
 def moves(found: supple.Solution, q0: Array) -> Array:
-    """The largest move of a joint from q0 (FEW,)."""
+    """Return the largest joint displacement from q0 (FEW,)."""
     return np.abs(found.q[:FEW] - q0[:FEW]).max(axis=1)
 
 
@@ -35,7 +35,7 @@ def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
     assert found.success.all()
     hold(robot, T, found)
     assert np.mean(np.abs(found.q - q0).max(axis=1) <= 0.5) >= 0.98
-    # as near as on the CPU; next to a singular pose floats may take another way
+    # As near as on the CPU; next to a singular pose, float32 may lead to another solution.
     here, there = moves(found, q0), moves(solve(robot, T[:FEW], q0=q0[:FEW]), q0)
     assert np.mean(np.abs(here - there) <= 1e-3) >= 0.9
     assert (here[there <= 0.5] <= 0.5).all()
@@ -59,7 +59,7 @@ def test_of_several_the_nearest(name: str, count: int) -> None:
 
 
 def test_whole_turns_count_nothing() -> None:
-    robot = supple.load("ur5e")  # all joints ±2π
+    robot = supple.load("ur5e")  # all joints have limits of ±2π
     at = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     turned = at + 2 * np.pi * np.array([1, 0, 0, 0, -1, 0])
     found = solve(robot, robot.fk(at), q0=turned, device="cuda")
@@ -129,7 +129,7 @@ def test_at_the_edge_and_beyond(name: str) -> None:
         found = solve(robot, more, q0=q0, device="cuda")
         hold(robot, more, found)
         assert (found.status == SolveStatus.UNREACHABLE).all()
-        # the closest pose is T0, 5 cm away: within a millimeter and 0.01 rad
+        # The closest pose is T0, 5 cm away; it must be found within a millimeter and 0.01 rad.
         good = (np.abs(found.position_error - 0.05) <= 1e-3) & (found.rotation_error <= 0.01)
         nearer = np.hypot(found.position_error, found.rotation_error) <= 0.05
         assert (good | nearer).mean() >= 0.98

@@ -1,6 +1,6 @@
-"""All solutions on a GPU: those of the CPU, on an emulated GPU and, where there is one, a real one.
+"""All solutions on a GPU are those of the CPU; tested on an emulated and on a real GPU.
 
-On a real one:  pytest tests/gpu/test_gpu_branches.py -m cuda
+On a real GPU:  pytest tests/gpu/test_gpu_branches.py -m cuda
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def count_of(device: str) -> int:
 
 
 def same_solutions(ours: Any, theirs: Any) -> None:
-    """Each target has the same solutions on both, in any order where costs are equal."""
+    """Check that each target has the same solutions; those of equal cost may be in any order."""
     np.testing.assert_array_equal(ours.count, theirs.count)
     np.testing.assert_array_equal(ours.complete, theirs.complete)
     a, b = (np.nan_to_num(one.padded(), nan=1e3) for one in (ours, theirs))
@@ -67,7 +67,7 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
     found = sp.solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
     first = np.cumsum(found.count) - found.count
     moved = np.abs(found.q - q0[found.target]).max(axis=1)
-    # near a singularity another solution may be as near to q0 as the q of the target
+    # Near a singularity, another solution may be as near to q0 as the q of the target.
     assert (moved[first] <= np.abs(q - q0).max(axis=1) + 1e-9).all()
     assert (np.abs(found.q[first] - q).max(axis=1) < 1e-6).mean() > 0.999
     inner = found.target[1:] == found.target[:-1]
@@ -77,7 +77,7 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
 def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
     robot = sp.load("puma560")
     q = robot.random(6, seed=3)
-    q[2, 4] = 0.0  # the wrist is straight: a continuum
+    q[2, 4] = 0.0  # the wrist is straight, so there is a continuum of solutions
     T = robot.fk(q)
     T[3, 0, 3] += 10.0
     T[4, :3, 3] = np.nan

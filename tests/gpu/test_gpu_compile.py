@@ -1,4 +1,4 @@
-"""What goes to the GPU compiles, for any robot, task and rule; nothing here needs a GPU."""
+"""The CUDA sources compile for any robot, task and rule; these tests need no GPU."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         if files == ("postprocess.cu",):
             continue
         made = partial(compiled, problem, apart=len(files) > 1)
-        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+        with ThreadPoolExecutor() as pool:  # the compiler releases Python's GIL
             codes = dict(zip(files, pool.map(made, files), strict=True))
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
-        # what is called across files has one name, by which it is linked
+        # Functions that are called across files have one name, by which they are linked.
         called = {file: set(name.findall(code)) for file, code in codes.items()}
         assert called["search.cu"] == called["polish.cu"]
         assert called["explore.cu"] == set().union(*called.values())
@@ -140,7 +140,7 @@ def test_made_once_for_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert cache.cached((what, "sm_90"), make(what)) == what.encode()
     assert cache.cached(("a", "sm_80"), make("c")) == b"c"
     assert made == ["a", "b", "c"]
-    # parts of a key do not run into each other
+    # The parts of a key are kept apart: "asm", "_90" differs from "asm_", "90".
     assert cache.cached(("asm", "_90"), make("d")) == b"d"
 
 

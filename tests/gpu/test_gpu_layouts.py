@@ -1,4 +1,4 @@
-"""Structs that Python fills for the GPU's kernels have the layout that a compiler gives them."""
+"""Structs that Python fills for CUDA kernels have the memory layout of the C++ compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without a GPU, or without the extra, what is missing is said."""
+"""Without a GPU, or without the extra `cuda`, the error names what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of solve(device="cuda"): those of the CPU, on a GPU."""
+"""Laws of solve(device="cuda"): the same as on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from targets import apart, boundary, hold
 pytestmark = pytest.mark.cuda
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
-COUNTS = [1, 33, 2000, 20_000]  # a warp for each, and a thread for each
+COUNTS = [1, 33, 2000, 20_000]  # numbers of targets: solved by a warp each, or by a thread each
 
 
 @pytest.mark.parametrize("gate", GATES, ids=str)
@@ -143,7 +143,7 @@ def test_from_a_start_nearby(count: int) -> None:
     near = np.clip(q + 0.02, robot.lower, robot.upper)
     found = solve(robot, robot.fk(q), q0=near, prefer="fast", device="cuda")
     assert found.success.all()
-    if count > 10_000:  # (one start at a time: the caller's first)
+    if count > 10_000:  # a thread runs one start at a time, that of the caller first
         assert np.mean(np.abs(found.q - q).max(axis=1) < 0.2) > 0.95
 
 

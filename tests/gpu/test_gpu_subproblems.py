@@ -1,4 +1,4 @@
-"""Tasks that share no joint, on a GPU: solved apart, answers put together."""
+"""Tasks that share no joint are solved separately on a GPU, and their solutions merged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from targets import apart
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [200, 11_000]  # a warp for each, and a thread for each
+COUNTS = [200, 11_000]  # numbers of targets: solved by a warp each, and by a thread each
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -30,7 +30,7 @@ def test_two_arms(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_each_arm_does_what_it_does_alone(count: int) -> None:
-    """The same bits; the work of both."""
+    """Solutions are equal bit for bit to those of each arm alone; efforts are added."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
     found = solve(robot, T, device="cuda")
@@ -46,7 +46,7 @@ def test_each_arm_does_what_it_does_alone(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_one_out_of_reach(count: int) -> None:
-    """The whole is unreachable, with what remains; the other arm is where it shall be."""
+    """The result is unreachable, with the remaining error; the other arm reaches its target."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
     lost = np.arange(count) % 100 == 7
@@ -66,7 +66,7 @@ def test_what_is_not_finite(count: int) -> None:
     T, q0 = somewhere(robot, count), robot.random(count, seed=4)
     T[0][3, 0, 3] = np.nan
     T[1][5, 1, 3] = 1e12
-    q0[8, 0] = np.nan  # of the head
+    q0[8, 0] = np.nan  # a joint of the head
     q0[9, 4] = np.inf
     found = solve(robot, T, q0=q0, prefer="fast", device="cuda")
     bad = np.isin(np.arange(count), (3, 5, 8, 9))

@@ -1,4 +1,4 @@
-"""Every kind of task and every damping rule on a GPU: what is found is as on the CPU."""
+"""Results of every kind of task and every damping rule on a GPU agree with the CPU."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from targets import reached
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [200, 11_000]  # a warp for each, and a thread for each
+COUNTS = [200, 11_000]  # numbers of targets: solved by a warp each, and by a thread each
 Array = np.ndarray
 
 
 def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) -> Array:
-    """The largest position and rotation errors of all tasks (2, B), by the CPU's kernel."""
+    """Return the largest position and rotation errors of all tasks (2, B), by the CPU's kernel."""
     layout = compile_tasks(robot, tasks)
     e = layout.error(q, layout.targets(targets)) / layout.weights
     worst, first = np.zeros((2, len(q))), 0
@@ -47,7 +47,7 @@ def test_as_on_the_cpu(name: str, count: int) -> None:
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, turned, rtol=1e-6, atol=1e-9)
     assert (np.maximum(far, turned)[found.success] <= 1e-6 + 1e-12).all()
-    # the same bits again, in another order
+    # In another order, the results are equal bit for bit.
     back = [one[::-1] for one in targets]
     again = solve(robot, back, tasks=tasks, damping=rule, device="cuda")
     assert (again.q[::-1] == found.q).all()
@@ -64,6 +64,6 @@ def test_a_posture_is_kept_near(count: int) -> None:
     assert (found.status == SolveStatus.CONVERGED).all()
     far, near, free = (np.linalg.norm(x.q[:200] - rest, axis=1) for x in (found, few, plain))
     assert far.mean() <= 1.05 * near.mean() < free.mean()
-    # on the same branch no small move brings it nearer, as on the CPU
+    # As on the CPU, no small motion on the same branch brings the solution nearer.
     assert np.mean(far <= near + 1e-3) >= 0.6
     assert (errors(robot, (PoseTask(),), found.q, [T]) <= 1e-6 + 1e-12).all()

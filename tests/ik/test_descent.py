@@ -1,4 +1,4 @@
-"""Laws of the search: any damping rule, on lanes and in double; joint displacements are bounded."""
+"""Laws of the search with any damping rule, in packs and in double; displacements are bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 def rules(robot: supple.Robot) -> list[KernelRule]:
-    """Every damping rule of the kernel with defaults, and one with a direction."""
+    """Return every damping rule of the kernel with defaults, and a `Region` with a direction."""
     own = Region.for_robot(robot)
     away = Region(100 * own.lambda2_max, 10 * own.size, direction=(1, 1, 0, 0, 0, 2))
     newton = damping.Optimal(0.8, newton=True)
@@ -31,7 +31,7 @@ def rules(robot: supple.Robot) -> list[KernelRule]:
 def descended(
     robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
 ) -> tuple[Array, int]:
-    """The search from q in NumPy: DLS of the free joints, clipped to the limits."""
+    """Search from q in NumPy, by DLS of the free joints clipped to the limits."""
     before, iterations = None, 0
     while True:
         lin = PoseTask().linearize(robot, q, T)
@@ -40,7 +40,7 @@ def descended(
         wish = lin.J.T @ lin.e
         held = ((q <= robot.lower) & (wish < 0)) | ((q >= robot.upper) & (wish > 0))
         free = Linearization(np.where(held, 0, lin.J), lin.e, before=before)
-        dq = np.where(held, 0, DLS(rule, "svd")(free))  # (LAPACK's zeros are rounded)
+        dq = np.where(held, 0, DLS(rule, "svd")(free))  # LAPACK's zeros have rounding errors
         before = Linearization(free.J, free.e)
         dq *= min(1.0, max_step / np.abs(dq).max())
         q, iterations = np.clip(q + dq, robot.lower, robot.upper), iterations + 1
@@ -51,7 +51,7 @@ def descended(
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
     ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
-    ends[6:, 3] = PANDA.upper[3]  # toward a limit, and some away from it
+    ends[6:, 3] = PANDA.upper[3]  # half of the targets are at a limit
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
     compared = 0
     for T, q0 in zip(PANDA.fk(ends), begin, strict=True):
@@ -100,7 +100,7 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
 
 
 def test_the_default_is_the_norm_of_the_error() -> None:
-    # λ² = 0.005 reach ‖e‖, with the largest distance of the frame from its mean as reach.
+    # λ² = 0.005 reach ‖e‖, where reach is the largest distance of the frame from its mean position.
     robot = PANDA
     rule = compile_problem(robot, None).rule
     assert isinstance(rule, damping.ErrorNorm)

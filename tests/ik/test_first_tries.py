@@ -17,7 +17,7 @@ def test_a_rule_is_no_step() -> None:
 
 
 def test_nothing_is_explained_before_the_first_step() -> None:
-    with pytest.raises(supple.errors.InputError, match="before the first step"):
+    with pytest.raises(supple.errors.InputError, match="explain needs a step"):
         supple.Servo(supple.load("ur5e"), dt=0.01).explain()
 
 
@@ -66,7 +66,7 @@ def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
 
 
 def test_a_servo_in_a_cycle_is_collected() -> None:
-    """A user's step whose globals hold the Servo: both are freed together."""
+    """If the globals of a user's step refer to the Servo, both are freed together."""
     script = """
 import gc, numpy as np, supple
 robot = supple.load("ur5e")

@@ -1,4 +1,4 @@
-"""Whole paths: one branch if there is one, no unreported jump, and reasons where none exists."""
+"""`follow` keeps one branch along a path if one exists, reports every jump, and gives reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = np.array([0.3, -1.2, 1.6, -0.4, 1.1, 0.2])
 
 
 def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -> Array:
-    """Poses on a straight line from the pose of q, turning on the way."""
+    """Return poses on a straight line from the pose of q, with a constant rate of rotation."""
     s = np.linspace(0, 1, count)[:, None]
     T = np.tile(robot.fk(q), (count, 1, 1))
     T[:, :3, 3] += s * move
@@ -30,7 +30,7 @@ def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -
 
 
 def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int = 100) -> Array:
-    """The largest deviations [m, rad], sampled densely; rotations by Pinocchio."""
+    """Return the largest deviations [m, rad], sampled densely; rotations by Pinocchio."""
     worst = np.zeros(2)
     for piece in found.pieces:
         for x in np.arange(piece.s[0], piece.s[-1], 1 / times):
@@ -44,7 +44,7 @@ def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int
 
 
 def tracked(robot: sp.Robot, q: Array, poses: Array, parts: int = 20) -> Array | None:
-    """The solution that Newton's method reaches in small steps, or None where it leaves limits."""
+    """Track a solution along a path by Newton's method; return None if it leaves the limits."""
     for A, B in pairwise(poses):
         for f in np.arange(1, parts + 1) / parts:
             R = A[:3, :3] @ exp(f * log(A[:3, :3].T @ B[:3, :3]))
@@ -89,7 +89,7 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
 
 
 def test_samples_are_added_past_a_singularity() -> None:
-    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular at 0
+    near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular if joint 5 is at 0
     first, last = UR5E.fk(near), UR5E.fk(near)
     first[1, 3] -= 0.2
     last[1, 3] += 0.2
@@ -133,7 +133,7 @@ def test_a_start_is_kept() -> None:
 
 
 def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
-    """The last joint turns by 3.5 rad: a solution near the middle of its range must begin lower."""
+    """The last joint moves by 3.5 rad, so its motion must begin below the middle of its range."""
     s = np.linspace(0, 1, 80)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
     found = sp.follow(UR5E, UR5E.fk(q))
@@ -156,7 +156,7 @@ def test_a_limit_is_named_with_its_place() -> None:
     assert found.obstacle is not None
     assert "out of reach" in found.obstacle or "wrist_2_joint is at its limit" in found.obstacle
     reached = np.isfinite(found.q[:, 0]).sum()
-    assert reached == 25  # 0.4 of 0.8
+    assert reached == 25  # half of the poses: 0.4 of 0.8 rad
 
 
 def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
@@ -172,7 +172,7 @@ def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
 
 
 def test_a_reconfiguration_is_reported_and_timed() -> None:
-    """A wrist that would have to turn beyond its limit goes on from the other side."""
+    """Where the wrist would exceed its limit, the motion continues after a 2π wrap."""
     low, high = UR5E.lower.copy(), UR5E.upper.copy()
     low[5], high[5] = -3.3, 3.3
     robot = UR5E.with_limits(lower=low, upper=high)

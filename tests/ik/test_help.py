@@ -1,4 +1,4 @@
-"""`solve` is an object of the extension, and is introspected as the function that it wraps."""
+"""`solve` is an object of the extension, but has the signature and help of a Python function."""
 
 from __future__ import annotations
 

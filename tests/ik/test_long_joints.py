@@ -1,7 +1,7 @@
 """Prismatic joints of any length, limited or not, are solved.
 
-The robot is a mobile manipulator: a base that slides along x and y and turns, under a six-joint arm
-of about a meter. Targets come from forward kinematics, so each of them has a solution.
+The robot is a mobile manipulator: a base that slides along x and y and rotates carries a six-joint
+arm of about a meter. Targets come from forward kinematics, so each of them has a solution.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ def test_a_joint_with_room_for_hundreds_of_turns() -> None:
     T = robot.fk(robot.random(2000, seed=1))
     found = solve(robot, T)
     assert np.all(found.success), (~found.success).sum()
-    assert np.abs(found.q).max() < 4 * np.pi, "wound up without need"
+    assert np.abs(found.q).max() < 4 * np.pi, "joints have needless turns"
     hold(robot, T, found)

@@ -16,7 +16,7 @@ HAND = PositionTask(rows=("x", "y"))
 @pytest.mark.parametrize("length", [2.0**-20, 0.5, 4.0, 2.0**25])
 @pytest.mark.parametrize("pinned", [False, True])
 def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: float) -> None:
-    """The length of an axis target, a power of two, changes no bit, alone and beside a position."""
+    """Axis targets scaled by a power of two give the same bits, with and without a position."""
     robot = supple.load("panda")
     axis, position = AxisTask("panda_link8", (1, 0, 0)), PositionTask("panda_link8")
     for T in robot.fk(robot.random(20, seed=41), "panda_link8"):
@@ -56,7 +56,7 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
 
 
 def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
-    """The closest pose from q0 is taken if its squared error is at most 1.2 times the smallest."""
+    """The closest pose found from q0 is returned if its squared error is <= 1.2 times the least."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]
@@ -69,7 +69,7 @@ def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> No
 
 
 def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
-    """Move along the solutions to a local minimum of ‖q - q0‖, in NumPy."""
+    """Move q within the solutions of the target to a local minimum of ‖q - q0‖, in NumPy."""
     for _ in range(2000):
         J = robot.jacobian(q)[:2]
         back = np.linalg.pinv(J) @ (p - robot.fk(q)[:3, 3])[:2]
@@ -82,7 +82,7 @@ def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
 
 
 def test_the_nearest_answer_is_drawn_nearer_as_far_as_the_task_leaves_freedom() -> None:
-    """If the solution is not next to q0, no motion along the solutions comes closer to q0."""
+    """No self-motion brings a solution that is far from q0 closer to q0."""
     robot = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)])
     rng, count = np.random.default_rng(44), 0
     for q, q0 in rng.uniform(-2.5, 2.5, (40, 2, 3)):

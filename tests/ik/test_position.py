@@ -95,7 +95,7 @@ def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
 def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(700, seed=12))
-    T[::10, 2, 3] += 2.0  # some are out of reach
+    T[::10, 2, 3] += 2.0  # every tenth target is out of reach
     q0 = robot.random(700, seed=13) if start else None
     whole = solve(robot, T, q0=q0, threads=1, max_seeds=24)
     assert not whole.success.all()
@@ -117,7 +117,7 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
 
 
 def test_what_was_solved_before_does_not_matter() -> None:
-    # Nor if the only seed has failed before the lanes run.
+    # Also if max_seeds = 1, where the only seed fails before the packs of lanes run.
     robot = supple.load("panda")
     reachable = robot.fk(robot.random(20, seed=17))
     beyond = robot.fk(robot.random(seed=18))
@@ -146,14 +146,15 @@ def test_the_boundary_of_the_workspace(name: str) -> None:
         hold(robot, T5, beyond, *gate)
         assert (beyond.status == SolveStatus.UNREACHABLE).all()
         far, off = apart(robot.fk(beyond.q), T0)
-        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # else not known
+        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05
         assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 def test_the_closest_pose_moves_with_the_target(name: str) -> None:
-    # From inside reach to far outside, in steps of 2 mm: the closest pose is nearly a projection,
-    # so it moves no farther than the target. Joints only jump to a branch that reaches farther.
+    # The target moves from inside the reach to far outside in steps of 2 mm. The closest pose is
+    # nearly a projection, so it moves no farther than the target; joints jump only to a branch that
+    # reaches farther.
     robot = supple.load(name)
     T = np.repeat(robot.fk(robot.random(seed=3))[None], 400, axis=0)
     out = T[0, :3, 3] - robot.base[:3, 3]
@@ -175,7 +176,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
 def test_a_weight_trades_position_for_orientation() -> None:
     robot = supple.load("panda")
     _, T0, _ = boundary(robot, 1)
-    far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, with the hand reversed
+    far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, rotated by 180° about x
     far[:3, 3] = T0[0, :3, 3]
     near, between, straight = (
         solve(robot, far, tasks=supple.PoseTask(robot.tips[0], length=length))
@@ -214,7 +215,7 @@ def test_nearest_is_no_farther_than_the_others() -> None:
         moves = np.abs(every.q - q0).max(axis=1)
         assert (solve(robot, target, q0=q0).q == q).all()
         better += np.abs(q - q0).max() <= moves.min() + 1e-3
-    assert better >= 75  # the nearest of eight, not always of all
+    assert better >= 75  # the nearest of eight solutions is not always the nearest of all
 
 
 def test_several_solutions_are_distinct_and_verified() -> None:
@@ -291,7 +292,7 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
 
 
 def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
-    # One step from q0 overshoots: the next solution in that direction is 1.3 rad away.
+    # One step from q0 overshoots the nearest solution; the next one that way is 1.3 rad away.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
     x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])
@@ -299,8 +300,8 @@ def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
 
 
 def test_beside_the_workspace_joints_do_not_jump_for_little() -> None:
-    # 30 cm beyond the boundary and along it, each from the solution before. Another branch may be a
-    # little closer there, which does not justify leaving the current one.
+    # The target moves 30 cm beyond the boundary and along it; each solve starts from the previous
+    # solution. Another branch may be slightly closer, which does not justify a jump to it.
     robot = supple.load("panda")
     _, T0, T5 = boundary(robot, 4, seed=2)
     u = (T5 - T0)[:, :3, 3] / 0.05

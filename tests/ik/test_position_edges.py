@@ -29,7 +29,7 @@ FAR[:3, 3] += 5
 
 
 class Prepared:
-    """A preference that records its arguments."""
+    """A criterion that records its arguments."""
 
     def __init__(self) -> None:
         self.q: list[np.ndarray] = []
@@ -43,7 +43,7 @@ class Prepared:
 
 
 def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
-    """It is called for several distinct solutions of a target or none; the smallest cost wins."""
+    """It is called only if a target has several distinct solutions; the smallest cost wins."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
@@ -137,7 +137,7 @@ def test_a_method_of_a_class_is_bound() -> None:
     ids=str,
 )
 def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
-    """Arguments other than arrays of float64 take the Python path."""
+    """Arrays of float64 take the fast path, lists the slow path; the results are equal."""
     for T in PANDA.fk(PANDA.random(20, seed=31)):
         short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
         assert short.status == long.status
@@ -183,7 +183,7 @@ def test_a_call_keeps_nothing(tasks: Any) -> None:
     for _ in range(50):
         found = solve(PANDA, target, tasks=tasks)
     own = sys.getrefcount(found.q)
-    del found  # it refers to the robot
+    del found  # because it refers to the robot
     assert held() == before
     assert own == 2
 
@@ -201,7 +201,7 @@ def test_a_list_of_tasks_may_change() -> None:
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
 def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time before the search counts; here it uses up the limit."""
+    """The time before the search counts; in this test it exceeds the limit."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.5)
@@ -210,7 +210,7 @@ def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyP
     known = position.compile_problem
     assert np.all(solve(PANDA, target, timeout=10.0).status == SolveStatus.UNREACHABLE)
     monkeypatch.setattr(position, "compile_problem", slow)
-    found = solve(supple.load("panda"), target, timeout=0.4)  # (that of PANDA is cached)
+    found = solve(supple.load("panda"), target, timeout=0.4)  # PANDA's problem is cached
     assert np.all(np.asarray(found.status) == SolveStatus.TIMEOUT)
     assert np.max(found.iterations) <= 10
 

@@ -109,7 +109,7 @@ def test_a_start_outside_the_limits_is_put_inside() -> None:
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
     q0 = PANDA.neutral()
     q0[1] = PANDA.upper[1] + 0.1
-    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which meets the target
+    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # q0 meets the target
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
 
 
@@ -154,10 +154,10 @@ def test_no_time_at_all() -> None:
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
-    # With no time at all, the work is bounded by the interval between two looks at the clock.
+    # With a time limit of zero, the work is bounded by the interval between two clock checks.
     T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
-    T[[10, 2000], 0, 0] = np.nan  # among the targets that are begun, and among the others
+    T[[10, 2000], 0, 0] = np.nan  # one among the targets that are started, one among the others
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
     assert set(found.status.tolist()) <= {
         SolveStatus.TIMEOUT,
@@ -167,7 +167,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     assert (found.status[[10, 2000]] == SolveStatus.NONFINITE_INPUT).all()
     assert found.iterations.max() <= 10
     assert found.restarts.min() >= 0
-    looked_at = np.isfinite(found.position_error)  # the lanes of each thread and chunk
+    looked_at = np.isfinite(found.position_error)  # targets that were started
     assert looked_at.sum() <= 2 * threads * 16
     assert (found.iterations[~looked_at] == 0).all()
     rest = options.get("q0", PANDA.neutral())
@@ -179,7 +179,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
 def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
-    """A seed may take thousands of iterations then, and is stopped among them."""
+    """With short steps, a seed may take thousands of iterations; it is stopped between two."""
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
@@ -197,7 +197,7 @@ def test_time_is_kept() -> None:
 
 
 def test_progress_is_told_and_may_stop() -> None:
-    far = np.repeat(TARGET[None], 1500, axis=0)  # about a second, less on a fast machine
+    far = np.repeat(TARGET[None], 1500, axis=0)  # takes about a second, less on a fast machine
     far[:, :3, 3] += 5
     calls: list[tuple[int, int]] = []
     solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), threads=1)
@@ -302,12 +302,12 @@ def test_memory_does_not_grow() -> None:
 def test_targets_become_the_same_numbers_either_way() -> None:
     T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
-    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as in files of other programs
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # like rounded rotations from a file
     T[1, :, :3, :3] = T[1, :, :3, :3].round(4)
     exact = supple.PoseTask().targets(PANDA, T)
     made = _core.pose_numbers(T, 1)
     assert made is not None
-    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both are orthonormal to that
+    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both are orthonormal to 1e-14
     R = made[..., :9].reshape(3, 50, 3, 3)
     np.testing.assert_allclose(
         R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14

@@ -64,7 +64,7 @@ def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
 
 @pytest.mark.parametrize("base", ["panda_link0", "panda_link3"])
 def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None:
-    # Another base placement changes nothing: the same targets have the same solutions.
+    # The pose of the base does not matter: the same relative targets have the same solutions.
     T = np.linalg.inv(PANDA.fk(PANDA.random(40, seed=53), base)) @ PANDA.fk(
         PANDA.random(40, seed=53)
     )

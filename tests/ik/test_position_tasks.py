@@ -54,9 +54,9 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PANDA)
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
-    """Near a table entry, the search begins after one step of Newton's method from it."""
+    """For a target near a table entry, the search begins one step of Newton's method after it."""
     robot, tasks = supple.load("panda"), PANDA[kind]
-    (part,) = subproblems_of(compile_problem(robot, tasks))  # (some joints may move no task)
+    (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
     low, span, stride = seed_range(part.problem.layout.robot)
     entries = np.tile(robot.neutral(), (200, 1))
     entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
@@ -69,7 +69,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     listed = solve(robot, targets, tasks=tasks)
     begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_seeds=1)
     assert listed.success.all()
-    assert np.mean(listed.iterations < begun.iterations) > 0.4  # (few other entries are as good)
+    assert np.mean(listed.iterations < begun.iterations) > 0.4  # another entry may be nearer
 
 
 @pytest.mark.parametrize("name", ["y", "double_y"])
@@ -87,7 +87,7 @@ def test_all_ends_of_a_tree(name: str) -> None:
 @pytest.mark.parametrize("far", [0, 1])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
-    """Errors are unweighted, whatever the weights of the task."""
+    """Reported errors do not include the weights of the tasks."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
     targets = reached(robot, tasks, robot.random(10, seed=4))

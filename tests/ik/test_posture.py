@@ -20,8 +20,8 @@ AT_LIMIT = 1e-9
 def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) -> float:
     """Return the largest v·d over feasible unit directions d; -v is the gradient of the distance.
 
-    Of every set of joints at limits that are held, the projection of v onto the null space of J
-    without them is a candidate; the best feasible one is the projection onto the cone.
+    For every set of joints held at limits, the projection of v onto the null space of the other
+    columns of J is a candidate; the best feasible candidate is the projection onto the cone.
     """
     low, high = q <= robot.lower + AT_LIMIT, q >= robot.upper - AT_LIMIT
     edge = np.flatnonzero(low | high)

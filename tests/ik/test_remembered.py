@@ -1,4 +1,4 @@
-"""The caches of `solve` never return another problem, nor keep a call from ending."""
+"""The caches of `solve` never return another problem's entry, and never block a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
 
 
 class Several(Sequence):  # type: ignore[type-arg]
-    """Mutable tasks in an object that is hashable."""
+    """A hashable sequence whose tasks can be changed."""
 
     def __init__(self, *tasks: Any) -> None:
         self.tasks = list(tasks)
@@ -83,7 +83,7 @@ def test_a_first_call_without_time_does_not_make_the_table() -> None:
 
 
 def test_short_calls_make_the_table_little_by_little() -> None:
-    """Each call spends half of its time on the table, and solves without it until then."""
+    """Each call spends half of its time on the table, and solves without it until it is done."""
     robot, target = fresh()
     solve(robot, target, timeout=1e-4)  # the table takes far longer on every machine
     assert compile_problem(robot, None).kernel.seeds == 0

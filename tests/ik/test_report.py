@@ -58,7 +58,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert found.status is SolveStatus.UNREACHABLE
         assert 16 <= report.failed <= report.seeds <= 40
         assert report.best_failed is not None
-        # The closest pose is found from the best of them: its error is not larger, in the norm.
+        # The closest pose is found from the best failed seed, so its error is not larger.
         assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )
@@ -79,7 +79,7 @@ def test_a_limit_that_blocks_is_named() -> None:
         assert found.report is not None
         assert found.report.blocking == ((robot.joint_names[1], end),)
         assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.report)
-    # Straight ahead and out of reach, no limit blocks.
+    # If the target is straight ahead and out of reach, no limit is reported as blocking.
     found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
     assert found.report is not None
     assert found.report.at_limit == ()

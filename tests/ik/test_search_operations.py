@@ -17,7 +17,7 @@ def arm(n: int) -> supple.Robot:
 @pytest.mark.parametrize(("task", "m"), [(PoseTask(), 6), (PositionTask(), 3)])
 @pytest.mark.parametrize("n", [3, 6, 9])
 def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
-    """Kinematics; m weights; one half of J Jᵀ; Jᵀe and Jᵀz; q + scale dq."""
+    """A joint adds: its kinematics, m weights, half of J Jᵀ, Jᵀe and Jᵀz, and q + scale dq."""
     small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
     gram = m * (m + 1) // 2
@@ -27,13 +27,13 @@ def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
 
 
 def test_joints_wait_for_each_other() -> None:
-    """Each row takes at least a sum and a product."""
+    """Each joint lengthens the chain of dependent operations by at least a product and a sum."""
     depths = [compile_problem(arm(n), None).kernel.operations()[3] for n in (5, 25)]
     assert depths[1] - depths[0] >= 2 * 20
 
 
 def test_parts_cost_less_than_the_whole() -> None:
-    """Zeros of a matrix cost as much as other numbers."""
+    """The operations of the whole problem include those with zeros of its Jacobian."""
     from several_arms import arms
     from supple.ik.subproblems import subproblems_of
 

@@ -50,7 +50,7 @@ def test_all_end_frames_are_the_default() -> None:
 
 
 def test_none_in_a_sequence_means_none() -> None:
-    """One end effector moves while the other stays in place."""
+    """The end effector with the target None stays in place while the other moves."""
     arm = robot("y")
     q0 = somewhere("y")
     task = DLS(damping.Constant(1e-6))

@@ -35,7 +35,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
-    """Each task is in one subproblem, no joint in two, and rows move with their joints only."""
+    """Each task is in one subproblem, no joint is in two, and rows depend on its joints only."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -55,7 +55,7 @@ def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
         k = sorted({int(x) // 12 for x in part.numbers})
         rows = np.concatenate([np.arange(6 * i, 6 * i + 6) for i in k])
         assert not np.delete(J[:, rows], part.joints, axis=2).any()
-        # rows and errors of the subproblem are those of the whole
+        # Rows and errors of the subproblem are those of the whole problem.
         own = part.problem.layout
         near = tree.rounding * 1e3
         alone = q[:, part.joints]
@@ -120,7 +120,7 @@ def test_what_looks_at_the_whole_is_not_divided() -> None:
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
     assert len(subproblems_of(compile_problem(stand, tasks, rule))) == 1
-    for joints in (None, stand.joint_names[1:3]):  # of all joints, and of one arm
+    for joints in (None, stand.joint_names[1:3]):  # a posture of all joints, and of one arm
         posture = (*tasks, supple.PostureTask(joints=joints))
         assert len(subproblems_of(compile_problem(stand, posture))) == 1
 
@@ -165,7 +165,7 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_arm_does_what_it_does_alone(way: str) -> None:
-    """The same bits, and both efforts added; unmoved joints are as close to zero as possible."""
+    """Solutions have the same bits and efforts are added; joints of no task are nearest to zero."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     found = ask(robot, T, way)
@@ -185,7 +185,7 @@ def test_each_arm_does_what_it_does_alone(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arm", [0, 1])
 def test_one_out_of_reach(arm: int, way: str) -> None:
-    """If one arm cannot reach its target the whole is unreachable; the other arm converges."""
+    """If one arm cannot reach its target, the result is unreachable; the other arm converges."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 10)
     T[arm][7, 0, 3] += 5
@@ -200,7 +200,7 @@ def test_one_out_of_reach(arm: int, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("prefer", ["fast", "nearest"])
 def test_from_a_start(way: str, prefer: str) -> None:
-    """Arms end near the seed; joints that move no task stay there, inside their limits."""
+    """Arms end near q0; joints that move no task stay at q0, clipped to their limits."""
     robot = arms("ur5e", "panda")
     q = 0.9 * robot.random(20, seed=6)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -263,10 +263,10 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("way", ["one by one", "a batch"])
 def test_parts_share_the_time_that_is_left(way: str) -> None:
-    """The first of two gets half of the time, however hard it is: the second is solved."""
+    """The first subproblem gets half of the time, however hard it is; the second is solved."""
     robot = arms("ur5e", "panda")
     T = [one[:1] for one in somewhere(robot, 1)]
-    # inside the shoulder: unreachable, and no plane shows it
+    # Inside the shoulder: unreachable, but no separating plane shows it.
     T[0][:, :3, 3] = robot.fk(robot.random(2000, seed=0), robot.tips[0])[:, :3, 3].mean(axis=0)
     given = T if way == "a batch" else [one[0] for one in T]
     found = solve(robot, given, timeout=0.4, max_seeds=2**31 - 1, tasks=robot.tips)

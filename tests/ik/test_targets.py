@@ -26,7 +26,7 @@ def distance(name: str, q: Array, target: Array) -> float:
 
 
 def turns(qd: Array) -> int:
-    """Return the largest number of fast reversals of a joint."""
+    """Return the largest number of reversals of a joint at noticeable speed."""
     fast = np.where(np.abs(qd) > 1e-3 * np.abs(qd).max(), np.sign(qd), 0.0)
     return max(int((np.diff(column[column != 0]) != 0).sum()) for column in fast.T)
 
@@ -47,7 +47,7 @@ def test_a_target_that_jumps(name: str, order: int) -> None:
         assert (np.linalg.norm(qd, axis=1) <= 1.5).all()
         assert (np.abs(np.diff(speeds, axis=0)) <= 20 * dt + 1e-12).all()
         assert distance(name, q, target) < 1e-6
-        assert turns(qd) <= 5  # some overshoot, none chatters, in 600 steps
+        assert turns(qd) <= 5  # in 600 steps: some joints overshoot, none chatters
         before = qd[-1]
 
 
@@ -58,7 +58,7 @@ def reach() -> float:
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
 def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: float) -> None:
-    """It stops stretched toward the target, without chatter, and returns without error."""
+    """The arm stops stretched toward the target, without chatter, and returns without error."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7
@@ -67,7 +67,7 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
     assert turns(qd) <= 1
     at = pose_of("planar2", q[-1])[:3, 3]
     closest = far / max(beyond, 1.0)
-    # convergence to the boundary goes with a square root only
+    # Near the boundary, joint errors are only the square root of position errors.
     np.testing.assert_allclose(at, closest, atol=1e-6 if beyond > 1.01 else 1e-3)
     if beyond > 1.01:
         assert np.abs(qd[-1]).max() < 1e-4
@@ -77,7 +77,7 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
 
 
 def test_the_undamped_step_does_shake_there() -> None:
-    """The test above can fail."""
+    """The test above can fail: the undamped step does chatter."""
     arm = robot("planar2")
     servo = Servo(
         arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.for_robot(arm, max_norm=2.0)
@@ -94,7 +94,7 @@ def stationary(name: str, q: Array, target: Array) -> float:
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
 def test_out_of_reach_and_back(name: str) -> None:
-    """It rests at a local minimum without chatter; then the error goes to zero."""
+    """The arm rests at a local minimum without chatter; then it follows with zero error."""
     arm, q0 = robot(name), AT[name]
     free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
     servo = Servo(arm, dt=0.01, limits=free)
@@ -105,7 +105,7 @@ def test_out_of_reach_and_back(name: str) -> None:
     assert turns(qd) <= 3
     assert np.linalg.norm(qd[-1]) < 1e-3
     assert stationary(name, q[-1], far) < 1e-4
-    # No neighbor is closer, by a fine search.
+    # A fine random search finds no closer configuration nearby.
     rng = np.random.default_rng(3)
 
     def far_off(at: Array) -> float:
@@ -163,8 +163,8 @@ def worst(name: str, dt: float, **more: Any) -> float:
 def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: str) -> None:
     """With gain 1/dt only the error of one step remains: halving dt quarters it.
 
-    A step's error is of order dt². A fixed gain takes away the share gain dt of what there is, so
-    with it the error is of first order.
+    The error of a step is of order dt². A fixed gain removes only a fraction gain dt of the error
+    per step, so that the error would be of first order.
     """
     coarse, fine = (worst(name, dt, gain=1 / dt, step=Pseudoinverse()) for dt in (0.02, 0.01))
     assert 3.5 < coarse / fine < 4.5
@@ -200,7 +200,7 @@ def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
 
 
 def test_times_that_are_not_even() -> None:
-    """Speeds are those of each interval; the same path is followed as with even times."""
+    """Speeds are computed for each interval; the path is the same as with even times."""
     pose, twist = circle("ur5e")
     arm = robot("ur5e")
     rng = np.random.default_rng(8)
@@ -227,7 +227,7 @@ def test_a_twist_alone_moves_the_frame_along() -> None:
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
-    # The default limits accelerations: the frame starts from rest, and is late by as much.
+    # By default accelerations are limited: the frame starts from rest and lags accordingly.
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
     limits = Servo(arm, dt=dt).limits
     start = (np.abs(result.qd[20]) / limits.max_acceleration).max()

@@ -35,9 +35,9 @@ def rng() -> np.random.Generator:
 def off_targets(
     robot: supple.Robot, lower: Array, upper: Array, turn: float, seed: int
 ) -> tuple[Array, Array]:
-    """Return targets (COUNT, 4, 4) that some configuration meets within a range, and these.
+    """Return targets (COUNT, 4, 4), and configurations that meet them within an allowed range.
 
-    The range is a box of positions; the frame is turned by at most `turn` about any axis.
+    The range is a box of positions, and rotations by at most `turn` about any axis.
     """
     draw = np.random.default_rng(seed)
     q = robot.random(COUNT, seed=seed)
@@ -72,7 +72,7 @@ def test_a_box_of_positions_and_small_rotations(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
 def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
-    """Five joints meet what six rows could not: position and direction of the tool."""
+    """An arm with five joints meets the position and the direction of the tool."""
     robot = supple.load(name)
     k = "xyz".index(about)
     q = robot.random(COUNT, seed=2)
@@ -195,7 +195,7 @@ def test_batches_and_single_targets_agree_on_success() -> None:
 
 
 def test_rows_that_stay_in_their_range_cost_nothing() -> None:
-    """The search takes the steps that it takes without these rows."""
+    """The search has the same iterations as without these rows."""
     robot = supple.load("panda")
     wide, without = PositionTask(tolerance={"y": 10, "z": 10}), PositionTask(rows=("x",))
     for k in range(20):

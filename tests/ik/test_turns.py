@@ -1,4 +1,4 @@
-"""Joints with room for 2π wraps: the nearest is taken, and wraps are not distinct solutions."""
+"""Of several 2π wraps of a joint the nearest is returned; wraps are not distinct solutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURN = 2 * np.pi
 
 
 def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
-    """Return where a 2π wrap inside the limits would bring a coordinate closer to q0."""
+    """Return a mask of the coordinates that a 2π wrap inside the limits would bring nearer q0."""
     nearer = np.zeros(np.broadcast_shapes(q.shape, q0.shape), dtype=bool)
     for k in range(-8, 9):
         turned = q + k * TURN
@@ -30,7 +30,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
     T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
-    q0[::3] = robot.upper  # where there is room on one side only
+    q0[::3] = robot.upper  # at a limit, wraps are possible in one direction only
     q0[1::3] = robot.lower - 1.0
     batch = solve(robot, T, q0=q0)
     assert batch.success.all()
@@ -57,7 +57,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
 def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
-    """The wrap nearest to the posture, not to the seed."""
+    """The solution has the 2π wraps nearest to the posture, not to the seed."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
@@ -69,7 +69,7 @@ def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] |
 
 
 def test_turns_are_no_other_answers() -> None:
-    # Six joints, three with parallel axes: eight postures at most.
+    # An arm with six joints, three of them with parallel axes, has at most eight solutions.
     robot = supple.load("ur5e")
     counts = []
     q = robot.random(30, seed=36)
@@ -100,7 +100,7 @@ def test_a_joint_without_limits_stays_near() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
-    """Far from zero an angle is rounded by more than the tolerance: no wraps then."""
+    """Angles far from zero have rounding errors above the tolerance, so they are not wrapped."""
     robot, hand = geared(None), PositionTask("tip")
     p, q0 = robot.fk(robot.random(20, seed=40))[:, :3, 3].copy(), np.array([1e8, -1e8])
     tolerance = 1e-9
@@ -114,7 +114,7 @@ def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
 
 
 def test_a_long_slide_has_no_turns() -> None:
-    """The closest point on a 40 m slide, from a seed at its end."""
+    """On a prismatic joint of 40 m, the closest point is found from a seed at its end."""
     joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
     robot = Robot(Description("slide", (joint,)))
     target = np.array([5.0, 1.0, 0.0])
@@ -124,7 +124,7 @@ def test_a_long_slide_has_no_turns() -> None:
 
 
 def geared(ratio: float | None) -> Robot:
-    """A planar arm with two links and no limits; the second joint may mimic the first."""
+    """Return a planar arm with two links and no limits; its second joint may mimic the first."""
     along = np.eye(4)
     along[0, 3] = 1.0
     joints = (

@@ -68,14 +68,14 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
 def test_results_have_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     errors = errors_of_mypy(tmp_path, {"results.py": RESULTS})
-    last = len(RESULTS.splitlines())  # the misspelt argument
+    last = len(RESULTS.splitlines())  # the line with the misspelt argument
     assert errors
     assert all(line.startswith(f"results.py:{last}:") for line in errors), errors
     assert 'did you mean "frame"?' in errors[0]
 
 
 def test_the_code_of_the_documents_passes(tmp_path: Path) -> None:
-    """The blocks of each page are one program: at the lines where they stand in the page."""
+    """The code blocks of each page form one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:

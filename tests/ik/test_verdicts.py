@@ -38,7 +38,7 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
 
 @pytest.mark.parametrize("joints", [7, 9, 10, 12, 14])
 def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> None:
-    """Chains with random axes and narrow ranges: a solution may attract one start in 10,000."""
+    """Chains have random axes and narrow ranges; only one start in 10,000 may find a solution."""
     for seed in range(6):
         robot = chain(seed, joints)
         T = robot.fk(corner_configurations(robot, 300, seed))
@@ -59,14 +59,14 @@ def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
 
 
 def swapped(robot: Robot, count: int) -> np.ndarray:
-    """Return poses with exchanged positions: many orientations are impossible there."""
+    """Return poses with permuted positions, at which many orientations are unreachable."""
     T = robot.fk(robot.random(count, seed=3))
     T[:, :3, 3] = T[np.random.default_rng(0).permutation(count), :3, 3]
     return T
 
 
 def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
-    """The same bits, whether the target is met or not."""
+    """Results are equal bit for bit, whether the target is met or not."""
     robot = supple.load("panda")
     T = np.concatenate([swapped(robot, 100), robot.fk(corners(robot, 128))])
     batch = solve(robot, T)

@@ -1,4 +1,4 @@
-"""Fixtures of the kernel tests: every law runs on every lane of every instruction set present."""
+"""Fixtures of the kernel tests, which run on every lane of every available instruction set."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from harness import LANES, Lane, compiled, instruction_sets
 
 @pytest.fixture(scope="session", autouse=True)
 def _libraries() -> None:
-    """Compiles before the first test: an error is then met once, not by every test."""
+    """Compile before the first test, so that an error is reported once and not by every test."""
     for isa in instruction_sets():
         compiled(isa)
 
 
 @pytest.fixture(scope="session", params=LANES, ids=str)
 def lane(request: pytest.FixtureRequest) -> Lane:
-    """One of: instruction set × precision × width."""
+    """A lane type: a combination of instruction set, precision and width."""
     return request.param
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """The same random numbers in every run."""
+    """A random generator with the same numbers in every run."""
     return np.random.default_rng(1986)

@@ -13,13 +13,13 @@ sizes = pytest.mark.parametrize("n", SIZES)
 
 
 def gram(g: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """G G^T, symmetric to the last bit."""
+    """Return G G^T, symmetric to the last bit."""
     a = (g @ g.T).astype(dtype)
     return np.tril(a) + np.tril(a, -1).T
 
 
 def semidefinite(n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
-    """Matrices that have full rank, or have lost it exactly, by name."""
+    """Return matrices of full rank, and exactly singular ones, by name."""
     rng = np.random.default_rng(n)
     plain = from_spectrum(rng, n, n, np.linspace(2, 1, n))
     big = 1e145 if dtype == np.float64 else 1e14
@@ -41,7 +41,7 @@ def semidefinite(n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
 
 
 def solved(lane: Lane, a: np.ndarray) -> tuple[np.ndarray, ...]:
-    """C, x, full, and the relative errors of C C^T = A and, for some b = A y, of A x = b."""
+    """Return C, x, whether A has full rank, and the relative errors of C C^T = A and A x = b."""
     y = np.random.default_rng(5).standard_normal(a.shape[:2])
     b = np.einsum("cij,cj->ci", a.astype(np.float64), y).astype(lane.dtype)
     factor, x, full = lane.cholesky(a, b)
@@ -69,7 +69,7 @@ def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
     said = dict(zip(matrices, full, strict=True))
     assert all(said[name] for name in ("full", "full again", "big", "small"))
     lost = ["zero", "zero row", "zero first row", "big, zero row"]
-    if n >= 6:  # where n is smaller, rounding may leave a pivot of n eps
+    if n >= 6:  # for smaller n, rounding may leave a positive pivot of the order of n eps
         lost += ["repeated rows", "small, repeated rows"]
     assert not any(said[name] for name in lost)
 
@@ -77,8 +77,8 @@ def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
 @sizes
 @pytest.mark.parametrize("smallest", SMALLEST)
 def test_approaching_a_singularity(lane: Lane, n: int, smallest: float) -> None:
-    # While all pivots are positive the factor is exact to rounding. A pivot that is dropped may
-    # take with it off-diagonal entries of up to its square root.
+    # While all pivots are positive, the factor is exact to rounding. If a pivot is set to zero,
+    # off-diagonal entries of up to its square root are lost as well.
     rng = np.random.default_rng(n)
     sigma = np.append(np.linspace(2, 1, n - 1), smallest)
     a = np.stack([gram(from_spectrum(rng, n, n, sigma), lane.dtype) for _ in range(10)])

@@ -14,10 +14,10 @@ from harness import Lane, same_bits
 
 LONG = np.longdouble
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-# As stated in elementary.hpp: errors [ulp], and the largest argument of the kernel's own reduction.
+# From elementary.hpp: bounds on errors [ulp], and the largest arguments that the kernel reduces.
 SINCOS_ULP = {DOUBLE: 1.6, SINGLE: 2.5}
 ATAN2_ULP = 2.1
-UNIT_ANGLE_ULP = 2.1  # of pi
+UNIT_ANGLE_ULP = 2.1  # in units in the last place of pi
 REACH = {DOUBLE: 200000.0, SINGLE: 3200.0}
 
 
@@ -27,7 +27,7 @@ def needs_wider_oracle(dtype: np.dtype) -> None:
 
 
 def ulp_error(result: np.ndarray, exact: np.ndarray) -> float:
-    """The largest error, in units in the last place of the exact value."""
+    """Return the largest error, in units in the last place of the exact value."""
     info = np.finfo(result.dtype)
     exponent = np.frexp(np.maximum(np.abs(exact), LONG(info.tiny)))[1] - 1
     ulp = np.ldexp(LONG(info.eps), exponent)
@@ -36,7 +36,7 @@ def ulp_error(result: np.ndarray, exact: np.ndarray) -> float:
 
 @cache
 def angles(dtype: np.dtype) -> np.ndarray:
-    """Angles within reach: uniform, of all magnitudes, and nearest to multiples of pi/2."""
+    """Return angles up to REACH: uniform, of all magnitudes, and nearest to multiples of pi/2."""
     rng = np.random.default_rng(1)
     reach = REACH[dtype]
     quadrants = np.arange(-int(reach / np.pi * 2), int(reach / np.pi * 2) + 1)
@@ -67,7 +67,7 @@ def circle(dtype: np.dtype) -> np.ndarray:
 
 @cache
 def vectors(dtype: np.dtype) -> np.ndarray:
-    """Vectors (y, x) of all directions and lengths, and on and beside the axes and diagonals."""
+    """Return vectors (y, x) of all directions and lengths; some on or near axes and diagonals."""
     rng = np.random.default_rng(2)
     exponent = np.finfo(dtype).maxexp - 2
     angle = rng.uniform(-np.pi, np.pi, 20000)
@@ -93,7 +93,7 @@ def test_sincos_is_accurate(lane: Lane) -> None:
 
 def test_sincos_lies_on_the_circle(lane: Lane) -> None:
     s, c = lane.map("circle", angles(lane.dtype)).astype(LONG)
-    # An error of e in each changes s^2 + c^2 by at most 2 e (|s| + |c|) <= 2 sqrt(2) e.
+    # Errors of e in s and c change s^2 + c^2 by at most 2 e (|s| + |c|) <= 2 sqrt(2) e.
     ulp = LONG(lane.eps) / 2
     assert np.max(np.abs(s * s + c * c - 1)) <= 2 * np.sqrt(LONG(2)) * SINCOS_ULP[lane.dtype] * ulp
 
@@ -104,7 +104,7 @@ def test_sincos_of_huge_angles_is_the_c_librarys(lane: Lane) -> None:
     x = np.array([1e6, -1e9, 1e22, 1e30, np.finfo(lane.dtype).max], lane.dtype)
     if lane.dtype == DOUBLE:
         x = np.append(x, [1e100, 1e300])
-    # Within and beyond reach side by side, so that packs are mixed.
+    # Arguments within and beyond REACH alternate, so that packs contain both.
     x = np.ravel([x, np.ones_like(x), np.full_like(x, np.nextafter(reach, 2 * reach)), -x])
     exact = np.sin(x.astype(LONG)), np.cos(x.astype(LONG))
     s, c = lane.map("circle", x)
@@ -116,7 +116,7 @@ def test_sincos_at_zero_and_infinity(lane: Lane) -> None:
     tiny = np.finfo(lane.dtype).smallest_subnormal
     x = np.array([0.0, -0.0, tiny, -tiny, np.inf, -np.inf, np.nan], lane.dtype)
     s, c = lane.map("circle", x)
-    # (either zero for either zero)
+    # The sign of a zero is not checked: + 0 makes it positive.
     assert same_bits(s + 0, np.where(np.isfinite(x), x + 0, np.nan).astype(lane.dtype))
     assert same_bits(c, np.where(np.isfinite(x), 1, np.nan).astype(lane.dtype))
 
@@ -136,14 +136,14 @@ def test_atan2_of_zeros_infinities_and_nan_is_that_of_c(lane: Lane) -> None:
     assert np.array_equal(np.isnan(result), np.isnan(expected))
     assert np.array_equal(np.signbit(result[expected == 0]), np.signbit(expected[expected == 0]))
     number = ~np.isnan(expected)
-    # (the expected value has an error of its own)
+    # The bound is larger by one because the expected value has an error too.
     assert ulp_error(result[number], expected[number].astype(LONG)) <= ATAN2_ULP + 1
 
 
 def test_atan2_undoes_sincos(lane: Lane, rng: np.random.Generator) -> None:
     x = rng.uniform(-np.pi, np.pi, 1001).astype(lane.dtype)
     s, c = lane.map("circle", x)
-    # Sine and cosine are off by ulps of 1/2..1 at most, atan2 adds its ulps of 2..4.
+    # Errors of sine and cosine are in ulps of at most [1/2, 1], those of atan2 in ulps of [2, 4].
     bound = lane.eps * (np.sqrt(2) * SINCOS_ULP[lane.dtype] / 2 + 2 * ATAN2_ULP)
     assert np.max(np.abs(lane.map("angle", s, c)[0] - x)) <= bound
 
@@ -156,7 +156,7 @@ def test_the_angle_of_a_unit_vector_is_accurate(lane: Lane, rng: np.random.Gener
     error = lane.map("angle_of_unit_vector", c, s)[0].astype(LONG) - np.arctan2(
         s.astype(LONG), c.astype(LONG)
     )
-    assert np.max(np.abs(error)) <= UNIT_ANGLE_ULP * 2 * lane.eps  # (pi is between 2 and 4)
+    assert np.max(np.abs(error)) <= UNIT_ANGLE_ULP * 2 * lane.eps  # pi is between 2 and 4
 
 
 def test_the_angle_of_a_unit_vector_along_an_axis_is_exact(lane: Lane) -> None:
@@ -177,7 +177,7 @@ def test_a_length_off_by_rounding_hardly_changes_the_angle(
     off = lane.map(
         "angle_of_unit_vector", (longer * c).astype(lane.dtype), (longer * s).astype(lane.dtype)
     )[0]
-    # tan(pi/8) times the relative error of the length, and rounding on both sides
+    # The bound is tan(pi/8) times the relative error of the length, plus rounding of both results.
     assert np.max(np.abs(off - plain)) <= (0.42 * 8 + 4 * UNIT_ANGLE_ULP) * lane.eps
 
 

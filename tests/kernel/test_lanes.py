@@ -10,7 +10,7 @@ from harness import FUSED, Lane, same_bits
 
 
 def hard_numbers(dtype: np.dtype) -> np.ndarray:
-    """Both signs of: zero, the ends of the subnormal and normal ranges, one and its neighbors."""
+    """Return ± zero, the ends of the subnormal and normal ranges, and one and its neighbors."""
     info = np.finfo(dtype)
     one = dtype.type(1)
     numbers = [0.0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max]
@@ -19,7 +19,7 @@ def hard_numbers(dtype: np.dtype) -> np.ndarray:
 
 
 def pairs(dtype: np.dtype, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of hard numbers, and random ones of all magnitudes. An odd count: no full packs."""
+    """Return all pairs of hard numbers, and random pairs; the last pack is never full."""
     hard = hard_numbers(dtype)
     a, b = (x.ravel() for x in np.meshgrid(hard, hard))
     size, exponent = (2, 1002), np.finfo(dtype).maxexp
@@ -57,17 +57,17 @@ def test_minimum_and_maximum_take_the_second_where_neither_is_less(
 
 
 def rounded(x: Fraction, dtype: np.dtype) -> np.floating:
-    """The number of the precision nearest to x, ties to even."""
+    """Return the number of type `dtype` nearest to x, ties to even."""
     nearest = np.float64(float(x))  # Python rounds the quotient of two integers correctly
     error = x - Fraction(float(nearest))
-    # To round once more without harm, the last bit of an inexact double must be odd.
+    # Rounding twice is correct only if the last bit of an inexact double is odd.
     if error and dtype != np.float64 and not nearest.view(np.uint64) & 1:
         nearest = np.nextafter(nearest, np.inf if error > 0 else -np.inf)
     return dtype.type(nearest)
 
 
 def test_fma_rounds_once_where_the_machine_can(lane: Lane, rng: np.random.Generator) -> None:
-    # Sums that cancel show the difference: c is the rounded product, negated, or near it.
+    # A sum that cancels reveals a rounded product: c is minus the rounded product, or near it.
     a, b, c = rng.uniform(-2, 2, (3, 601)).astype(lane.dtype)
     c[:200] = -(a[:200] * b[:200])
     c[200:400] = np.nextafter(-(a[200:400] * b[200:400]), lane.dtype.type(2))
@@ -96,7 +96,7 @@ def test_select_takes_bits_as_they_are(lane: Lane, rng: np.random.Generator) -> 
 
 
 def test_masks(lane: Lane) -> None:
-    # Every pattern of one pack: no lane, each lane alone, all but one, all.
+    # Patterns of true lanes in one pack: none, each lane alone, all but one, all.
     w = lane.width
     ones = np.eye(w, dtype=bool)
     a = np.concatenate([np.zeros((1, w), bool), ones, ~ones, np.ones((1, w), bool)])

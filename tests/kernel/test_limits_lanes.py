@@ -1,4 +1,4 @@
-"""Steps inside boxes and bounds on every lane: both ways find the minimizer, lanes keep apart."""
+"""Steps inside boxes and bounds: fast and slow path find the minimizer; lanes are independent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[str, Array]:
-    """Regular and nearly singular J, boxes of all kinds, bounds that act and that do not."""
+    """Return problems with regular and nearly singular J, and all kinds of boxes and bounds."""
     m, n = shape
     k, rng = min(shape), np.random.default_rng(shape)
     least = np.resize([1.0, 0.3, 0.05, 1e-3, 0.0], count)
@@ -33,7 +33,7 @@ def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[s
 
 
 def damped(p: dict[str, Array]) -> Array:
-    """The steps that are to be limited (count, n)."""
+    """Return the damped steps (count, n) before limits."""
     n = p["J"].shape[2]
     A = p["J"].transpose(0, 2, 1) @ p["J"] + p["lambda2"][:, None, None] * np.eye(n)
     return np.einsum("bij,bj->bi", np.linalg.pinv(A), np.einsum("bmn,bm->bn", p["J"], p["e"]))
@@ -56,7 +56,9 @@ def test_a_lane_has_the_bits_of_the_lone_number(shape: tuple[int, int], lane: La
 @alone
 @shapes
 def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -> None:
-    """In box and bound, gradient zero or pointing outwards, damped only where the bound acts."""
+    """KKT conditions: x is in box and bound, the gradient is zero or points outwards, and extra
+    damping acts only at the bound.
+    """
     p = problems(shape, lane.dtype, 600)
     x, side, used, holds = (
         np.asarray(y, float)
@@ -89,7 +91,7 @@ def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -
 @alone
 @shapes
 def test_both_ways_agree(shape: tuple[int, int], lane: Lane) -> None:
-    """Where λ² > 0 the minimizer is unique."""
+    """Both paths give the same result where λ² > 0, because the minimizer is unique."""
     if lane.dtype == np.float32:
         return
     p = problems(shape, lane.dtype, 600)

@@ -12,7 +12,7 @@ shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
 
 
 def problems(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:
-    """Hard matrices (c, m, n) and right-hand sides (c, m)."""
+    """Return hard matrices (c, m, n) and right-hand sides (c, m)."""
     a = np.stack(list(hard(*shape, lane.dtype).values()))
     b = np.random.default_rng(7).standard_normal(a.shape[:2]).astype(lane.dtype)
     return a, b
@@ -48,8 +48,8 @@ def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, in
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)], ids=str)
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
 def test_least_squares(lane: Lane, shape: tuple[int, int], smallest: float) -> None:
-    # Backward stable: x is the exact solution of a problem as near as rounding, so that A^T times
-    # the residual is as small as rounding times |A| (|A| |x| + |b|).
+    # Backward stability: x is the exact solution of a problem that differs by rounding errors, so
+    # A^T times the residual is of the order of eps |A| (|A| |x| + |b|).
     m, n = shape
     name = f"one {smallest:g}"
     a = np.stack([hard(m, n, lane.dtype, seed)[name] for seed in range(9)])

@@ -1,4 +1,4 @@
-"""Redundancy on every lane: the same as in Python, the same laws, and lanes that keep apart."""
+"""Redundancy in the kernel agrees with Python and obeys the same laws; lanes are independent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.3, 1e-2, 1e-5, 0.0)
 ROWS = ((2, 3), (1, 1, 1), (3, 6, 2), (1, 2, 3, 4), (4,))
-# Every lane has the bits of the lone number (tested below): laws need no other.
+# A test below shows that packs give the same bits as a single number, so laws are tested on it.
 alone = pytest.mark.parametrize("lane", [x for x in LANES if x.width == 1], ids=str)
 
 
 def nothing(q: Array) -> Array:
-    return q  # v is given to the kernel: a criterion h = ½‖q‖² makes it -q in Python
+    return q  # the gradient of h = ½‖q‖²: with q = -v, Python gets the v that the kernel is given
 
 
 STEPS = [
@@ -55,7 +55,7 @@ ORDERED: list[Step] = [
 
 @cache
 def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """J (c, m, n), e (c, m), v (c, n): easy and hard ones beside each other."""
+    """Return J (c, m, n), e (c, m) and v (c, n), easy and hard problems in turn."""
     m, n = shape
     rng = np.random.default_rng(shape)
     J, e, v = [], [], []
@@ -63,7 +63,7 @@ def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
         sigma = np.append(np.linspace(2, 1.2, min(m, n) - 1), smallest)
         for kind in range(4):
             J.append(from_spectrum(rng, m, n, sigma).astype(np.float32))
-            if smallest == 0:  # singular in any precision
+            if smallest == 0:  # make J exactly singular in both precisions
                 J[-1][-1], J[-1][:, -1] = 2 * J[-1][0], J[-1][:, 0]
             e.append(rng.normal(size=m) * (kind != 1))
             v.append(rng.normal(size=n) * (kind != 2))
@@ -84,7 +84,7 @@ def expected(index: int, shape: tuple[int, int]) -> Array:
 
 
 def condition(J: Array) -> Array:
-    """(c,): what an error of J may grow by; singular values that are zero do not count."""
+    """Return the factors (c,) by which errors of J may grow, without zero singular values."""
     sigma = np.linalg.svd(J, compute_uv=False)
     least = np.where(sigma > 1e-15 * sigma[:, :1], sigma, np.inf).min(axis=1)
     return 1 + sigma[:, 0] / least + sigma[:, 0] / least**2
@@ -98,7 +98,7 @@ def test_the_kernel_does_what_python_does(lane: Lane, index: int, shape: tuple[i
     dq, lambda2 = lane.secondary(STEPS[index].kernel, J, e, v)
     assert np.isfinite(dq).all()
     assert (lambda2 >= 0).all()
-    # what float32 takes for zero, and float64 not, is another problem
+    # Singular values that are zero only in float32 are excluded: the problems then differ.
     sigma = np.linalg.svd(J, compute_uv=False)
     ratio = sigma / np.maximum(sigma[:, :1], 1e-30)
     clear = ((ratio > 2e3 * lane.eps) | (ratio < 1e-15)).all(axis=1)
@@ -106,14 +106,14 @@ def test_the_kernel_does_what_python_does(lane: Lane, index: int, shape: tuple[i
     here = expected(index, shape)
     size = np.linalg.norm(e, axis=1) + np.linalg.norm(v, axis=1)
     room = 32 * max(shape) * lane.eps * condition(J) * size
-    room += 64 * lane.eps * np.linalg.norm(here, axis=1)  # how far under a bound a step ends
+    room += 64 * lane.eps * np.linalg.norm(here, axis=1)  # a step ends slightly below its bound
     off = np.abs(dq - here).max(axis=1)
     near = switching(STEPS[index], J, e, v, here, room)
     assert (off <= room + 1e-30)[clear & ~near].all()
 
 
 def switching(step: Step, J: Array, e: Array, v: Array, here: Array, room: Array) -> Array:
-    """(c,): where rounding decides which side of its jump a form is on."""
+    """Return a mask (c,) of problems in which rounding decides whether `TotalSpeed` switches."""
     if not isinstance(step, TotalSpeed) or not step.switch:
         return np.zeros(len(J), bool)
     plain = python(NullSpace(Pseudoinverse(), nothing), J, e, v)
@@ -134,7 +134,7 @@ def test_a_lane_does_not_see_its_neighbors(lane: Lane, shape: tuple[int, int]) -
 @alone
 @pytest.mark.parametrize("switch", [False, True])
 def test_the_bound_is_never_passed(lane: Lane, switch: bool) -> None:
-    """10⁵ random problems of each precision, over many decades, zeros among them."""
+    """There are 10⁵ random problems in each precision, with values over many decades and zeros."""
     rng = np.random.default_rng(7)
     small, large = (-6, 6) if lane.dtype == np.float64 else (-3, 3)
     for m, n in ((2, 2), (2, 3), (6, 7), (3, 7), (7, 5)):
@@ -180,7 +180,7 @@ def test_steps_have_the_layout_that_the_compiler_gives_them() -> None:
 
 @cache
 def stacks(rows: tuple[int, ...], n: int) -> tuple[Array, Array]:
-    """J (c, m, n) and e (c, m) of all levels: regular, singular, and repeating those above."""
+    """Return J (c, m, n) and e (c, m) of all levels, some singular or repeating higher rows."""
     rng = np.random.default_rng((*rows, n))
     J, e = [], []
     for smallest in SMALLEST:
@@ -190,7 +190,7 @@ def stacks(rows: tuple[int, ...], n: int) -> tuple[Array, Array]:
                 k = min(m, n)
                 sigma = np.append(np.ones(k - 1), smallest)
                 part = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
-                if mix and parts:  # the first row is one that is there already
+                if mix and parts:  # the first row repeats one of a higher level
                     above = np.concatenate(parts)
                     part[0] = rng.normal(size=len(above)) @ above
                 parts.append(part)

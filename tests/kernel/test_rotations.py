@@ -1,4 +1,4 @@
-"""Rotation vectors: exp against its definition in more digits, log as its inverse, near π too."""
+"""Rotation vectors: exp agrees with Rodrigues' formula, and log is its inverse, also near π."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AXES = AXES / np.linalg.norm(AXES, axis=1, keepdims=True)
 
 
 def vectors(rng: np.random.Generator, eps: float) -> Array:
-    """Rotation vectors (3, k): some and random axes, angles from tiny to a hair under π."""
+    """Return rotation vectors (3, k) with special and random axes and angles from 0 to nearly π."""
     away = np.array([1e-1, 1e-2, 1e-3, 1e-5, 1e-7, 1e-12]) + 8 * eps
     small = [0.0, 1e-30, 1e-18, 1e-12, 1e-8, 1e-5, 1e-3, 0.1]
     angles = np.concatenate([small, np.linspace(0.2, 3.0, 15), np.pi - away])
@@ -23,7 +23,7 @@ def vectors(rng: np.random.Generator, eps: float) -> Array:
 
 
 def exact_exp(r: Array) -> Array:
-    """Rodrigues' formula in the widest numbers there are: columns (9, k) of vectors (3, k)."""
+    """Return the rotations (9, k) of vectors (3, k) by Rodrigues' formula, in long double."""
     r = np.asarray(r, np.longdouble)
     theta = np.sqrt((r * r).sum(axis=0))
     safe = np.where(theta == 0, 1, theta)
@@ -44,7 +44,7 @@ def test_exp_is_rodrigues_formula(lane: Lane, rng: np.random.Generator) -> None:
 def test_log_is_the_inverse_of_exp(lane: Lane, rng: np.random.Generator) -> None:
     r = vectors(rng, lane.eps).astype(lane.dtype)
     R = exact_exp(r).astype(lane.dtype)
-    # Relative to the angle: a small rotation keeps its digits.
+    # The error is relative to the angle, so that small rotations are as accurate as large ones.
     assert (abs(lane.map("rotation_vector", *R) - r) <= 8 * lane.eps * np.abs(r).max(axis=0)).all()
 
 
@@ -103,7 +103,7 @@ def test_the_twins_in_python(rng: np.random.Generator) -> None:
 
 def test_pinocchio_has_the_same_logarithm(rng: np.random.Generator) -> None:
     pin = pytest.importorskip("pinocchio")
-    for r in vectors(rng, 1e-5).T:  # beyond, Pinocchio's own loses digits
+    for r in vectors(rng, 1e-5).T:  # nearer to π, Pinocchio's logarithm is inaccurate
         R = exact_exp(r[:, None]).astype(float).reshape(3, 3).T
         assert abs(log(R) - pin.log3(R)).max() <= 1e-9
         assert abs(exp(r) - pin.exp3(r)).max() <= 1e-14

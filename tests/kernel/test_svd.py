@@ -23,7 +23,7 @@ shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
 
 
 def hard_batch(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:
-    """The names of hard matrices and the matrices (c, m, n)."""
+    """Return the names of hard matrices, and the matrices (c, m, n)."""
     matrices = hard(*shape, lane.dtype)
     return np.array(list(matrices)), np.stack(list(matrices.values()))
 
@@ -83,7 +83,7 @@ def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
-    # Rows of a matrix with r different columns lie in r dimensions, and so do their roundings.
+    # Rows of a matrix with r different columns span r dimensions, also after rounding.
     rng = np.random.default_rng(4)
     wide = ((2, 3, 1), (3, 5, 2), (6, 7, 3), (20, 21, 10))
     for m, n, rank in wide if transposed else (*wide, (2, 2, 1), (6, 6, 5), (20, 20, 10)):
@@ -97,8 +97,8 @@ def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_graded_rows_keep_their_relative_accuracy(lane: Lane, transposed: bool) -> None:
-    # With rows ever shorter, sigma_i is the distance of row i to those before, but for the square
-    # of the ratio of two rows' lengths.
+    # If each row is much shorter than the one before, sigma_i is the distance of row i from the
+    # span of the rows before; the relative error is the square of the ratio of their lengths.
     bits, sizes = (40, (2, 6, 20)) if lane.dtype == np.float64 else (15, (2, 6))
     rng = np.random.default_rng(3)
     for k in sizes:
@@ -113,7 +113,7 @@ def test_graded_rows_keep_their_relative_accuracy(lane: Lane, transposed: bool) 
 
 @st.composite
 def drawn(draw: st.DrawFn) -> tuple[np.ndarray, float]:
-    """A matrix (m, n) of any shape, spectrum and pattern of zeros, and a scale in 0..1."""
+    """Draw a matrix (m, n) of any shape, spectrum and pattern of zeros, and a scale in [0, 1]."""
     m, n = draw(st.integers(1, 12)), draw(st.integers(1, 12))
     exponent = st.floats(-20, 0)
     sigma = [10**e for e in draw(st.lists(exponent, min_size=min(m, n), max_size=min(m, n)))]

@@ -10,5 +10,5 @@ import pytest
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """The same random numbers in every run."""
+    """A random generator with the same numbers in every run."""
     return np.random.default_rng(1986)

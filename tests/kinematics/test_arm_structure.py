@@ -15,14 +15,14 @@ from supple.kinematics.structure import Structure
 
 MANIPULAPY = "ManipulaPy_data"
 UR = "share/example-robot-data/robots/ur_description/urdf"
-# robot file -> relations of neighboring axes, closed form, first of the three joints
+# Robot file -> relations of neighboring axes, kind of closed form, index of its first joint.
 FILES = {
     ("ManipulaPy", f"{MANIPULAPY}/abb/irb2400.urdf"): ("–∥–××", "spherical", 3),
     ("ManipulaPy", f"{MANIPULAPY}/fanuc/m16ib.urdf"): ("–∥–××", "spherical", 3),
     ("ManipulaPy", f"{MANIPULAPY}/kinova/jaco/jaco_6dof.urdf"): ("×∥×××", "spherical", 3),
     ("ManipulaPy", f"{MANIPULAPY}/universal_robots/ur10e/ur10e.urdf"): ("×∥∥××", "parallel", 1),
     ("cmeel.prefix", f"{UR}/ur5_robot.urdf"): ("×∥∥××", "parallel", 1),
-    # the axes of the wrist are offset
+    # The axes of the wrist do not intersect.
     ("ManipulaPy", f"{MANIPULAPY}/xarm/xarm6_robot.urdf"): ("×∥–×–", None, -1),
     ("ManipulaPy", f"{MANIPULAPY}/fanuc_crx/crx10ia.urdf"): ("×∥×××", None, -1),
 }
@@ -57,7 +57,7 @@ def test_robot_files(file: tuple[str, str], robot_files: RobotFiles) -> None:
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "puma560_rail"])
 def test_axes_are_those_of_the_jacobian(name: str) -> None:
-    """A column of the Jacobian at q = 0 is [h x (p - point); h] of a revolute joint."""
+    """For a revolute joint, the column of J at q = 0 is [h × (p - point); h]."""
     robot = sp.load(name).with_base(sp.pose([0.3, -0.2, 0.5], rpy=[0.3, -0.4, 1.2]))
     structure = robot.structure
     J = robot.jacobian(np.zeros(robot.dof), robot.tips[0])
@@ -69,7 +69,7 @@ def test_axes_are_those_of_the_jacobian(name: str) -> None:
 
 
 def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
-    """Return a built-in arm whose joints are shifted [m] and tilted [rad] at random."""
+    """Return a built-in arm with joints shifted [m] and tilted [rad] in random directions."""
     rng = np.random.default_rng(seed)
     arm = sp.load(name).description
     joints = []
@@ -86,7 +86,7 @@ def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 @pytest.mark.parametrize("seed", range(5))
 def test_small_misalignments_are_tolerated(name: str, seed: int) -> None:
-    """Nominal axes have the relations exactly and are as near as the misalignment."""
+    """Nominal axes satisfy the relations exactly, and differ from the arm by the misalignment."""
     robot = misaligned(name, 1e-4, 1e-4, seed)
     structure, exact = robot.structure, sp.load(name).structure
     check(structure, *BUILT_IN[name])
@@ -117,11 +117,11 @@ def test_exact_arms_are_their_own_nominal_arms(name: str) -> None:
     assert structure.exact
     assert structure.misalignment < 1e-14
     h, d = structure.axes, structure.nominal_points - structure.points
-    assert np.abs(np.cross(h, d)).max() < 1e-14  # moved along the axes alone
+    assert np.abs(np.cross(h, d)).max() < 1e-14  # displaced only along the axes
 
 
 def test_frozen_joints_give_a_closed_form() -> None:
-    """A Panda with a fixed last joint has a spherical shoulder; axes follow frozen joints."""
+    """A Panda with a frozen last joint has a spherical shoulder; later axes move with the joint."""
     structure = sp.load("panda").freeze({"panda_joint7": 0.4}).structure
     assert (structure.form, structure.first, structure.exact) == ("spherical", 0, True)
 

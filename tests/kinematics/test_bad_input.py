@@ -25,7 +25,7 @@ class Hostile:
         return "Hostile"
 
 
-# Invalid q, and the words of the message about it.
+# Invalid values of q, each with the expected words of the error message.
 NOT_COORDINATES = {
     "too short": (np.zeros(6), r"shape \(6,\)"),
     "too long": (np.zeros((3, 8)), r"shape \(3, 8\)"),
@@ -267,7 +267,7 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
 
 
 def sliding() -> supple.Robot:
-    """Two prismatic joints, the second mimicking the first, and a third, independent one."""
+    """Return a robot with prismatic joints, one of which mimics another."""
     joints = (
         Joint("turn", "revolute", "a", "b", axis=np.array([1.0, 0.0, 0.0])),
         Joint("slide", "prismatic", "b", "c"),

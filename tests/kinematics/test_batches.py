@@ -152,7 +152,7 @@ def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: 
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
 @pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "double_y"])
 def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> None:
-    # The exact angle modulo 2π, to 60 digits, is given to slow_fk.
+    # slow_fk is given the angle modulo 2π, computed with 60 digits.
     arm = robot(name)
     rng = np.random.default_rng(11)
     turns = np.where(arm.prismatic, 1.0, size)
@@ -168,7 +168,7 @@ def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> N
 
 
 def wrapped(x: float) -> float:
-    """Return x modulo 2π in [-π, π], without intermediate rounding."""
+    """Return x modulo 2π in [-π, π], computed with 60 digits."""
     from decimal import Decimal, getcontext
 
     getcontext().prec = 60
@@ -208,7 +208,7 @@ def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> No
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
-    # Some instruction sets fuse products: equal within rounding, not bit by bit.
+    # Some instruction sets fuse products and sums, so results are equal only up to rounding.
     before = _core.isa()
     try:
         for name in ROBOTS:

@@ -51,5 +51,5 @@ def test_elbow_and_wrist_change_where_they_are_straight(joint: int, which: int) 
 
 def test_other_arms_have_none() -> None:
     panda = sp.load("panda")
-    with pytest.raises(InputError, match="branches have names"):
+    with pytest.raises(InputError, match="names of branches need"):
         branch_signs(panda, panda.neutral(), panda.tips[0])

@@ -1,4 +1,4 @@
-"""Twists, bias accelerations and bias jerks in all coordinates, against exact derivatives.
+"""Twists, bias accelerations and bias jerks in all coordinates agree with exact derivatives.
 
 The oracle (tests/support/jets.py) differentiates the product of exponentials by Leibniz' rule.
 """
@@ -66,7 +66,7 @@ def test_twists_and_their_derivatives(case: tuple, axes: str) -> None:
 
 @pytest.mark.parametrize("axes", AXES)
 def test_the_bias_jerk_is_the_derivative_of_the_acceleration(case: tuple, axes: str) -> None:
-    # By central differences of the kernel's own lower order, along q(t) with q⃛ = 0.
+    # The oracle is central differences of the next lower derivative along q(t) with q⃛ = 0.
     robot, q, qd, qdd = case
     frame, h = robot.frames[-1], 1e-5
 
@@ -106,7 +106,7 @@ def test_spatial_twists_are_those_of_the_body_carried_to_the_origin(case: tuple)
         T, J = robot.fk_jacobian(q, frame, axes="body")
         spatial = robot.jacobian(q, frame, axes="spatial")
         np.testing.assert_allclose(spatial, supple.poses.adjoint(T) @ J, atol=1e-12)
-        # A rigid body has one spatial twist, whichever frame of it is asked.
+        # All frames of a rigid body have the same spatial twist.
         moved = robot.with_frame("other", frame, supple.pose([0.3, -0.2, 0.5], rpy=[1, 2, 3]))
         np.testing.assert_allclose(moved.jacobian(q, "other", axes="spatial"), spatial, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Masses: the inertia matrix and gravity, against Pinocchio, MuJoCo and the kinetic energy."""
+"""The inertia matrix and gravity agree with Pinocchio, MuJoCo and the kinetic energy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_inertia_and_gravity_are_those_of_pinocchio(
 
 
 def _base(robot: supple.Robot) -> float:
-    """Return the mass that Pinocchio ignores: that of links fixed to the world."""
+    """Return the mass of links fixed to the world, which Pinocchio ignores."""
     fixed = {robot.description.root}
     for joint in robot.description.joints:
         if joint.parent in fixed and not joint.moves:
@@ -113,7 +113,7 @@ def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_kinetic_energy_is_half_the_quadratic_form(seed: int) -> None:
-    # By the jets of the links' poses: an independent kinematics.
+    # The kinetic energy is computed from jets of the links' poses, an independent kinematics.
     described = weighty(seed)
     robot, rng = supple.Robot(described), np.random.default_rng(seed)
     for _ in range(5):
@@ -160,7 +160,7 @@ def test_batches_precision_and_frozen_joints() -> None:
 
 
 def test_masses_can_be_given() -> None:
-    # A pendulum: M = m l² + I, and its weight at the joint.
+    # A pendulum has M = m l² + I, and the moment of its weight at the joint.
     arm = supple.dh([(1.0, 0, 0, 0)]).with_inertia(
         "link1", 2.0, (-0.25, 0, 0), np.diag([0, 0, 0.1])
     )

@@ -11,7 +11,7 @@ RIGHT, ASKEW = np.pi / 2, 0.7
 
 
 def costs(n: int, twist: float) -> np.ndarray:
-    """Return multiplications and additions for an arm with link lengths and offsets."""
+    """Return the multiplications and additions of an arm with n equal links and a tool."""
     rows = [(0.4, twist, 0.3, 0.0)] * n
     tool = np.eye(4)
     tool[:3, 3] = 0.1, 0.2, 0.3
@@ -21,9 +21,10 @@ def costs(n: int, twist: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("twist", "each"),
     [
-        # offset 2 × 3, twist 6 (by ±1), turn 12, column 6;  offset 6, turn 6, column 3 + 3
+        # Products: offset 2 × 3, twist 6 (by ±1), rotation 12, column 6; sums: offset 6,
+        # rotation 6, column 3 + 3.
         (RIGHT, (6 + 6 + 12 + 6, 6 + 6 + 6)),
-        # twist 12, of which 6 are added up
+        # The twist takes 12 products and 6 sums.
         (ASKEW, (6 + 12 + 12 + 6, 6 + 6 + 6 + 6)),
     ],
 )

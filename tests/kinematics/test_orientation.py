@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 def parameters(R: Array, orientation: str) -> Array:
-    """Return the parameters (..., k) by SciPy; lower case are its fixed axes."""
+    """Return the parameters (..., k) by SciPy, in which lower-case letters are fixed axes."""
     if orientation == "direction_cosines":
         return R.reshape(*R.shape[:-2], 9)
     rotation = Rotation.from_matrix(R.reshape(-1, 3, 3))
@@ -32,7 +32,7 @@ def parameters(R: Array, orientation: str) -> Array:
 
 
 def difference(after: Array, before: Array, orientation: str) -> Array:
-    """Return after - before, modulo full turns of angles."""
+    """Return after - before, modulo 2π for angles."""
     d = after - before
     if "wxyz" in orientation or "xyzw" in orientation or "cosines" in orientation:
         return d

@@ -1,4 +1,4 @@
-"""Random trees: kinematics against the definition and finite differences."""
+"""Kinematics of random trees agree with the definitions and with finite differences."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def limited(*limits: tuple[float, float], kind: str = "revolute") -> supple.Robo
     return supple.Robot(Description("limited", tuple(joints)))
 
 
-# ---- it does not change ------------------------------------------------------------------------
+# ---- immutability ------------------------------------------------------------------------------
 
 
 def test_it_does_not_change(robot: supple.Robot) -> None:
@@ -167,7 +167,7 @@ def test_full_and_reduced_configurations_have_the_same_poses(
     q = np.stack([tree.q, robot.neutral(), tree.q / 2])
     values = {name: float(tree.q[robot.joint_names.index(name)]) for name in names}
     q[:, [robot.joint_names.index(name) for name in names]] = list(values.values())
-    # Freezing in two steps, with a derived robot in between, is the same as in one.
+    # Freezing in two calls, with a derived robot in between, is the same as in one call.
     half = dict(list(values.items())[::2])
     frozen = robot.freeze(half).with_base(robot.base) if half else robot
     rest = {name: value for name, value in values.items() if name not in half}
@@ -376,7 +376,7 @@ def test_configurations_are_inside_the_limits(kind: str) -> None:
     assert np.isfinite(q).all()
     assert (q >= robot.lower).all()
     assert (q <= robot.upper).all()
-    # Both halves of each range are used; without limits, ±π or ±1 m.
+    # Both halves of each range are used; joints without limits are within ±π or ±1 m.
     bound = np.pi if kind == "revolute" else 1.0
     assert abs(q[:, 4]).max() <= bound
     width = np.array([3, 0.2, 1, 0, *[2 * bound] * 4])

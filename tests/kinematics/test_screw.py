@@ -1,4 +1,4 @@
-"""Screw joints: kinematics against Pinocchio's helical joints, limits, solve, Servo, freezing."""
+"""Screw joints: kinematics (compared with Pinocchio's), limits, solve, Servo and freezing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PITCH = LEAD / (2 * np.pi)
 
 
 def scara() -> supple.Robot:
-    """A SCARA whose last joint is a ball screw: two links and a screw about the vertical."""
+    """Return a SCARA arm with two links and a ball screw about the vertical as last joint."""
     table = [(0.3, 0, 0.4, 0), (0.25, 0, 0, 0), (0, 0, -0.1, 0)]
     limits = [(-2.5, 2.5), (-2.6, 2.6), (-40.0, 40.0)]
     return supple.dh(table, kinds="RRH", pitch=PITCH, limits=limits, max_speed=[3, 3, 30])
@@ -122,7 +122,7 @@ def test_mimics_frozen_joints_and_tools() -> None:
 
 
 def test_solve_finds_heights_many_turns_away() -> None:
-    # The height fixes the angle of the screw: no turn of it leaves the pose the same.
+    # The height determines the angle of the screw: no 2π wrap leaves the pose the same.
     robot = scara()
     targets = robot.random(40, seed=0)
     found = supple.solve(robot, robot.fk(targets))

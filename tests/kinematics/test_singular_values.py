@@ -1,4 +1,4 @@
-"""Singular values and manipulability of the Jacobian: LAPACK's, and zero at singularities."""
+"""Singular values and manipulability agree with LAPACK, and are zero at singularities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def assert_like_lapack(sigma: Array, J: Array) -> None:
 def test_they_are_those_of_the_jacobian(
     name: str, rows: tuple[str, ...], rng: np.random.Generator
 ) -> None:
-    # From 1 x 7 to 6 x 2: fewer rows than columns and more.
+    # Jacobians from (1, 7) to (6, 2), with fewer and with more rows than columns.
     robot = supple.load(name)
     q = robot.random(20, seed=rng)
     for axes in ("world", "body", robot.frames[1]):
@@ -73,7 +73,7 @@ def test_frames_are_stacked(
     assert_like_lapack(talos.singular_values(q, ends), J)
     J = talos.jacobian(q, ends)[:, :, :3].reshape(5, 12, 32)
     assert_like_lapack(talos.singular_values(q, ends, rows=("x", "y", "z")), J)
-    # More rows than degrees of freedom: all 60 frames at once.
+    # All 60 frames at once have more rows than the robot has degrees of freedom.
     J = talos.jacobian(q, talos.frames).reshape(5, -1, 32)
     assert_like_lapack(talos.singular_values(q, talos.frames), J)
 
@@ -132,7 +132,7 @@ def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generat
         assert not robot.bias_acceleration(q, np.ones_like(q), root).any()
         assert not robot.singular_values(q, root).any()
         assert not robot.manipulability(q, root).any()
-        # The same in the axes of a moving frame.
+        # The bias is also zero in the axes of a moving frame.
         assert not robot.bias_acceleration(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
 
 

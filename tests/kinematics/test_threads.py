@@ -1,4 +1,4 @@
-"""A robot shared by Python threads: the same bits, and the GIL is released."""
+"""Python threads that share a robot get the same bits; the GIL is released."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> lis
 @pytest.mark.parametrize("size", [(), (100,), (1100,)], ids=str)
 @pytest.mark.parametrize("name", ["double_y", "mimicking"])
 def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> None:
-    # A robot compiles a chain at the first call for a frame: here in all threads at once.
+    # A robot compiles a chain at the first call for a frame; this happens in all threads at once.
     make = mimicking if name == "mimicking" else lambda: supple.load(name)
     serial, shared = make(), make()
     q = serial.random(size, seed=0)

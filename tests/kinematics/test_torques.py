@@ -1,4 +1,4 @@
-"""Joint torques of a wrench (Wampler 1986, eq. 24): the law of virtual work in all coordinates."""
+"""Joint torques of a wrench (Wampler 1986, eq. 24) satisfy virtual work in all coordinates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_wrench_has_the_same_torques_in_all_coordinates() -> None:
 
 
 def test_a_hanging_mass_on_a_planar_arm() -> None:
-    # Links of 1 and 0.5 and 0.5 m along x, 2 N upwards (along y) at the end.
+    # Links of 1, 0.5 and 0.5 m along x, with a force of 2 N along y at the end.
     arm = supple.load("planar3")
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 2, 0, 0, 0, 0]), [4, 2, 1])
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 0, 0, 0, 0, 5]), [5, 5, 5])

@@ -1,4 +1,4 @@
-"""Augmentation with full matrices, weights of the joints, and weights that vary."""
+"""Augmented tasks with full weight matrices, joint weights, and varying weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def levels(
 
 
 def equation_19(tasks: Sequence[Linearization], W: Sequence[Array], W_v: Array) -> Array:
-    """Return Deo & Walker's (19) literally."""
+    """Return q̇ by a literal transcription of Deo & Walker's (19)."""
     A, b = W_v.copy(), np.zeros(len(W_v))
     for task, weight in zip(tasks, W, strict=True):
         A += task.J.T @ weight @ task.J
@@ -43,7 +43,7 @@ def equation_19(tasks: Sequence[Linearization], W: Sequence[Array], W_v: Array) 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_full_matrices_are_equation_19(seed: int) -> None:
-    """W_e, W_c and W_v as matrices, constant or as functions, agree to 1e-12."""
+    """The step agrees with (19) to 1e-12 if W_e, W_c and W_v are matrices, constant or varying."""
     rng = np.random.default_rng(seed)
     tasks = levels(rng)
     W, W_v = [positive(rng, 3), positive(rng, 2)], positive(rng, 6)
@@ -65,7 +65,7 @@ def test_full_matrices_are_equation_19(seed: int) -> None:
 
 
 def test_a_servo_runs_matrices_and_functions() -> None:
-    """In a Servo the weights are those of each step, and the damping is reported."""
+    """A Servo evaluates the weights in each step, and reports the damping."""
     seen = []
 
     def weight(lin: Linearization) -> Array:
@@ -88,7 +88,7 @@ def test_a_servo_runs_matrices_and_functions() -> None:
 
 
 def conflict(angle: float) -> list[Linearization]:
-    """Return a regular main task and a constraint that nearly conflicts: rows at an angle [rad]."""
+    """Return a regular main task and a constraint whose rows differ by a small angle [rad]."""
     rng = np.random.default_rng(5)
     V = orthonormal(rng, 4, 4)
     main = Linearization(V[:, :2].T, np.array([1.0, -0.5]))
@@ -98,7 +98,7 @@ def conflict(angle: float) -> list[Linearization]:
 
 @pytest.mark.parametrize("angle", [0.0, 1e-3, 1e-2, 0.05])
 def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) -> None:
-    """Near an artificial singularity only the augmented step gives up part of the main task."""
+    """Near an artificial singularity, only the augmented step loses part of the main task."""
     main, constraint = conflict(angle)
     augmented = Augmented(damping.Optimal(3.0), [1.0, 1.0])([main, constraint])
 
@@ -114,7 +114,7 @@ def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) 
 
 
 def test_varying_weights_spare_the_main_task() -> None:
-    """With Egeland's varying w and λ the loss of the main task is of order w, and zero far away."""
+    """With Egeland's varying w and λ, the main task's error is of order w, and zero far away."""
     varying = damping.VaryingWeights(lambda2_max=1e-3, size=0.2, min_weight=1e-2)
     losses = {}
     for angle in (1e-3, 1.0):

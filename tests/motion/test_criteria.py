@@ -1,4 +1,4 @@
-"""Criteria: the gradient is the derivative of the value, distances are minimal."""
+"""The gradient of a criterion is the derivative of its value; distances are minimal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def robot(name: str) -> supple.Robot:
 
 
 def frames(name: str) -> tuple[str, ...]:
-    """Return the frames that carry bodies: the end effector, and one in the middle."""
+    """Return the frames that bodies are attached to: the end effector and one in the middle."""
     chosen = robot(name)
     return chosen.tips if name == "y" else (chosen.tips[0], chosen.frames[-3])
 
@@ -40,7 +40,7 @@ def clearance(name: str, distance: float = 3.0) -> Clearance:
 
 
 def gravity(name: str) -> GravityTorque:
-    """Return the criterion for a robot with masses, in a gravity that no link is normal to."""
+    """Return the criterion for a robot with masses, in an oblique direction of gravity."""
     chosen = robot(name)
     for k, link in enumerate(chosen.description.links[1:]):
         center = 0.1 * np.cos(np.arange(3) + k)
@@ -79,7 +79,7 @@ def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: str) -> None:
-    """∂w/∂q_j = w tr(J⁺ ∂J/∂q_j), independent of differences of w."""
+    """∂w/∂q_j = w tr(J⁺ ∂J/∂q_j), an oracle that does not use differences of w."""
     criterion = criteria(name)["manipulability"]
     chosen, rows = robot(name), [0, 1] if name == "planar3" else [0, 1, 2]
 
@@ -144,7 +144,7 @@ def test_closest_points_are_the_closest(a: Array, b: Array, c: Array, d: Array) 
     one, other = np.array([a, b]), np.array([c, d])
     p, q = closest_points(one, other)
     found = np.linalg.norm(p - q)
-    for point, segment in ((p, one), (q, other)):  # on the segments
+    for point, segment in ((p, one), (q, other)):  # the points are on the segments
         assert (
             brute(point[None].repeat(2, 0), segment)
             <= np.linalg.norm(segment[1] - segment[0]) / 399 + 1e-12
@@ -264,7 +264,7 @@ def test_frames_that_do_not_exist() -> None:
 
 
 def test_gravity_torques_of_screws_and_followers() -> None:
-    """The exact gradient where coordinates move several joints."""
+    """The gradient is exact also if one coordinate moves several joints."""
     screw = Joint("screw", "screw", "base", "a", axis=np.array([0.6, 0.0, 0.8]), pitch=0.3)
     elbow = Joint(
         "elbow", "continuous", "a", "b", supple.pose([0.5, 0.1, 0]), np.array([0, 1.0, 0])

@@ -43,8 +43,8 @@ def test_every_rule_is_tested() -> None:
 
 @shapes
 def test_they_are_the_papers_formulas(shape: tuple[int, int]) -> None:
-    # The formula at singular values perturbed by rounding brackets ours, to 1e-12 where the
-    # perturbation does not matter.
+    # The result lies between the paper's values at singular values perturbed by rounding errors,
+    # with a tolerance of 1e-12.
     signs = [(0, 0, 0), *itertools.product((-1, 1), repeat=3)]
     for sample in samples(shape)[:: 1 if shape != (12, 25) else 5]:
         exact = papers.measures(sample.J, sample.e, sample.before)
@@ -68,7 +68,7 @@ def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
         exact = papers.measures(J, e, before)
         for rule in LESS:
             expected = float(papers.lambda2(rule, exact))
-            # Differences of nearly equal numbers: relative to what is subtracted.
+            # The formula subtracts nearly equal numbers; the error is relative to these.
             scale = max(expected, *rule.kernel.parameters[:1], float(exact.sigma[0]) ** 2)
             assert abs(rule(Linearization(J, e, Linearization(before, e))) - expected) <= (
                 1e-12 * scale
@@ -83,7 +83,7 @@ def test_the_weight_of_a_region_is_the_papers(shape: tuple[int, int]) -> None:
         rule = Region(0.04, 0.3, direction=tuple(d), min_weight=0.2)
         exact = papers.measures(sample.J, sample.e, sample.before)
         W = papers.region_weight(exact, rule.size, rule.min_weight, d).astype(float)
-        # sqrt(1 - (σ/ε)²) is vertical at the edge.
+        # The slope of sqrt(1 - (σ/ε)²) is infinite at σ = ε.
         slack = np.sqrt(float(exact.blur) / rule.size) if exact.sigma_min > 0.29 else 1e-12
         assert abs(rule.weight(sample.linearization) - W).max() <= slack
 
@@ -111,7 +111,7 @@ def test_a_robot_that_cannot_move_at_all(rule: KernelRule) -> None:
 
 
 def damped(sample: Sample, lambda2: float) -> Array:
-    """Return q̇ by the decomposition, for λ² > 0."""
+    """Return q̇ by the singular value decomposition, for λ² > 0."""
     U, sigma, Vt = np.linalg.svd(sample.J, full_matrices=False)
     return Vt.T @ (sigma / (sigma**2 + lambda2) * (U.T @ sample.e))
 
@@ -155,20 +155,20 @@ def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
         reached = sigma[:, -1] >= 1 / (2 * max_gain)
         exact = largest_gain(sigma, lambda2)[some & reached]
         assert (exact >= max_gain * (1 - 8 * EPS)).all()
-        below = some & ~reached  # the other σ are unknown, so the bound is for any σ
+        below = some & ~reached  # the rule does not know the other σ, so its bound is for any σ
         assert np.allclose(1 / (2 * np.sqrt(lambda2[below])), max_gain, rtol=1e-15, atol=0)
 
 
 def test_as_printed_the_speed_bound_fails() -> None:
-    # The two cases of MK (14) and DW (6): small σ_min gives hardly any damping at all, and the
-    # other singular values exceed the bound.
+    # MK (14) and DW (6) as printed have only two cases: a small σ_min gives hardly any damping, and
+    # the gain of other singular values exceeds the bound.
     sigma, bound = np.array([1.0, 0.1, 1e-4]), 5.0
     exact = papers.measures(np.diag(sigma), sigma, None)
     printed = float(papers.speed_bound_as_printed(exact, Decimal(bound)))
     assert largest_gain(sigma[None], np.array([printed]))[0] > 1.9 * bound
     repaired = SpeedBound(bound)(of_spectrum(sigma, sigma))
     assert largest_gain(sigma[None], np.array([repaired]))[0] <= bound
-    # In almost every spectrum with a small σ_min and another one near the bound.
+    # This happens in most spectra with a small σ_min and another small singular value.
     rng = np.random.default_rng(6)
     many = np.stack([np.ones(1000), rng.uniform(0.02, 0.18, 1000), np.full(1000, 1e-4)], axis=1)
     least = many[:, -1]
@@ -188,12 +188,12 @@ def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float)
         # The smallest eigenvalues have errors of a few eps times the largest.
         few = 8 * n * EPS * max_condition
         assert eigenvalues[-1] <= eigenvalues[0] * max_condition * (1 + few)
-        if lambda2 > 0:  # and the damping is minimal
+        if lambda2 > 0:  # then the damping is minimal
             assert eigenvalues[-1] >= eigenvalues[0] * max_condition * (1 - few)
 
 
 def test_the_condition_bound_counts_the_zeros_of_a_redundant_arm() -> None:
-    """MK (17): 0 is used for σ_n if m < n. In Python, the kernel's rule and the kernel's step."""
+    """MK (17): σ_n is 0 if m < n; in Python, in the kernel's rule and in the kernel's step."""
     rule, J = ConditionBound(100.0), np.eye(2, 3)
     one = Linearization(J, np.ones(2))
     batch = DLS(rule).lambda2(Linearization(J[None], np.ones((1, 2))))
@@ -213,7 +213,7 @@ def test_the_tracking_bound_holds_and_is_reached(shape: tuple[int, int], max_err
         if lin.rank == 0:
             continue
         lambda2, rank = TrackingBound(max_error)(lin), lin.rank
-        # Random task vectors in the range of J, and the one along the weakest direction.
+        # Random task vectors in the range of J, and one along the singular direction.
         U, sigma = lin.U[:, :rank], lin.sigma[:rank]
         for x in (*(U @ rng.standard_normal((rank, 5))).T, U[:, -1]):
             left = U @ (lambda2 / (sigma**2 + lambda2) * (U.T @ x))
@@ -249,7 +249,7 @@ def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
 
 
 def jump(rule: KernelRule, steps: int, edge: float) -> float:
-    """Return the largest jump between neighbors as σ_min goes from zero to twice the edge."""
+    """Return the largest difference of λ² between steps of σ_min, from zero to twice `edge`."""
     lins = [
         of_spectrum(np.array([1.0, 0.8, least]), np.array([0.3, 0.2, 0.5]), 0.0, 0.3, 0.05)
         for least in np.linspace(0, 2 * edge, steps + 1)

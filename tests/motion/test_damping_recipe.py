@@ -33,8 +33,8 @@ class Twice(KernelRule):
     def __call__(self, linearization: Linearization) -> float:
         return 2 * self.lambda2
 '''
-# The additions of the recipe: the file, the text before which to insert, the inserted text, and
-# the message if it is missing.
+# The additions of the recipe: file, text before which to insert, inserted text, and the message
+# that is reported without the addition.
 PLACES = {
     "RULES": (RULES, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
     "public": (PUBLIC, '    "TrackingBound",\n', '    "Twice",\n', "__all__ lacks Twice"),
@@ -60,7 +60,7 @@ PLACES = {
 
 
 def followed(folder: Path, left_out: str | None = None) -> list[str]:
-    """Copy the tree, follow the recipe except for one place, and return what is reported."""
+    """Follow the recipe in a copy of the tree, except for one place; return the messages."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
     (folder / PYTHON / "twice.py").write_text(CLASS, encoding="utf-8")
     for file in FILES:

@@ -1,4 +1,4 @@
-"""Every damping rule in Python and in the kernel: the same λ², on every instruction set."""
+"""Every damping rule gives the same λ² in Python and in the kernel, on every instruction set."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def kernel(rule: KernelRule, batch: Batch) -> Array:
 
 
 def in_rank(lin: Linearization, eps: float) -> Linearization:
-    """Set singular values to zero that another precision counts as zero."""
+    """Return a linearization without singular values that are zero in a precision `eps`."""
     sigma = np.where(lin.sigma > ZERO * eps * lin.sigma[0], lin.sigma, 0)
     return of_spectrum(sigma, lin.gamma, lin.e[-1])
 
 
 def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> float:
-    """Return the allowed difference of two evaluations of the formula.
+    """Return the allowed difference between two evaluations of the formula.
 
-    It is a few eps of the largest number in a subtraction.
+    It is a few eps times the largest number that occurs in a subtraction.
     """
     p = rule.kernel.parameters
     if isinstance(rule, Constant | ErrorDamped | ErrorNorm | TrackingBound):
@@ -77,7 +77,7 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
 
 
 def speed(lin: Linearization, lambda2: float) -> float:
-    """Return φ, computed without overflow or underflow of σ² + λ²."""
+    """Return φ = ‖q̇‖, computed without overflow or underflow of σ² + λ²."""
     s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
     return float(np.linalg.norm(g / (s + lambda2 / s)))
 
@@ -123,7 +123,7 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
 @rules
 @precisions
 def test_rows_do_not_see_each_other(rule: KernelRule, dtype: type, isa: str) -> None:
-    # In batches of any size, in any order: bit for bit.
+    # Results are equal bit for bit in batches of any size and order.
     _, batch = hard(6, dtype)
     whole = kernel(rule, batch)
     for size in (1, 2, 3, 5, 7, 8, 9, 15, 17, 33):
@@ -146,7 +146,7 @@ def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
 
 @rules
 def test_instruction_sets_agree(rule: KernelRule) -> None:
-    # Not bit for bit, because some use fused multiply-add, but φ and λ² as closely as above.
+    # Some instruction sets use fused multiply-add, so φ and λ² agree only as closely as above.
     sigma, gamma = random_spectra(np.random.default_rng(5), 2000, 6)
     past = np.tile([0.0, 0.7, 0.1], (2000, 1))
     past[:, 0] = (gamma**2).sum(axis=1)

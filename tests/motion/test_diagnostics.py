@@ -76,7 +76,7 @@ def test_a_stretched_arm_cannot_move_along_itself() -> None:
 
 
 def test_each_lost_direction_is_told_apart() -> None:
-    # A planar arm cannot leave its plane: any combination of the three is a singular vector.
+    # A planar arm cannot leave its plane: any combination of those three rows is a singular vector.
     robot = supple.load("planar3")
     report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
     # Three joints have three singular values, none of them zero, and three rows more.
@@ -169,7 +169,7 @@ def test_every_rule_gives_its_reason(rule: KernelRule) -> None:
             said = rule.reason(lin)
             assert "nan" not in said
             assert f"lambda2 = {rule(lin):.3g}" in said
-            # The reason is true: a rule with a threshold damps where it reports that it is crossed.
+            # The reason is true: a rule damps exactly where it reports that a threshold is crossed.
             if " is not below " in said or " is within " in said:
                 assert rule(lin) == 0
             if " is below " in said and not said.startswith("manipulability"):
@@ -214,7 +214,7 @@ def test_a_linearization_remembers_where_it_was_made() -> None:
 
 
 def test_what_is_asked_goes_the_way_of_the_words() -> None:
-    """For either sign of the singular vectors."""
+    """The sign of `asked` matches the words, for either sign of the singular vectors."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
         asked = {d.words: d.asked for d in explain(lin).directions}

@@ -1,4 +1,4 @@
-"""The extended Jacobian: an optimum of a criterion is followed, and its singularities exist."""
+"""The extended Jacobian follows an optimum of a criterion, and has algorithmic singularities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def projected_gradient(robot: Robot, task: supple.PoseTask, q: Array, gradient: 
 
 @pytest.mark.parametrize("robot", ["four", "panda"])
 def test_rows_are_derivatives(robot: str) -> None:
-    """∂G/∂q is the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
+    """The extra rows are the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
     arm, task = (FOUR, FLAT) if robot == "four" else (PANDA, PoseTask())
     rng = np.random.default_rng(3)
     rest = rng.uniform(-0.5, 0.5, arm.dof)
@@ -38,17 +38,17 @@ def test_rows_are_derivatives(robot: str) -> None:
         q = rng.uniform(-1.0, 1.0, arm.dof) + (0 if robot == "four" else arm.neutral())
         G, slopes = rows.linear(q)
         numeric = [(rows.value(q + d) - rows.value(q - d)) / 2e-5 for d in 1e-5 * np.eye(arm.dof)]
-        # Along the self-motion and across it, up to the rotation of the basis times G itself.
+        # If G has several rows, its derivative includes the rotation of the null-space basis.
         J = task.linearize(arm, q).J
         assert len(J) + len(G) == arm.dof
         left = projected_gradient(arm, task, q, criterion(q))
         assert np.linalg.norm(G) == pytest.approx(np.linalg.norm(left), abs=1e-12)
-        if len(G) == 1:  # the basis of a line does not rotate
+        if len(G) == 1:  # the basis of a one-dimensional null space does not rotate
             np.testing.assert_allclose(slopes, np.array(numeric).T, atol=1e-7)
 
 
 def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tuple[float, float]:
-    """Follow a circle once from the optimum near q0; return max |N∇h| and the gap of the joints."""
+    """Follow a circle once from the optimum near q0; return max |N∇h| and the final gap in q."""
     criterion = criteria.RestPosture(q0 + 0.1)
     extra = extended_task(arm, task, criterion)
     T = arm.fk(q0)
@@ -80,14 +80,14 @@ def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tup
 
 
 def test_a_four_link_arm_keeps_the_optimum() -> None:
-    """On a circle |N∇h| stays below 1e-6, and a closed path closes in the joints."""
+    """On a circle, |N∇h| stays below 1e-6, and the joints return to their initial values."""
     worst, gap = track_circle(FOUR, FLAT, np.array([0.3, 0.5, 0.6, 0.4]), 1e-3)
     assert worst < 1e-6
     assert gap < 1e-5
 
 
 def test_a_seven_joint_arm_keeps_the_optimum() -> None:
-    """The same for a pose of seven joints."""
+    """The same holds for pose tasks of an arm with seven joints."""
     q0 = np.array([0.1, 0.3, 0.1, -1.8, 0.2, 2.0, 0.5])
     worst, gap = track_circle(PANDA, PoseTask(), q0, 2e-3)
     assert worst < 1e-6
@@ -95,7 +95,7 @@ def test_a_seven_joint_arm_keeps_the_optimum() -> None:
 
 
 def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
-    """Along the self-motion det J_e changes its sign where J has full rank."""
+    """Along the self-motion, det J_e changes its sign although J has full rank."""
     arm = supple.load("planar3")
     task = FLAT
     rows = extended_task(arm, task, criteria.RestPosture(np.array([0.2, 0.9, 0.4]))).on(arm)
@@ -119,7 +119,7 @@ def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
 
 
 def test_robots_without_redundancy_are_refused() -> None:
-    """The tasks must leave a joint free, and the criterion must fit."""
+    """The tasks must leave a degree of freedom; the criterion must return a gradient (n,)."""
     with pytest.raises(InputError, match="fewer rows than the robot has joints, 7; given: 9"):
         extended_task(PANDA, [PoseTask(), PositionTask()], criteria.RestPosture(PANDA.neutral()))
     with pytest.raises(InputError, match="criterion must be callable"):

@@ -1,4 +1,4 @@
-"""Maciejewski & Klein's experiments, those that make claims about the filter."""
+"""The experiments of Maciejewski & Klein that make claims about the filter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def jacobian(q: Array) -> Array:
 
 
 def start_at(p: Array) -> Array:
-    """Return the solution with the elbow to the right, one of two."""
+    """Return the solution with the elbow to the right."""
     b = np.arccos((p @ p - LINKS[0] ** 2 - LINKS[1] ** 2) / (2 * LINKS[0] * LINKS[1]))
     away = np.arctan2(LINKS[1] * np.sin(b), LINKS[0] + LINKS[1] * np.cos(b))
     return np.array([np.arctan2(p[1], p[0]) - away, b])
@@ -52,16 +52,16 @@ def start_at(p: Array) -> Array:
 
 @dataclass
 class Measured:
-    peak: float  # of ‖ẋ - J q̇‖/‖ẋ‖ from D to A
-    integral: float  # its sum
-    speed: float  # largest ‖q̇‖ of all [rad]
+    peak: float  # maximum of ‖ẋ - J q̇‖/‖ẋ‖ from D to A
+    integral: float  # sum of ‖ẋ - J q̇‖/‖ẋ‖ from D to A
+    speed: float  # largest ‖q̇‖ [rad]
     gain: float  # largest ‖q̇‖/‖ẋ‖
     jump: float  # largest change of q̇ between intervals, corners aside [rad]
     error: float  # sum of ‖ẋ - J q̇‖/‖ẋ‖ over all sides
 
 
 def two_link(move: Move) -> Measured:
-    """The square A B C D A in 800 intervals of a centimeter, k_p = 0.1, Euler."""
+    """Follow the square A B C D A in 800 Euler steps of a centimeter, with k_p = 0.1."""
     corners = [np.linspace(a, b, 201)[:-1] for a, b in itertools.pairwise(SQUARE)]
     path = np.vstack([*corners, SQUARE[-1:]])
     q, errors, speeds, gains, moves = start_at(path[0]), [], [], [], []
@@ -91,7 +91,7 @@ def by(step: Callable[[Linearization], Array]) -> Move:
 
 
 def test_the_filter_passes_the_inner_singularity() -> None:
-    """Below 4 % and 0.25, within the speed of 0.05: the paper's claim, with the repaired gain."""
+    """The paper's claim with the corrected gain: peak < 4 %, integral < 0.25, speed < 0.05."""
     for step in (NumericalFilter(BOUND), StatefulStep(NumericalFilter(BOUND))):
         found = two_link(by(step))
         assert found.peak < 0.04
@@ -101,8 +101,8 @@ def test_the_filter_passes_the_inner_singularity() -> None:
 
 
 def test_the_filter_does_not_chatter() -> None:
-    """At targets out of reach, joint speeds change hardly more than with variable damping; over the
-    whole square the filter follows more closely.
+    """For targets out of reach, joint speeds change hardly more than with variable damping; over
+    the whole square the filter follows more closely.
     """
     found = two_link(by(StatefulStep(NumericalFilter(BOUND))))
     variable = two_link(by(DLS(damping.SpeedBound(BOUND))))
@@ -112,7 +112,7 @@ def test_the_filter_does_not_chatter() -> None:
 
 
 def test_estimated_damping_gives_the_printed_digits() -> None:
-    """λ from the σ̂ of the interval before, as the paper does: 22 % and 9.94."""
+    """With λ from the previous interval's σ̂, as in the paper, peak and integral are 22 %, 9.94."""
     J = jacobian(start_at(SQUARE[0]))
     literal = two_link(Estimated.start(J, lambda sigma, _: eq14(sigma, BOUND)))
     ours = two_link(by(StatefulStep(EstimatedDLS(damping.SpeedBound(BOUND)))))
@@ -124,7 +124,7 @@ def test_estimated_damping_gives_the_printed_digits() -> None:
 
 
 def test_variable_damping_does_not() -> None:
-    """22 % and 9.94 in the paper."""
+    """Peak and integral are near the paper's 22 % and 9.94."""
     found = two_link(by(DLS(damping.SpeedBound(BOUND))))
     assert abs(found.peak - 0.22) < 0.005
     assert abs(found.integral - 9.94) < 0.02
@@ -169,7 +169,7 @@ def test_the_estimate_follows_a_crossing() -> None:
     center = top[:3, 3] - [0, 0, 0.25]
     how, driver = NumericalFilter(5.0), StatefulStep(NumericalFilter(5.0, printed=True))
     memory: SingularSubspace | None = None
-    slow: SingularDirection | None = None  # the paper's, which iterates with the damping λ = 0.1
+    slow: SingularDirection | None = None  # the paper's iteration, damped by λ = 0.1
     alignments, errors, slow_alignments, least = [], [], [], []
     angle = 0.0
     for k in range(792):

@@ -54,14 +54,14 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
         assert all(0 < number < math.inf for number in numbers)
         assert made == rule.for_robot(robot, rows=rows)
         assert made == rule.for_robot(supple.load(name), rows=rows)
-        # Not rounding errors: the robot's size is about a meter.
+        # The numbers are not rounding errors: the robot's size is about a meter.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     robot = supple.load(name)
-    # A planar arm never leaves its plane, which is not a singularity.
+    # Only rows in the plane of a planar arm: that it cannot leave its plane is not a singularity.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(400, seed=1))
     J = J.reshape(400, -1, J.shape[-1])
@@ -72,7 +72,7 @@ def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     for rule in (Manipulability, SpeedBound, Region):
         made = rule.for_robot(robot, rows=rows)
         share = np.mean([made(lin) > 0 for lin in lins])
-        assert 0.04 <= share <= 0.17, rule  # 400 samples of a tenth: four standard deviations
+        assert 0.04 <= share <= 0.17, rule  # 0.1 ± four standard deviations of 400 samples
 
 
 @pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
@@ -103,7 +103,7 @@ def test_a_robot_of_another_size(s: float) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
-    """For velocities e = displacement/dt the damping is that of the displacements, over dt."""
+    """With dt, the damping for velocities e = displacement/dt is that for the displacements."""
     robot, dt = supple.load("panda"), 0.01
     lin = supple.PoseTask().linearize(robot, robot.random(seed=5), velocity=np.full(6, 0.3))
     at_speed = rule.for_robot(robot, dt=dt)

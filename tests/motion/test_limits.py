@@ -24,7 +24,7 @@ LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)
 
 
 def free(n: int, **more: object) -> Limits:
-    """Return limits with only the given ones finite."""
+    """Return infinite limits, except for those given."""
     both = ("max_speed", "max_acceleration")
     numbers: dict[str, object] = dict.fromkeys(both, np.full(n, np.inf))
     numbers |= {"lower": np.full(n, -np.inf), "upper": np.full(n, np.inf)}
@@ -39,7 +39,7 @@ def problem(rng: np.random.Generator, m: int, n: int, least: float) -> tuple[Arr
 
 
 def random_box(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-    """Return boxes of all kinds: wide, narrow, empty interior, excluding zero, unbounded."""
+    """Return a random box: wide, narrow, without interior, excluding zero or unbounded."""
     low, high = -rng.exponential(0.3, n), rng.exponential(0.3, n)
     kind = rng.integers(0, 8, n)
     low[kind == 1], high[kind == 2] = -np.inf, np.inf
@@ -57,7 +57,7 @@ def cost(J: Array, e: Array, lambda2: float, x: Array) -> float:
 def best_by_trial(J: Array, e: Array, lambda2: float, low: Array, high: Array) -> Array:
     """Return the minimizer inside the box, by trying all combinations of active bounds.
 
-    Slow and certain: 3ⁿ least-squares problems.
+    This solves 3ⁿ least-squares problems.
     """
     n = J.shape[1]
     best, least = np.clip(np.zeros(n), low, high), np.inf
@@ -79,7 +79,7 @@ def best_by_trial(J: Array, e: Array, lambda2: float, low: Array, high: Array) -
 
 
 def check_kkt(J: Array, e: Array, lambda2: float, low: Array, high: Array, x: Array) -> None:
-    """The gradient of the cost vanishes inside the box and points outwards at its ends."""
+    """Check that the gradient of the cost vanishes inside the box, or points outwards at bounds."""
     assert (x >= low).all()
     assert (x <= high).all()
     gradient = J.T @ (J @ x - e) + lambda2 * x
@@ -115,7 +115,7 @@ def test_a_step_in_a_box_is_the_best_there_is(shape: tuple[int, int], least: flo
     st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
 )
 def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2: float) -> None:
-    """Return the damping applied, which is that of the step unless it is negligible."""
+    """The applied damping is that of the step, or slightly more if that is negligible."""
     rng = np.random.default_rng(seed)
     J, e = problem(rng, *shape, least)
     low, high = random_box(rng, shape[1])
@@ -123,7 +123,7 @@ def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2
     dq = DLS(damping.Constant(lambda2))(Linearization(J, e))
     x, side, used = limits.applied(dq, J, lambda2, low, high)
     assert lambda2 <= used <= max(lambda2, 1.001e-12 * np.sum(J * J))
-    # Around dq: for slightly more damping in the box, the step is not solved again.
+    # With slightly more damping, the minimizer is relative to dq, which is not solved for again.
     if used == lambda2:
         check_kkt(J, e, used, low, high, x)
     else:
@@ -199,7 +199,7 @@ def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
-    """The result minimizes the cost with additional damping, which is minimal."""
+    """The result minimizes the cost with the smallest additional damping that keeps the bound."""
     rng = np.random.default_rng(seed)
     m, n = 3, 4
     J, e = problem(rng, m, n, least)
@@ -232,7 +232,7 @@ def test_scaling_keeps_the_direction(seed: int) -> None:
     assert np.linalg.norm(x) <= 1.2 * (1 + 1e-15)
     factor = x @ dq / (dq @ dq)
     np.testing.assert_allclose(x, factor * dq, atol=1e-15)
-    if side.any():  # not slower than necessary
+    if side.any():  # some joint is at a bound: the motion is not slower than necessary
         j = int(np.flatnonzero(side)[0])
         assert x[j] == pytest.approx(high[j] if side[j] > 0 else low[j])
     low[0], high[0] = 0.2, 0.3  # this joint must move, regardless of the others
@@ -244,7 +244,7 @@ def test_scaling_keeps_the_direction(seed: int) -> None:
 
 
 def arm(**more: object) -> Limits:
-    """One joint: ±1 rad, 2 rad/s, 10 rad/s²."""
+    """Return limits of one joint: ±1 rad, 2 rad/s, 10 rad/s²."""
     numbers: dict[str, object] = {"lower": [-1.0], "upper": [1.0]}
     numbers |= {"max_speed": [2.0], "max_acceleration": [10.0]}
     return Limits(**(numbers | more))  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def arm(**more: object) -> Limits:
 def test_a_joint_at_rest_inside_stays_inside_whatever_is_asked(
     start: float, acceleration: float, dt: float, wishes: list[float]
 ) -> None:
-    """Position, speed and acceleration limits all hold, for any commands, toward the ends too."""
+    """Limits on position, speed and acceleration hold for any commands, also toward limits."""
     limits = arm(max_acceleration=[acceleration])
     q, speed = start, 0.0
     for wish in [*wishes, *[1.0] * 60, *[-1.0] * 60]:
@@ -299,7 +299,7 @@ def test_a_joint_outside_comes_back(start: float, acceleration: float) -> None:
         q += speed * dt
         assert (
             abs(q) - 1 <= max(away, 0) + 1e-12
-        )  # never further outside, once it has been able to turn
+        )  # never further outside, once the joint has reversed its motion
         away = min(away, abs(q) - 1) if speed * start < 0 else max(away, abs(q) - 1)
     assert abs(q) <= 1 + 1e-12
 
@@ -412,7 +412,7 @@ def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
 
 
 def test_the_norm_bound_alone_shortens_a_motion_that_no_task_feels() -> None:
-    """Minimizing λ²‖x - dq‖² within ‖x‖ <= bound scales dq, for any J much smaller than λ."""
+    """If J is much smaller than λ, minimizing λ²‖x - dq‖² within ‖x‖ <= bound scales dq."""
     dq = np.array([3.0, -1.0, 2.0])
     for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):
         x, _, _ = free(3, max_norm=0.5).applied(

@@ -65,7 +65,7 @@ def test_rank_and_condition_at_exact_singularities(lost: int) -> None:
 
 
 def test_numbers_out_of_range_are_infinite_or_zero_and_never_nan() -> None:
-    # Multiplying the largest first would give zero times infinity.
+    # The product of the largest singular values overflows; times zero it would be NaN.
     lin = Linearization(np.diag([1e150, 1e150, 1e150, 0.0]), np.ones(4))
     assert lin.manipulability == 0
     assert lin.condition == math.inf

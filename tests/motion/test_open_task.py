@@ -1,4 +1,4 @@
-"""Open tasks: rows of the user's own, in every place that takes a task."""
+"""Open tasks, whose rows a user defines, work everywhere that takes a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def value(q: Array) -> Array:
 
 
 def slopes(q: Array) -> Array:
-    """Return the derivative of `value`, by hand."""
+    """Return the Jacobian of `value`, derived by hand."""
     J = np.zeros((2, 7))
     J[0, [0, 1, 6]] = np.cos(q[0]) * q[1], np.sin(q[0]), 1.0
     s = np.sin(q[4] - q[5])
@@ -45,7 +45,7 @@ each_form = pytest.mark.parametrize("task", OPEN.values(), ids=OPEN)
 
 @each_form
 def test_rows_are_the_functions(task: OpenTask) -> None:
-    """J and e of a batch, and of one configuration, are those of the function."""
+    """J and e are those of the function, for a batch and for one configuration."""
     q = Q + 0.1 * np.arange(6).reshape(2, 3, 1)
     target = np.array([0.3, -0.2])
     lin = linearize(PANDA, [PositionTask(), task], q, [np.zeros(3), target])
@@ -70,7 +70,7 @@ def test_bias_acceleration_is_the_second_derivative(task: OpenTask) -> None:
 @pytest.mark.parametrize("first", [True, False])
 @each_form
 def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool) -> None:
-    """Alone or with a frame, in either order: q̇ = Jᵀ(JJᵀ + λ²I)⁻¹(ẋ + gain e)."""
+    """With an open task and a frame in either order, q̇ = Jᵀ(JJᵀ + λ²I)⁻¹(ẋ + gain e)."""
     tasks = [task, PositionTask()] if first else [PositionTask(), task]
     target, p = np.array([0.3, -0.2]), np.array([0.4, 0.1, 0.5])
     targets = [target, p] if first else [p, target]
@@ -89,7 +89,7 @@ def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool)
 
 
 def test_weights_multiply_rows() -> None:
-    """A weighted row counts as its square in the cost."""
+    """A weight multiplies its row, so that its square appears in the cost."""
     servo = Servo(PANDA, WEIGHTED, dt=0.01, step=STEP, limits=Limits.none(PANDA))
     servo(Q, [0.1, 0.2])
     W = np.diag([2.0, 0.5])
@@ -118,7 +118,7 @@ def test_an_open_posture_is_a_posture() -> None:
 
 
 def test_limits_hold() -> None:
-    """Inside limits the step is the constrained minimum, with the rows of the open task."""
+    """Within limits the step is the constrained minimum of the cost with the open task's rows."""
     limits = Limits.for_robot(PANDA, max_speed=0.3)
     servo = Servo(PANDA, [OpenTask(both), PositionTask()], dt=0.01, step=STEP, limits=limits)
     servo(Q, [np.array([3.0, -2.0]), np.array([0.2, 0.3, -0.2])])
@@ -219,7 +219,7 @@ def test_a_refused_step_changes_nothing() -> None:
 
 
 def test_solve_meets_open_targets() -> None:
-    """Targets that are reached are found, alone, with frames, and in batches; limits hold."""
+    """Reachable targets are met: of open tasks alone, with frames and in batches; limits hold."""
     rng = np.random.default_rng(1)
     q = rng.uniform(PANDA.lower + 0.3, PANDA.upper - 0.3, (5, 7))
     x, p = np.array([value(one) for one in q]), PANDA.fk(q)[:, :3, 3]
@@ -240,7 +240,7 @@ def test_solve_meets_open_targets() -> None:
 
 
 def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
-    """The search of an open task proves nothing: its status says that it did not converge."""
+    """A failed search of an open task is no proof: its status is that it did not converge."""
     task = OpenTask(lambda q: np.sin(q[0]))
     found = supple.solve(PANDA, [1.5], tasks=task, max_seeds=2)
     assert found.status == supple.SolveStatus.NOT_CONVERGED

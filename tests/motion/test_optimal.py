@@ -1,4 +1,4 @@
-"""Laws of the optimal damping: the bound holds strictly, nothing within it does better."""
+"""Laws of the optimal damping: the bound holds strictly, and no q̇ within it has less error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_bound_holds_strictly_and_is_used(rule: Optimal, dtype: type) -> Non
         some = lambda2 > 0
         assert some.any()
         assert (phi[some] >= rule.max_speed * (1 - few)).all()
-        # Zero exactly where the pseudoinverse obeys the bound, up to the margin for rounding.
+        # λ² is zero exactly where the pseudoinverse keeps the bound, up to a margin for rounding.
         free = speeds(sigma, gamma, np.zeros_like(lambda2))
         assert (free[~some] <= rule.max_speed).all()
         assert (free[some] > rule.max_speed * (1 - few)).all()
@@ -93,7 +93,7 @@ def test_the_bound_holds_at_any_scale(
         sigma, gamma = (np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins]))
         lambda2 = kernel(rule, sigma.astype(dtype), gamma.astype(dtype))
         assert np.isfinite(lambda2).all()
-        # Where λ² has all its digits.
+        # Only where λ² is zero or far above the underflow threshold.
         normal = (lambda2 == 0) | (lambda2 > 1e3 * np.finfo(dtype).tiny)
         assert (
             speeds(*(x.astype(dtype) for x in (sigma, gamma)), lambda2)[normal] <= (rule.max_speed)
@@ -109,12 +109,12 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
             lambda2, count = rule.solve(lin)
             counts.append(count)
             if 0 < lambda2 < 1e-300:
-                continue  # φ has lost digits
+                continue  # λ² is near underflow, so φ is inaccurate
             phi = speeds(lin.sigma[None], lin.gamma[None], np.array([lambda2]))
             assert phi[0] <= rule.max_speed
             if lambda2 > 0:
                 assert phi[0] >= rule.max_speed * (1 - 128 * EPS)
-    # At most 26, where all but a tiny σ nearly reach the bound by themselves.
+    # The largest count found is 26, where q̇ without the tiny σ is already close to the bound.
     assert max(counts) <= (140 if rule.newton else 40)
     assert rule.newton or np.mean(counts) <= 3
 
@@ -127,8 +127,8 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
 def test_it_is_what_bisection_finds(rule: Optimal, shape: tuple[int, int]) -> None:
     for sample in samples(shape)[:: {2: 1, 3: 1, 6: 5, 12: 11}[shape[0]]]:
         lambda2, bound = rule(sample.linearization), rule.max_speed
-        # J is known up to rounding E, and with it  dq̇ = (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇):
-        # |dφ| <= ‖E‖(‖r‖/λ² + ‖q̇‖/λ),  r the residual.
+        # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), where r is the residual:
+        # |dφ| <= ‖E‖(‖r‖/λ² + ‖q̇‖/λ).
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         size = float(np.linalg.norm(sample.e))
         unseen = 4 * blur * size / bound
@@ -138,7 +138,7 @@ def test_it_is_what_bisection_finds(rule: Optimal, shape: tuple[int, int]) -> No
         slack = blur * (size / lambda2 + bound / np.sqrt(lambda2)) + 1e-13 * bound
         most = papers.phi(sample.J, sample.e, lambda2 * (1 - 1e-13))
         assert Decimal(bound - slack) <= most <= Decimal(bound + slack), sample.name
-        if slack < 1e-10 * bound and bound < 1:  # bisection is slow: only for one of the rules
+        if slack < 1e-10 * bound and bound < 1:  # for some samples only, because bisection is slow
             expected = float(papers.optimal(sample.J, sample.e, Decimal(bound)))
             assert abs(lambda2 - expected) <= 1e-9 * expected
 
@@ -160,7 +160,7 @@ def test_no_other_motion_within_the_bound_does_better(
         J, e, bound = sample.J, sample.e, rule.max_speed
         best = step(sample, rule(sample.linearization))
         left = np.linalg.norm(e - J @ best)
-        # Anywhere in the ball, and near the optimum.
+        # Other motions anywhere in the ball ‖q̇‖ <= bound, and near the optimum.
         others = rng.standard_normal((60, shape[1]))
         others[30:] = best + others[30:] * bound * 10.0 ** rng.uniform(-6, 0, (30, 1))
         length = np.linalg.norm(others, axis=1)
@@ -192,14 +192,14 @@ def test_reciprocal_newton_takes_few_steps_at_any_distance_and_newton_more_and_m
     decades = 10.0 ** -np.arange(1, 9)
     reciprocal = [iterations(Optimal(0.5), m, least) for least in decades]
     plain = [np.mean(iterations(Optimal(0.5, newton=True), m, least)) for least in decades]
-    # Measured: at most 9, 2.6 and 4.6 in the mean.
+    # Measured: at most 9 iterations; means from 2.6 to 4.6.
     assert max(map(max, reciprocal)) <= 10
     assert max(map(np.mean, reciprocal)) <= np.mean(reciprocal[0]) + 0.5
     # Each iteration halves the remaining distance: 3.3 iterations per decade.
     assert (np.diff(plain) > 2.5).all()
 
 
-# From zero to far too large, in units of the root or, if that is zero, of σ₁².
+# Starts from zero to far too large, in units of the root or, if the root is zero, of σ₁².
 starts = st.one_of(
     st.just(0.0), st.floats(0.5, 2), st.floats(-300, 300).map(lambda decade: 10.0**decade)
 )
@@ -237,8 +237,8 @@ def test_a_start_near_the_root_saves_steps() -> None:
 
 
 def as_printed(sigma: Array, gamma: Array, bound: float, newton: bool, tolerance: float) -> int:
-    """Return the iterations of (17) or (18) from λ = 0 until ‖q̇‖ is as close to the bound, from
-    below, with the same target and stopping point.
+    """Return the number of iterations of (17) or (18) from λ = 0, transcribed from the paper, with
+    the same aim and stopping rule as `Optimal.solve`.
     """
     lam, steps, most, aim = 0.0, 0, bound, bound * (1 - tolerance)
     while True:
@@ -294,7 +294,7 @@ def test_a_start_that_is_none_is_named(wrong: object) -> None:
 
 @rules
 def test_both_twins_agree(rule: Optimal) -> None:
-    # They round differently: the accuracy of λ² depends on the slope of φ.
+    # Rounding differs; the resulting error of λ² depends on the slope of φ.
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])
     past = np.array([history(x) for x in lins])

@@ -28,7 +28,7 @@ def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) 
     for sample, there in zip(cases, dq, strict=True):
         lin = Linearization(sample.J, sample.e)
         here, lambda2 = step(lin), step.rule(lin)
-        # J is known up to rounding, as in test_it_is_what_bisection_finds.
+        # J has rounding errors, as in test_it_is_what_bisection_finds.
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         least = lambda2 + (lin.sigma[max(lin.rank, 1) - 1]) ** 2
         size, speed = np.linalg.norm(sample.e), np.linalg.norm(here)
@@ -60,7 +60,7 @@ def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
 def test_the_way_is_chosen_by_name() -> None:
     rng = np.random.default_rng(6)
     J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
-    J[7, 3] = J[7, 2]  # rank-deficient: only singular values tell the rank
+    J[7, 3] = J[7, 2]  # rank-deficient, which only singular values reveal
     rule = Optimal(0.1)
     auto, fast, svd = (in_kernel(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
     assert auto[0].tobytes() == fast[0].tobytes()

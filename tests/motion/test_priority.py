@@ -1,4 +1,4 @@
-"""Several tasks: a lower one never changes a higher one; weights; the smooth form."""
+"""Several tasks: a lower task never changes a higher one; weighted tasks; continuity."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
 
 @st.composite
 def levels(draw: st.DrawFn) -> Levels:
-    """Return up to four tasks: singular, equal or nearly so, some with more rows than joints."""
+    """Draw up to four tasks: singular, equal or nearly equal, some with more rows than joints."""
     n = draw(st.integers(1, 9))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     found: Levels = []
@@ -44,7 +44,7 @@ def levels(draw: st.DrawFn) -> Levels:
         k = min(m, n)
         sigma = np.array([draw(st.sampled_from(SMALL)) for _ in range(k)])
         J = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
-        if found and draw(st.booleans()):  # mostly rows that exist already
+        if found and draw(st.booleans()):  # mostly rows of tasks above
             above = np.concatenate([x.J for x in found])
             mixed = rng.normal(size=(m, len(above))) @ above
             J = mixed + draw(st.sampled_from((0.0, 1e-14, 1e-9, 1e-5, 1.0))) * J
@@ -53,7 +53,7 @@ def levels(draw: st.DrawFn) -> Levels:
 
 
 def test_the_samples_are_hard() -> None:
-    """Includes conflicting tasks, lost ranks, and more rows than joints."""
+    """The samples include conflicting tasks, rank deficiency, and more rows than joints."""
     seen = set()
 
     @settings(max_examples=200, deadline=None, database=None)
@@ -101,7 +101,7 @@ def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
 
 
 def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
-    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)), N of the pseudoinverse of all above."""
+    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N is the null-space projector of all above."""
     rng = np.random.default_rng(1)
     for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
         tasks = [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in rows]
@@ -119,7 +119,7 @@ def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
 def test_where_tasks_conflict_the_lower_gives_way() -> None:
     rng = np.random.default_rng(2)
     first = Linearization(rng.normal(size=(2, 4)), rng.normal(size=2))
-    again = Linearization(first.J, -first.e)  # the opposite
+    again = Linearization(first.J, -first.e)  # the opposite command
     other = Linearization(np.eye(4), np.ones(4))
     for step in (Pseudoinverse(), DLS(damping.Constant(1e-8))):
         alone = Priority(step)([first, other])
@@ -136,7 +136,7 @@ def test_one_task_is_the_step_itself() -> None:
 
 
 def test_a_posture_below_all_tasks() -> None:
-    """A criterion around the last step equals a last task with J = I."""
+    """A criterion in the null space of all tasks equals a last task with J = I."""
     rng = np.random.default_rng(4)
     tasks = [Linearization(rng.normal(size=(2, 7)), rng.normal(size=2), q=np.ones(7))] * 2
     h = RestPosture(np.zeros(7))
@@ -155,7 +155,7 @@ def test_a_posture_below_all_tasks() -> None:
 @settings(max_examples=60, deadline=None)
 @given(levels(), st.sampled_from([1.0, 0.1]))
 def test_augmented_is_equation_19(tasks: Levels, w: float) -> None:
-    """q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
+    """The step is (19): q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
     weights: list[object] = [w**k for k in range(len(tasks))]
     weights[-1] = np.linspace(0, 1, len(tasks[-1].e))
     J, e = np.concatenate([x.J for x in tasks]), np.concatenate([x.e for x in tasks])
@@ -169,7 +169,7 @@ def test_augmented_is_equation_19(tasks: Levels, w: float) -> None:
 
 
 def test_augmented_tends_to_priority() -> None:
-    """Weights 1, w, w² and λ² < w²: lower tasks cause errors of order w in higher ones."""
+    """With weights 1, w, w² and λ² < w², lower tasks cause errors of order w in higher ones."""
     rng = np.random.default_rng(5)
     tasks = [Linearization(rng.normal(size=(2, 4)), rng.normal(size=2)) for _ in range(3)]
     strict = Priority(Pseudoinverse())(tasks[:2])
@@ -183,20 +183,20 @@ def test_augmented_tends_to_priority() -> None:
 
 
 def crossing(t: float) -> Levels:
-    """The second task's row equals the first's at t = 0; the third uses the remaining freedom."""
+    """Return tasks: at t = 0 the second has the row of the first; the third uses what is free."""
     first = Linearization([[1.0, 0.0, 0.0]], [1.0])
     second = Linearization([[1.0, t, 0.0]], [0.3])
     return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]
 
 
 def test_what_is_continuous_and_what_is_not() -> None:
-    """At an algorithmic singularity Priority frees a direction and jumps; Augmented does not."""
+    """At an algorithmic singularity the step of Priority jumps; that of Augmented does not."""
     strict = Priority(DLS(damping.Constant(1e-4)))
     soft = Augmented(damping.Constant(1e-7), (1, 1e-3, 1e-6))
     near, at = 1e-9, 0.0
     assert np.linalg.norm(strict(crossing(near)) - strict(crossing(at))) > 1
     assert np.linalg.norm(soft(crossing(near)) - soft(crossing(at))) < 1e-4
-    # elsewhere, a small change of t causes a small change of q̇
+    # Elsewhere, a small change of t causes a small change of q̇.
     assert np.linalg.norm(strict(crossing(0.1)) - strict(crossing(0.1 + 1e-9))) < 1e-6
 
 

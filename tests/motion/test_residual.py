@@ -71,7 +71,7 @@ def test_it_needs_few_iterations_at_any_distance_from_a_singularity(max_error: f
 @pytest.mark.parametrize("least", [0.3, 1e-2, 1e-4])
 @pytest.mark.parametrize("max_error", [0.01, 0.3])
 def test_it_is_what_bisection_finds(max_error: float, least: float) -> None:
-    """The first term of MK (12), in sixty digits; J is known up to rounding."""
+    """The oracle bisects the first term of MK (12) with sixty digits; J has rounding errors."""
     rng = np.random.default_rng(1)
     for m, n in ((2, 3), (6, 7)):
         lin = random(rng, m, n, least)
@@ -194,7 +194,7 @@ def test_the_curve_is_that_of_the_steps(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
-    """Maciejewski & Klein after (11) and (12); strictly, unless e has no part in the range."""
+    """Maciejewski & Klein, after (12): strictly monotone, unless e is orthogonal to range(J)."""
     for sample in samples(shape):
         lin = sample.linearization
         curve = trade_off(lin)
@@ -220,7 +220,7 @@ def test_no_step_is_both_shorter_and_closer() -> None:
 
 
 def test_the_iterates_are_the_papers() -> None:
-    """Deo & Walker (17) and (18), with derivatives by differences."""
+    """The iterates are those of Deo & Walker (17) and (18) with derivatives by differences."""
     lin = random(np.random.default_rng(8), 6, 7, 0.05)
     bound = 0.5
     for reciprocal in (False, True):
@@ -246,7 +246,7 @@ def test_from_zero_both_converge_and_the_reciprocal_form_needs_less() -> None:
 
 
 def test_without_safeguards_a_start_beyond_the_root_may_fail() -> None:
-    """The tangent of φ far beyond the root leads to negative λ²; `Optimal` returns to the root."""
+    """The tangent of φ far beyond the root leads to negative λ²; `Optimal` finds the root."""
     lin = random(np.random.default_rng(10), 6, 7, 1e-2)
     root = Optimal(0.5)(lin)
     found = newton_iterates(lin, 0.5, start=1e4 * root)

@@ -22,7 +22,7 @@ def arm() -> supple.Robot:
 
 @pytest.mark.parametrize("axes", AXES)
 def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, axes: str) -> None:
-    # Along q(t) with the solution's derivative, differences of the lower order are the command.
+    # Along q(t) with the solution as highest derivative, the frame's derivative is the command.
     rng, h = np.random.default_rng(1), 1e-5
     q, qd, qdd = arm.random(seed=rng), *rng.normal(size=(2, 6))
     twist, acceleration, jerk = rng.normal(size=(3, 6))
@@ -52,7 +52,7 @@ def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, ax
 
 
 def test_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
-    # At a singular wrist: the same J, so the same bound 1/(2 λ) on the gain, at every level.
+    # At a singular wrist, J and so the bound 1/(2 λ) on the gain are the same at every level.
     rng, lambda2 = np.random.default_rng(2), 0.01
     q = np.array([0.3, -0.8, 2.5, 0.7, 0.0, 0.4])
     qd, qdd, command = rng.normal(size=(3, 6))
@@ -66,7 +66,8 @@ def test_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
 
 
 def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
-    # Smooth start and stop of 0.1 m along y in 1 s: 5th-order polynomial, jerk at every step.
+    # A motion of 0.1 m along y in 1 s, a polynomial of order 5 with rest at both ends; the jerk is
+    # commanded in every step.
     arm, n = supple.load("puma560"), 1000
     q, qd, qdd = np.array([0.2, -1.0, 2.3, 0.4, 0.9, 0.1]), np.zeros(6), np.zeros(6)
     start, dt, step = arm.fk(q), 1 / n, DLS(Constant(1e-10))
@@ -74,7 +75,7 @@ def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
         s = (k + 0.5) * dt
         jerk = np.zeros(6)
         jerk[1] = 0.1 * (60 - 360 * s + 360 * s**2)
-        # The bias is that of the middle of the interval: errors of second order in dt.
+        # The bias is computed in the middle of the interval, so errors are of second order in dt.
         half = q + qd * dt / 2 + qdd * dt**2 / 8, qd + qdd * dt / 2, qdd
         third = step(resolved_motion(arm, jerk, *half))
         q = q + qd * dt + qdd * dt**2 / 2 + third * dt**3 / 6
@@ -117,7 +118,7 @@ def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
     M, J = arm.inertia_matrix(q), arm.jacobian(q)
     found = WeightedDLS(Constant(0.0), joint_weight=M)(Linearization(J, twist))
     np.testing.assert_allclose(J @ found, twist, atol=1e-9)
-    # M q̇ has no component in the null space: no self-motion reduces the energy.
+    # M q̇ is orthogonal to the null space, so no self-motion reduces the kinetic energy.
     null = np.linalg.svd(J)[2][-1]
     assert abs(null @ M @ found) < 1e-9 * np.linalg.norm(M @ found)
     shortest = np.linalg.pinv(J) @ twist

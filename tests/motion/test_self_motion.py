@@ -1,4 +1,4 @@
-"""Self-motion: the pose is kept along the curve, which ends at limits or closes."""
+"""Curves of self-motion keep the pose, and either end at limits or are closed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_pose_is_kept_until_a_limit(name: str, seed: int) -> None:
 
 
 def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
-    """Shoulder and wrist stay, so the elbow's distances from both do; without limits it closes."""
+    """The elbow keeps its distances from the fixed shoulder and wrist; the curve is closed."""
     arm = sp.load("iiwa14")
     free = arm.with_limits(lower=-20.0, upper=20.0)
     q = arm.random(seed=4)
@@ -52,7 +52,7 @@ def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
 
 
 def test_a_straight_wrist_of_a_singular_pose() -> None:
-    """Joints 4 and 6 of a PUMA 560 turn against each other, the others stay."""
+    """Joints 4 and 6 of a PUMA 560 rotate in opposite directions; the others stay."""
     puma = sp.load("puma560")
     q = np.array([0.3, -0.5, 0.4, 0.2, 0.0, 0.1])
     curve = self_motion(puma, q, step=0.1)
@@ -63,7 +63,7 @@ def test_a_straight_wrist_of_a_singular_pose() -> None:
 
 def test_isolated_configurations_have_none() -> None:
     ur5e = sp.load("ur5e")
-    with pytest.raises(InputError, match="one dimension; given: one of 0"):
+    with pytest.raises(InputError, match="one dimension; given: 0"):
         self_motion(ur5e, np.array([0.1, -1.0, 1.2, 0.3, 0.8, 0.2]))
     with pytest.raises(InputError, match="inside the limits"):
         self_motion(ur5e, np.full(6, 100.0))

@@ -1,4 +1,4 @@
-"""Pose tasks in spatial coordinates: the twist of the frame's point at the origin."""
+"""Pose tasks in spatial coordinates: twists of the body's point at the world's origin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def spatial_twists(robot: supple.Robot, q: Array, base: str | None) -> Array:
-    """Return Ṫ T⁻¹ (6, n) of the pose in the base, by central differences."""
+    """Return Ṫ T⁻¹ as twists (6, n), for the pose T in the base, by central differences."""
 
     def pose(at: Array) -> Array:
         T = robot.fk(at)

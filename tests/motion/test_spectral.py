@@ -1,7 +1,7 @@
-"""Rules of the extreme singular values, which the kernel finds without a decomposition.
+"""Rules that use only extreme singular values, which the kernel finds without a decomposition.
 
-They must give what the singular value decomposition gives: λ² to roundings of σ₁², q̇ to 1e-12 away
-from singularities and to 1e-9 at them.
+Results must agree with the singular value decomposition: λ² to rounding errors of σ₁², q̇ to 1e-12
+away from singularities and to 1e-9 at singularities.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SIZES = [(6, 7), (6, 6), (3, 7), (2, 2), (1, 3), (5, 9), (7, 7)]
 
 
 def spectra(k: int, rng: np.random.Generator) -> list[Array]:
-    """Singular values with one small, several equal and all equal ones, of all sizes."""
+    """Return spectra with one small value, several equal or all equal values, of all sizes."""
     most = np.sort(rng.uniform(0.3, 2, k))[::-1]
     every = [most, np.ones(k), np.geomspace(1, 1e-6, k) if k > 1 else most]
     small = [0.5, 0.31, 0.29, 0.2, 0.1 + 1e-9, 0.02, 1e-3, 7e-4, 1e-4, 1e-6, 1e-9, 1e-13, 0.0]
@@ -55,14 +55,14 @@ def spectra(k: int, rng: np.random.Generator) -> list[Array]:
 
 
 def with_spectrum(m: int, n: int, sigma: Array, rng: np.random.Generator) -> Array:
-    """J (m, n), m <= n, with these singular values."""
+    """Return a random J (m, n), m <= n, with these singular values."""
     U = np.linalg.qr(rng.normal(size=(m, m)))[0]
     V = np.linalg.qr(rng.normal(size=(n, n)))[0]
     return (U * sigma) @ V[:, :m].T
 
 
 def samples(m: int, n: int) -> tuple[Array, Array, Array]:
-    """J (c, m, n), e (c, m) and their singular values (c, m)."""
+    """Return J (c, m, n), e (c, m), and the singular values of J (c, m)."""
     rng = np.random.default_rng(10 * m + n)
     sigma = np.array([x for _ in range(4) for x in spectra(m, rng)])
     J = np.array([with_spectrum(m, n, each, rng) for each in sigma])
@@ -85,10 +85,10 @@ def test_as_by_decomposition(rule: object, m: int, n: int, isa: str) -> None:
     off = np.linalg.norm(dq - expected, axis=1)
     off /= np.maximum(np.linalg.norm(expected, axis=1), 1e-300)
     good = sigma[:, -1] > 0.1 * sigma[:, 0]
-    # A region subtracts two numbers of the size of its largest λ².
+    # The formula of `Region` subtracts two numbers of the size of its largest λ².
     rounding = 1e-15 * rule.lambda2_max if isinstance(rule, Region) else 0.0
     assert (off <= 1e-12 + rounding / sigma[:, -1].clip(1e-12) ** 2)[good].all()
-    # Where nothing is damped at σ ≈ 0, the decomposition itself is off by this much.
+    # Without damping at σ ≈ 0, the decomposition itself has an error of this size.
     floor = 1e-15 * sigma[:, 0] / np.maximum(np.sqrt(damped) + sigma[:, -1], 1e-12)
     assert (off <= 1e-9 + floor).all()
     size = np.maximum(sigma[:, 0] ** 2, damped)
@@ -97,7 +97,7 @@ def test_as_by_decomposition(rule: object, m: int, n: int, isa: str) -> None:
 
 @each_rule
 def test_lanes_are_independent(rule: object) -> None:
-    """Bit for bit, whatever the neighbors are."""
+    """Results are equal bit for bit, whatever the other lanes contain."""
     J, e, _ = samples(6, 7)
     step = DLS(rule)  # type: ignore[arg-type]
     order = np.random.default_rng(1).permutation(len(J))
@@ -108,7 +108,7 @@ def test_lanes_are_independent(rule: object) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1e-100, 1e-18, 1e-6, 1e6, 1e15, 1e100])
 def test_any_unit_of_length(size: float, dtype: type) -> None:
-    """J and thresholds in another unit: q̇ is as many times shorter."""
+    """If J and thresholds are multiplied by a factor, q̇ is divided by it."""
     if dtype is np.float32 and not 1e-20 < size < 1e20:
         return
     J, e, _ = samples(6, 7)

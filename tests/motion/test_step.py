@@ -121,7 +121,7 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
 def test_a_row_of_rounding_errors_moves_nothing(rule: damping.DampingRule, dtype: type) -> None:
-    """As out of the plane of a planar arm: zero in rank, whichever path the kernel takes."""
+    """A row like that of a planar arm out of its plane does not count in the rank on any path."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
     e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
@@ -151,7 +151,7 @@ def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step
 def test_a_row_does_not_depend_on_the_others(count: int) -> None:
     rng = np.random.default_rng(2)
     J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
-    J[::3, 2] = J[::3, 1]  # every third is rank-deficient
+    J[::3, 2] = J[::3, 1]  # every third J is rank-deficient
     step = DLS(damping.Optimal(0.7))
     dq, lambda2 = in_kernel(step, J, e)
     again = [in_kernel(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
@@ -170,7 +170,7 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
         lin = Linearization(J, e)
         lambda2 = step.rule(lin)
         dq = step(lin)
-        # Of the stacked matrix [J; λ]; Cholesky of J Jᵀ + λ² goes by way of z = (J Jᵀ + λ²)⁻¹ e.
+        # The scale is that of the stacked matrix [J; λ]; Cholesky solves (J Jᵀ + λ²) z = e first.
         size = np.linalg.norm(J) + np.sqrt(lambda2)
         scale = size * (size * np.linalg.norm(dq) + np.linalg.norm(e))
         if step.method == "cholesky" and lambda2 > 0:
@@ -184,7 +184,7 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
-    """‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
+    """The bound is ‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
     rng = np.random.default_rng(4)
     J, e = rng.normal(size=shape), rng.normal(size=shape[0])
     lin, exact = Linearization(J, e), np.linalg.pinv(J) @ e
@@ -195,7 +195,7 @@ def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
 
 
 def test_wamplers_theorem_3() -> None:
-    """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), also where J has lost rank."""
+    """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), also where J is rank-deficient."""
     rng = np.random.default_rng(5)
     for shape in SHAPES:
         for J, e in zip(*samples(shape, rng), strict=True):
@@ -229,7 +229,7 @@ def test_selective_steps_keep_their_limits(soft: bool, rows: int) -> None:
 
 
 def test_selective_step_of_one_effector_by_its_definition() -> None:
-    """One effector: N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is clamped separately."""
+    """For one effector, N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is clamped separately."""
     rng = np.random.default_rng(8)
     for J, e in zip(*samples((3, 7), rng), strict=True):
         U, sigma, Vt = np.linalg.svd(J, full_matrices=False)

@@ -112,7 +112,7 @@ def problems(shape: tuple[int, int], least: float, count: int) -> tuple[Array, A
 def test_a_step_is_what_its_paper_says(
     name: str, shape: tuple[int, int], least: float, accuracy: float
 ) -> None:
-    """To 1e-12 away from singularities and to 1e-9 at them, relative to the step."""
+    """Errors relative to q̇ are below 1e-12 away from singularities and 1e-9 at singularities."""
     make, formula = METHODS[name]
     step = make(*shape)
     J, e = problems(shape, least, 24)
@@ -138,8 +138,8 @@ def test_wamplers_link_stops_below_the_threshold() -> None:
 def test_a_batch_is_a_single_step_to_rounding(lam: float, least: float) -> None:
     """The difference is the rounding error of a backward stable method, not that of J Jᵀ.
 
-    eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]): the condition number of damped least
-    squares (Wedin). Where the task is followed, κ² does not matter.
+    It is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]), by the perturbation theory of
+    least squares (Wedin). Where the residual is zero, the term with κ² vanishes.
     """
     J, e = problems((6, 7), least, 200)
     step = DLS(damping.Constant(lam**2))

@@ -32,7 +32,7 @@ def definite(rng: np.random.Generator, n: int) -> Array:
 
 
 def jacobians(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Regular, singular, zero."""
+    """Return regular, singular and zero Jacobians (9, m, n)."""
     J = rng.normal(size=(9, *shape))
     J[3:6, -1] = J[3:6, 0]
     J[6, :, -1] = J[6, :, 0]

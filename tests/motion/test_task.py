@@ -22,7 +22,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def tolerance(tree: Tree, qd: Array, order: int) -> float:
-    """Of a central difference. Frame, base and axes turn at once: thrice the speed of one."""
+    """Return the error bound of a central difference if frame, base and axes all move."""
     speed = 3 * tree.speed(qd)
     truncated = H**2 * speed ** (order + 2) * tree.reach
     return 2 * truncated + 8 * tree.rounding * speed ** (order - 1) / H
@@ -51,7 +51,7 @@ def test_j_is_the_derivative_of_the_error_at_the_target(tree: Tree, seed: int) -
 
 
 def right_inverse(r: Array) -> Array:
-    """d/dt log(E) = right_inverse(log(E)) w  where  dE/dt = E [w]."""
+    """Return the matrix M of d/dt log(E) = M w at log(E) = r, where dE/dt = E [w]."""
     x, y, z = r
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     theta = np.linalg.norm(r)
@@ -63,7 +63,7 @@ def right_inverse(r: Array) -> Array:
 def test_j_is_the_derivative_of_the_error_away_from_the_target(
     tree: Tree, seed: int, angle: float
 ) -> None:
-    # E = R* Rᵀ, dE/dt = -E [w]: near π as well.
+    # E = R* Rᵀ and dE/dt = -E [w]; this holds near π as well.
     robot, rng = tree.robot, np.random.default_rng(seed)
     base = rng.choice([None, *tree.frames])
     task = OrientationTask(str(rng.choice(tree.frames)), base=base)
@@ -76,7 +76,7 @@ def test_j_is_the_derivative_of_the_error_away_from_the_target(
     difference = errors(robot, task, tree.q + H * qd, target) - errors(
         robot, task, tree.q - H * qd, target
     )
-    bent = 100 * tolerance(tree, qd, order=1)  # log's own third derivative
+    bent = 100 * tolerance(tree, qd, order=1)  # the third derivative of log is large
     assert abs(difference / (2 * H) + right_inverse(e) @ J @ qd).max() <= bent
 
 
@@ -105,7 +105,7 @@ def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed:
     }
     still = [i for i, name in enumerate(robot.joint_names) if name not in moving]
     for axes in (None, "world", "body"):
-        task = PoseTask(a, base=b, axes=axes, weight=0.3)  # a weight that rounds
+        task = PoseTask(a, base=b, axes=axes, weight=0.3)  # products with 0.3 are rounded
         J = supple.linearize(robot, task, tree.q, np.eye(4)).J
         assert not J[:, still].any()
 
@@ -164,7 +164,7 @@ def test_an_axis_opposite_to_its_target_goes_one_of_the_ways() -> None:
     for shake in (0.0, 1e-300, 1e-200, 1e-17, 1e-9):
         e = AxisTask().linearize(robot, q, -z + shake * np.array([1.0, 2.0, 3.0])).e
         assert np.linalg.norm(e) == pytest.approx(np.pi, abs=1e-8)
-    # Exactly opposite, on a robot whose axes are the world's.
+    # The target is exactly opposite; the robot's axes are those of the world.
     straight = supple.dh([(0.0, 0.0, 1.0, 0.0)])
     assert straight.fk([0.0])[:3, 2].tolist() == [0, 0, 1]
     assert supple.linearize(straight, AxisTask(), [0.0], (0, 0, -1.0)).e.tolist() == [np.pi, 0]
@@ -209,7 +209,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
             assert abs(both.e - error.e - moving.e).max() <= 1e-15 * abs(both.e).max() + 1e-15
             assert not some.task.linearize(robot, q).e.any()
             assert np.array_equal(both.J, moving.J)
-            # The velocity of a moving robot equals J times its joint speeds.
+            # The velocity of the frame equals J times the joint speeds.
             if not isinstance(some.task, PostureTask):
                 twist = PoseTask(
                     some.task.frame, base=some.task.base, axes=getattr(some.task, "axes", None)
@@ -270,7 +270,7 @@ def test_a_pose_from_matrix_and_quaternions() -> None:
 
 
 def test_alternate_rows_are_those_of_the_target() -> None:
-    """J of the target's place on the frame's link (v + w × (t - p) for v), in Python and in the
+    """J is that of the point of the link at the target, v + w × (t - p), in Python and in the
     kernel; also relative to a base that moves.
     """
     robot, q = supple.load("panda"), np.array([0.3, 0.5, -0.2, -1.8, 0.4, 1.2, 0.6])

@@ -1,4 +1,4 @@
-"""Batches of tasks in the kernel: the twins' numbers on every instruction set, row by row."""
+"""Batches of tasks in the kernel agree with their Python twins on every instruction set."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type
                 abs(command[i] - some.task.linearize(robot, q[i], velocity=some.velocity).e).max()
                 <= few
             )
-            # near half a turn, rotations of either sign are correct
+            # Near a rotation by 180°, rotation vectors of either sign are correct.
             if np.linalg.norm(twin.e) < 3:
                 assert abs(e[i] - twin.e).max() <= few
 
@@ -106,7 +106,7 @@ def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_velocities_are_added_to_errors(dtype: type) -> None:
-    """A batch equals `Task.linearize` one by one, with a target, a velocity, both or neither."""
+    """A batch equals calls of `Task.linearize`, with a target, a velocity, both or neither."""
     robot = supple.load("panda")
     q, T = robot.random(5, seed=3).astype(dtype), robot.fk(robot.random(5, seed=4))
     twist = np.random.default_rng(5).normal(size=(5, 6))
@@ -133,7 +133,7 @@ def test_velocities_are_added_to_errors(dtype: type) -> None:
 
 
 def test_joint_velocities_give_the_motion_of_the_rows() -> None:
-    """J q̇ and J̇q̇, by differences along q̇; kept by parts of a batch and when stacked."""
+    """J q̇ and J̇q̇ agree with differences along q̇, also in slices of a batch and in stacks."""
     robot = supple.load("panda")
     tasks = [PoseTask(axes="body", weight=2.0), PositionTask("panda_link5")]
     rng = np.random.default_rng(6)

@@ -1,4 +1,4 @@
-"""Allowed ranges of task rows: what e and J are inside and outside, by a slow oracle."""
+"""Allowed ranges of task rows: e and J inside and outside agree with a slow oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def robot(request: pytest.FixtureRequest) -> supple.Robot:
 
 
 def near(T: Array, rng: np.random.Generator, far: float, turn: float) -> Array:
-    """Return a pose at most `far` [m] and `turn` [rad] away from T, along each axis."""
+    """Return a random pose at most `far` [m] and `turn` [rad] away from T along each axis."""
     to = T.copy()
     to[:3, 3] += rng.uniform(-far, far, 3)
     to[:3, :3] = exp(rng.uniform(-turn, turn, 3)) @ T[:3, :3]
@@ -75,10 +75,10 @@ def test_a_free_axis_controls_its_direction_alone(robot: supple.Robot, about: st
         T = near(pose_at(robot, q), rng, 0.1, 2.0)
         R = pose_at(robot, q)[:3, :3]
         e = supple.linearize(robot, task, q, T).e
-        turn = np.insert(e[3:], k, 0.0)  # about the other two axes of the frame
+        turn = np.insert(e[3:], k, 0.0)  # rotation about the other two axes of the frame
         np.testing.assert_allclose((R @ exp(turn))[:, k], T[:3, k], atol=1e-13)
         assert np.linalg.norm(turn) <= math.pi + 1e-12
-        # turning the target about its own axis changes nothing
+        # Rotating the target about its free axis does not change the error.
         spin = T.copy()
         spin[:3, :3] = T[:3, :3] @ exp(rng.uniform(-3, 3) * np.eye(3)[k])
         np.testing.assert_allclose(supple.linearize(robot, task, q, spin).e, e, atol=1e-12)
@@ -105,7 +105,7 @@ def test_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: str) -> None:
         if beyond(q) <= 0:
             met += 1
             assert not lin.J[3].any()
-        else:  # J q̇ reduces the angle
+        else:  # J is minus the derivative of the angle
             slope = [(beyond(q + d) - beyond(q - d)) / (2 * h) for d in h * np.eye(robot.dof)]
             np.testing.assert_allclose(lin.J[3], -2 * np.array(slope), atol=1e-7)
         twin = task.linearize(robot, q, T)
@@ -136,11 +136,11 @@ def test_velocities_and_drift_of_their_rows(robot: supple.Robot, task: Any) -> N
         np.testing.assert_allclose(lin.e, twin.e, atol=1e-12)
         ahead, behind = (supple.linearize(robot, task, q + d * qd, goal).J for d in (h, -h))
         if (ahead.any(axis=1) != behind.any(axis=1)).any():
-            continue  # a row that enters its range
+            continue  # a row enters its range between the two points
         np.testing.assert_allclose(
             lin.bias_acceleration, (ahead - behind) @ qd / (2 * h), atol=2e-6, rtol=1e-5
         )
-        # a twist of the target that its own motion makes is followed by J q̇
+        # If the target moves with the twist of the frame, the rows of its velocity are J q̇.
         if not isinstance(task, AxisTask) and lin.J[-1].any():
             twist = robot.jacobian(q) @ qd
             follow = supple.linearize(robot, task, q, goal, velocity=twist)
@@ -200,7 +200,7 @@ def test_batches_have_the_rows_of_each() -> None:
         each = [t.linearize(robot, one, goal) for t, goal in zip(tasks, targets, strict=True)]
         np.testing.assert_allclose(lin.e[i], np.concatenate([x.e for x in each]), atol=1e-12)
         np.testing.assert_allclose(lin.J[i], np.vstack([x.J for x in each]), atol=1e-12)
-    # without a target nothing is known of a tilt, and other rows are whole
+    # Without a target, the row of a tilt is zero because it is unknown; other rows are complete.
     J = supple.linearize(robot, tasks, q).J
     assert J[:, :9].any(axis=-1).all()
     assert not J[:, 9].any()

@@ -50,7 +50,7 @@ def test_damping_is_below_every_weight() -> None:
 
 
 def test_near_an_artificial_singularity_the_main_task_is_spared() -> None:
-    """Its error is of the order of the weight; with equal weights it shares the conflict."""
+    """The main task's error is of the order of the weight w; with equal weights it is large."""
     parts = pair(1e-4)
     found = HOW(parts)
     varied = Augmented(Constant(found.lambda2), found.weights)(parts)

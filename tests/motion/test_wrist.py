@@ -1,4 +1,4 @@
-"""Arms with a spherical wrist: the decomposed step, and its difference from the whole."""
+"""Arms with a spherical wrist: the decomposed step, and its difference from the full step."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
 
 
 def test_damped_it_is_not_the_whole_solution() -> None:
-    """Measured with lengths in units of the reach, as Wampler does: the difference shrinks with α,
+    """With lengths in units of the reach, as in Wampler's paper, the difference shrinks with α,
     the opposite of the paper's "approximately the same for α >= 0.1".
     """
     robot = supple.load("puma560")
@@ -104,7 +104,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def test_dls_is_still_the_whole() -> None:
-    """WeightedDLS above solves the whole problem: in meters it is DLS on the scaled rows."""
+    """The `WeightedDLS` above solves the full problem: in meters it is DLS with scaled rows."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]

@@ -1,4 +1,4 @@
-"""The loader of PyTorch: every sample once, for any number of workers and processes."""
+"""The PyTorch loader yields every sample once, for any number of workers and processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def samples(made: Any, workers: int = 0) -> Any:
     return torch.cat([batch["sample"] for batch in loader]).numpy()
 
 
-@pytest.mark.filterwarnings("default")  # of workers that are forked
+@pytest.mark.filterwarnings("default")  # forked workers cause warnings
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_each_sample_is_loaded_once(data: Path, workers: int) -> None:
     read = samples(torch_samples(data, batch_size=128), workers)

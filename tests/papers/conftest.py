@@ -1,4 +1,4 @@
-"""Each experiment is run, and drawn, once for all tests."""
+"""Fixtures that run and draw each experiment once for all tests."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def ran() -> Ran:
-    """The outcome of an experiment by its name."""
+    """A function that returns the outcome of the experiment of a name."""
     return cache(lambda name: EXPERIMENTS[name]())
 
 
 @pytest.fixture(scope="session")
 def drawn(ran: Ran) -> Callable[[str], bytes]:
-    """The figure of an experiment, as SVG."""
+    """A function that returns the figure of an experiment as SVG."""
     return cache(lambda name: style.rendered(ran(name), name, "svg"))

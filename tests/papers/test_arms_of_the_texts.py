@@ -1,4 +1,4 @@
-"""What the texts say about their arms: columns of J, singular configurations, updates."""
+"""Statements of the texts about their arms: columns of J, singular configurations, updates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @pytest.mark.parametrize("name", ["y", "double_y", "stanford", "puma560"])
 def test_columns_are_cross_products(name: str) -> None:
-    """B §2: v × (s - p) for a joint that turns, v for one that slides, 0 if it is not above s."""
+    """B §2: columns are v × (s - p) for revolute and v for prismatic ancestors of s, else 0."""
     robot = supple.load(name)
     q = robot.random(seed=np.random.default_rng(1))
     description = robot.description
@@ -41,7 +41,7 @@ def test_columns_are_cross_products(name: str) -> None:
 
 
 def test_linear_rows_are_derivatives_and_rotational_ones_are_not() -> None:
-    """W, below (8): second derivatives commute, ∂J_j/∂q_k = ∂J_k/∂q_j, in the linear rows alone."""
+    """W, below (8): ∂J_j/∂q_k = ∂J_k/∂q_j (second derivatives commute) in linear rows only."""
     robot, h = supple.load("puma560"), 1e-5
     q = robot.random(seed=np.random.default_rng(5))
     slopes = [
@@ -56,13 +56,13 @@ def test_linear_rows_are_derivatives_and_rotational_ones_are_not() -> None:
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
 def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -> None:
-    """W: rank is lost if and only if the wrist point's partial velocities with respect to the first
-    three joints lie in a plane, or the three axes of the wrist do: |det J| = |det A| |det B|.
+    """W: J is singular if and only if the wrist point's partial velocities with respect to the
+    first three joints, or the three wrist axes, lie in a plane: |det J| = |det A| |det B|.
     """
     robot = supple.load(name)
     for q in robot.random(50, seed=2):
         T, J = robot.fk_jacobian(q)
-        # the point common to the three axes: v + w × x = 0 for each of the last three joints
+        # The common point x of the three wrist axes satisfies v + w × x = 0 for each of them.
         rows = np.vstack([-np.cross(np.eye(3), w) for w in J[3:, 3:].T])
         to_wrist = np.linalg.lstsq(rows, J[:3, 3:].T.ravel(), rcond=None)[0]
         v = J[:3] + np.cross(J[3:].T, to_wrist).T
@@ -70,14 +70,14 @@ def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -
         both = abs(np.linalg.det(v[:, :3]) * np.linalg.det(J[3:, 3:]))
         assert abs(np.linalg.det(J)) == pytest.approx(both, abs=1e-12)
     for q in robot.random(20, seed=3):
-        q[4] = 0.0  # the wrist's axes in a plane, wherever the arm is
+        q[4] = 0.0  # the wrist's axes lie in a plane for any position of the arm
         lin = Linearization(robot.jacobian(q), np.zeros(6))
         assert lin.rank == 5
 
 
 def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
-    """MK VI, Table I: the wrist loses a rotation, wherever the arm is; the shoulder, with the wrist
-    over it, loses the velocity across the arm's plane; the elbow, stretched, that along the arm.
+    """MK VI, Table I: the wrist singularity loses a rotation; the shoulder singularity, with the
+    wrist above it, the velocity across the arm's plane; the elbow's, that along the arm.
     """
     robot = supple.load("puma560_mk")
     flange = np.eye(4)
@@ -98,7 +98,7 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
     lin = Linearization(J, np.zeros(3))
     assert lin.sigma_min < 1e-5
     assert abs(lin.U[1, -1]) == pytest.approx(1, abs=1e-6)
-    # links two and three in line: 0.020 m and 0.433 m are the legs of the forearm
+    # Links two and three are in line; the forearm is the hypotenuse of 0.020 m and 0.433 m.
     stretched = np.radians([0, -40, 90, 0, 60, 0])
     stretched[2] += np.arctan2(0.020, 0.433)
     lin = Linearization(robot.jacobian(stretched, "wrist")[:3], np.zeros(3))
@@ -129,7 +129,7 @@ def test_the_puma_is_table_one() -> None:
 
 
 def test_variable_damping_leaves_the_corners_alone() -> None:
-    """MK VI: at A and D the error falls to zero, and the joint speed hardly changes."""
+    """MK VI: at A and D the error is reduced to zero, and the joint speed hardly changes."""
     robot = supple.load("planar2")
     for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
         solution = supple.solve(robot, corner, tasks=PositionTask(rows=["x", "y"]))
@@ -145,7 +145,7 @@ def test_variable_damping_leaves_the_corners_alone() -> None:
 
 
 def test_several_updates_per_target_follow_it_more_closely() -> None:
-    """B §2: one update for each target lags; a few of them track, as a mixture of both modes."""
+    """B §2: with one update per target the end effector lags; with a few updates it tracks."""
     robot, dt = supple.load("planar3"), 0.02
     task = PositionTask(rows=["x", "y"])
     lags = {}
@@ -164,7 +164,7 @@ def test_several_updates_per_target_follow_it_more_closely() -> None:
 
 
 def test_too_much_damping_converges_slowly() -> None:
-    """B §5: along a direction an update leaves λ²/(σ² + λ²) of the error."""
+    """B §5: an update leaves the fraction λ²/(σ² + λ²) of the error along a singular direction."""
     J = np.diag([1.0, 0.3])
     for lam in (0.1, 1.0, 3.0):
         e = np.ones(2)
@@ -186,7 +186,7 @@ def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
 
 
 def test_local_torque_optimization_with_damping() -> None:
-    """DW 2.1, footnote: the least ‖M q̈ + g‖ for a commanded acceleration, and less with damping.
+    """DW 2.1, footnote: q̈ minimizes ‖M q̈ + g‖ for a commanded acceleration; damping reduces it.
 
     With x = q̈ + M⁻¹g this is a weighted norm of x.
     """

@@ -1,4 +1,4 @@
-"""The command line, as a user meets it."""
+"""The command `supple paper`, run as a user runs it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_is_installed(command: list[str]) -> None:
 
 
 def test_a_whole_run() -> None:
-    """JSON alone on stdout; the same words wherever it is called from."""
+    """Only JSON is printed on stdout, with the numbers of Python, and nothing on stderr."""
     done = subprocess.run(
         [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
     )
@@ -52,8 +52,8 @@ def test_a_whole_run() -> None:
 
 @pytest.mark.parametrize("later", [0.0, 3.0])  # [s] workers still importing, and at work
 def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
-    """The signal goes to the whole process group, as from a terminal; an experiment takes longer
-    than the time allowed here, so no worker can have finished by itself."""
+    """The signal goes to the whole process group, as from a terminal. The experiment takes longer
+    than the timeout of the test, so no worker can have finished by itself."""
     code = (
         "import os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -100,7 +100,7 @@ def group_lives(group: int) -> bool:
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 @pytest.mark.parametrize("words", [["n-gain"], [], ["σ"]])
 def test_any_encoding_will_do(encoding: str, words: list[str]) -> None:
-    """Words of ASCII are all there, whatever becomes of others."""
+    """All ASCII words are printed, even if the encoding lacks other characters."""
     done = subprocess.run(
         [str(SCRIPT), "paper", *words],
         capture_output=True,
@@ -205,7 +205,7 @@ def squeezed(text: str) -> str:
 
 @pytest.mark.parametrize("columns", [10, 40, 79])
 def test_a_narrow_terminal_gets_a_list(columns: int) -> None:
-    """Whole, in order, in lines that fit."""
+    """The list is complete, in order, and in lines that fit the width."""
     done = run("paper", "n-gain", columns=columns)
     assert done.exit_code == 0
     assert max(cell_len(line.rstrip()) for line in done.stdout.splitlines()) <= columns
@@ -231,7 +231,7 @@ def test_a_table_cuts_no_word(columns: int) -> None:
 
 
 def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units in square brackets are no markup."""
+    """Units in square brackets are not interpreted as markup."""
     from dataclasses import replace
 
     from supple.papers import Claim, Outcome
@@ -266,7 +266,7 @@ def test_json_of_one_is_flat_and_of_all_by_name(
 
 @pytest.mark.parametrize("more", [[], ["--report"]])
 def test_parameters_and_curves(tmp_path: Path, more: list[str]) -> None:
-    """The same numbers as from Python, curves as files that NumPy reads back, in either way."""
+    """With and without a report, numbers are those of Python, and NumPy can read the curves."""
     words = [*more, *([str(tmp_path)] if more else []), "--json"]
     done = run("paper", "n-gain", "--set", "spread=2", "--csv", str(tmp_path / "c"), *words)
     assert done.exit_code == 0, done.stderr
@@ -297,7 +297,7 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
         (["paper", "n-gain", "--plot", "/no/such/f.svg"], "the folder /no/such does not exist"),
         (["paper", "all", "--plot", "f.svg"], "--report"),
-        (["paper", "--json"], "name an experiment"),
+        (["paper", "--json"], "NAME of an experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),
         (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
         (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
@@ -309,12 +309,12 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "n-gain", "--set", "matrices=200.5"], "must be an integer"),
         (["paper", "n-gain", "--set", "spread=nan"], "given: 'nan'"),
         (["paper", "all", "--set", "spread=2"], "changes one experiment"),
-        (["paper", "--csv", "x"], "name an experiment"),
+        (["paper", "--csv", "x"], "NAME of an experiment"),
         (["paper", "n-gain", "--csv", __file__], "is a file"),
     ],
 )
 def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
-    """In one line, the last: alone, or below the usage."""
+    """The reason is one line, the last, alone or below the usage."""
     done = run(*words)
     *before, reason = done.stderr.splitlines()
     assert not before or before[0].startswith("Usage: ")

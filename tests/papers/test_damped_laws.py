@@ -1,7 +1,7 @@
 """Laws that the texts state about inverses, damping and singular values, transcribed in NumPy.
 
-Each is a sentence or an equation of a text for which no other test stands; `papers/items.toml` says
-which.
+Each law is a sentence or an equation of a text that no other test covers; `papers/items.toml` lists
+the tests of all items.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cases(shape: tuple[int, int]) -> list[Linearization]:
 
 
 def damped(lin: Linearization, lambda2: float) -> Array:
-    """Return q̇ of damped least squares by this library."""
+    """Return q̇ of damped least squares, computed by supple."""
     return DLS(damping.Constant(lambda2))(lin)
 
 
@@ -46,7 +46,7 @@ def damped(lin: Linearization, lambda2: float) -> Array:
 
 @shapes
 def test_with_full_row_rank_it_is_the_inverse_from_the_right(shape: tuple[int, int]) -> None:
-    """J⁺ = Jᵀ(J Jᵀ)⁻¹, and J⁻¹ for a square J; then J q̇ = e."""
+    """J⁺ is Jᵀ(J Jᵀ)⁻¹, or J⁻¹ if J is square, and J q̇ = e."""
     m, n = shape
     for lin in cases(shape)[:-1]:
         J, e, dq = lin.J, lin.e, Pseudoinverse()(lin)
@@ -80,7 +80,7 @@ def test_the_normal_equations_always_have_a_solution(shape: tuple[int, int]) -> 
 
 @shapes
 def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) -> None:
-    """The pseudoinverse jumps where rank changes: ‖q̇‖ >= |γ|/σ beside, bounded at σ = 0."""
+    """The pseudoinverse jumps where the rank changes: ‖q̇‖ >= |γ|/σ near it, bounded at σ = 0."""
     rng = np.random.default_rng(shape)
     k = min(shape)
     U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
@@ -93,7 +93,7 @@ def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) 
 
 
 def test_across_the_threshold_one_component_is_at_stake() -> None:
-    """W, rank-deficient configurations: q̇ changes by v_r u_rᵀv̂/σ_r, the residual by u_rᵀv̂."""
+    """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀv̂/σ_r, the residual by u_rᵀv̂."""
     rng = np.random.default_rng(1)
     U, V, e = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.normal(size=3)
     step, found = TruncatedSVD(0.01), []
@@ -108,7 +108,7 @@ def test_across_the_threshold_one_component_is_at_stake() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
-    """MK (13): the least residual of all θ̇ spanned by v_1 to v_k."""
+    """MK (13): the step has the smallest residual of all θ̇ in the span of v_1 to v_k."""
     rng = np.random.default_rng(12)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])
     U, V, e = orthonormal(rng, 4, 4), orthonormal(rng, 6, 4), rng.normal(size=4)
@@ -155,7 +155,7 @@ def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2
 
 
 def test_the_gain_of_one_direction() -> None:
-    """σ/(σ² + λ²): 1/σ far from λ, at most 1/(2λ), reached at σ = λ, and zero with σ."""
+    """The gain σ/(σ² + λ²) is 1/σ for σ ≫ λ, at most 1/(2λ), at σ = λ, and zero at σ = 0."""
     lam = 0.2
 
     def gain(sigma: float) -> float:
@@ -168,13 +168,13 @@ def test_the_gain_of_one_direction() -> None:
     assert gain(100 * lam) == pytest.approx(1 / (100 * lam), rel=1e-3)
     assert gain(1e-6) == pytest.approx(1e-6 / lam**2, rel=1e-6)
     assert gain(0.0) == 0
-    # DW, appendix A, puts the maximum at σ = λ for its λ, which is λ² here: it is at the root
+    # DW, appendix A, states that the maximum is at σ = λ; its λ is our λ², so it is at the root.
     assert gain(lam) > 2 * gain(lam**2)
 
 
 @shapes
 def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int]) -> None:
-    """MK (11), (12); DW (32): the two sums, monotone in λ; the part outside the range stays."""
+    """MK (11), (12); DW (32): both sums are monotone in λ; the part outside range(J) stays."""
     for lin in cases(shape):
         U, sigma, _ = np.linalg.svd(lin.J)
         gamma = U.T @ lin.e
@@ -185,7 +185,7 @@ def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int])
             speeds.append(np.linalg.norm(dq))
             residuals.append(np.linalg.norm(lin.J @ dq - lin.e))
             terms = padded * gamma / (padded**2 + lambda2)
-            left = lambda2 * gamma / (padded**2 + lambda2)  # γ itself where σ = 0
+            left = lambda2 * gamma / (padded**2 + lambda2)  # equals γ where σ = 0
             assert speeds[-1] == pytest.approx(np.linalg.norm(terms), rel=1e-9)
             assert residuals[-1] == pytest.approx(np.linalg.norm(left), rel=1e-6, abs=1e-9)
         assert (np.diff(speeds) < 0).all()
@@ -197,7 +197,7 @@ def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int])
 
 
 def test_the_residual_of_the_appendix_lacks_the_components() -> None:
-    """DW, appendix A: √Σ[λ/(σ² + λ)]² does not depend on ẋ at all; the residual does."""
+    """DW, appendix A: the printed √Σ[λ/(σ² + λ)]² does not depend on ẋ, but the residual does."""
     lin = cases((6, 7))[1]
     printed = np.linalg.norm(0.04 / (lin.sigma**2 + 0.04))
     for size in (0.1, 10.0):
@@ -211,7 +211,7 @@ def test_the_residual_of_the_appendix_lacks_the_components() -> None:
 
 @shapes
 def test_no_motion_as_short_has_a_smaller_residual(shape: tuple[int, int]) -> None:
-    """MK, below (4): θ̇(λ) has the least residual of all θ̇ that are not longer."""
+    """MK, below (4): θ̇(λ) has the smallest residual of all θ̇ with at most its norm."""
     rng = np.random.default_rng(2)
     for lin in cases(shape):
         for lambda2 in (0.01, 1.0):
@@ -225,7 +225,7 @@ def test_no_motion_as_short_has_a_smaller_residual(shape: tuple[int, int]) -> No
 
 
 def test_roundoff_is_amplified_by_the_square_of_the_condition_or_by_itself() -> None:
-    """W, below (48): cond(JᵀJ + α²) is cond([J; α])²; QR keeps the digits that Cholesky loses."""
+    """W, below (48): cond(JᵀJ + α²) is cond([J; α])², so QR is more accurate than Cholesky."""
     rng = np.random.default_rng(3)
     J = orthonormal(rng, 6, 6) * np.append(np.ones(5), 1e-6) @ orthonormal(rng, 6, 6).T
     alpha = 1e-6
@@ -248,7 +248,7 @@ def test_roundoff_is_amplified_by_the_square_of_the_condition_or_by_itself() -> 
 
 
 def test_manipulability_does_not_tell_the_distance() -> None:
-    """MK III: the product of singular values stays while σ_min and the condition go anywhere."""
+    """MK III: the product of singular values can be constant while σ_min and condition change."""
     for s in (1.0, 1e2, 1e6):
         lin = Linearization(np.diag([s, 1 / s]), np.ones(2))
         assert lin.manipulability == pytest.approx(1.0)
@@ -260,7 +260,7 @@ def test_manipulability_does_not_tell_the_distance() -> None:
 
 @pytest.mark.parametrize("max_gain", [0.5, 5.0, 50.0])
 def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> None:
-    """MK, end of III: σ² + λ² >= 1/(4θ²), hence cond(J Jᵀ + λ²) <= 1 + 4θ²σ₁²."""
+    """MK, end of III: σ² + λ² >= 1/(4θ̇²), hence cond(J Jᵀ + λ²) <= 1 + 4θ̇²σ₁² with θ̇ = θ̇max."""
     rng = np.random.default_rng(4)
     for least in (2.0, 0.5, 0.1, 1e-2, 1e-4, 0.0):
         J = built(rng, (6, 7), least)
@@ -270,7 +270,7 @@ def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> No
 
 
 def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
-    """DW, method 3: lengths k times as large leave w_k/w_(k-1), hence λ, as they are."""
+    """DW, method 3: scaling all lengths does not change w_k/w_(k-1), and hence λ."""
     rng = np.random.default_rng(5)
     before, J = built(rng, (3, 4), 0.5), built(rng, (3, 4), 0.3)
     rule = damping.ManipulabilityRate(0.01, 0.9, 0.0, 1e-9)
@@ -283,7 +283,7 @@ def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
 
 
 def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
-    """DW, remarks and Fig. 1: two links, nearly folded; only x is hard to move along."""
+    """DW, remarks and Fig. 1: two links are nearly folded; only x is near a singular direction."""
     q = np.radians([90.0, 179.0])
     a, b = q[0], q.sum()
     J = np.array([[-np.sin(a) - np.sin(b), -np.sin(b)], [np.cos(a) + np.cos(b), np.cos(b)]])
@@ -306,7 +306,7 @@ def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
 
 @shapes
 def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
-    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ as a sum, its slope as printed, and 1/φ nearly a line."""
+    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ as a sum, its slope as printed, and 1/φ is nearly linear."""
     for lin in cases(shape):
         s, g = lin.sigma, lin.gamma
 
@@ -317,11 +317,12 @@ def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
             assert np.linalg.norm(damped(lin, x)) == pytest.approx(phi(x), rel=1e-9)
             slope = -(s**2 * g**2 / (s**2 + x) ** 3).sum() / phi(x)
             assert (phi(x * 1.00001) - phi(x * 0.99999)) / (2e-5 * x) == pytest.approx(slope, 1e-6)
-        # 1/φ is concave, and between the lines that one term alone would give
+        # 1/φ is concave and increasing.
         values = np.array([1 / phi(x) for x in np.linspace(0.01, 4, 100)])
         assert (np.diff(values, 2) <= 1e-9).all()
         assert (np.diff(values) > 0).all()
-    # with one small σ, from 0 to the damping that brings φ from 100 to 2, the chord is 4 % off
+    # With one small σ, 1/φ differs from its chord by less than 4 %, from λ = 0 with φ = 100 to the
+    # damping with φ = 2.
     s, g = np.array([1.0, 0.003]), np.array([0.5, 0.3])
     x = np.linspace(0, damping.Optimal(2.0)(Linearization(np.diag(s), g)), 100)
     values = 1 / np.sqrt(((s * g) ** 2 / (s**2 + x[:, None]) ** 2).sum(axis=1))
@@ -330,7 +331,7 @@ def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
 
 
 def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
-    """DW 3.1: hence lower and upper bounds on every iterate; the safeguarded root is the same."""
+    """DW 3.1: iterates therefore need lower and upper bounds; the root is the same with them."""
     lin = Linearization(np.diag([1.0, 0.01]), [0.5, 0.3])
     s, g, bound, start = lin.sigma, lin.gamma, 2.0, 100.0
     phi = np.sqrt((s**2 * g**2 / (s**2 + start) ** 2).sum())
@@ -339,7 +340,7 @@ def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
     root = damping.Optimal(bound).solve(lin)[0]
     assert (
         start - phi / bound * (phi - bound) / slope < root
-    )  # (18): not above it, as 1/φ is concave
+    )  # (18): not above the root, because 1/φ is concave
     for newton in (False, True):
         rule = damping.Optimal(bound, newton)
         assert rule.solve(lin, start)[0] == pytest.approx(root, rel=1e-9)
@@ -350,7 +351,7 @@ def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
 
 @shapes
 def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, int]) -> None:
-    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the estimate of the interval before is good."""
+    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the estimate of the previous interval is good."""
     rng = np.random.default_rng(6)
     for lin in cases(shape):
         for size in (1e-6, 1e-3, 0.1):
@@ -379,7 +380,7 @@ def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> Non
 
 
 def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
-    """MK (28), (31): with û exact, q̇ is Σ σγ/(σ² + λ²) and σ_mγ_m/(σ_m² + α² + λ²)."""
+    """MK (28), (31): with exact û, components of q̇ are σγ/(σ² + λ²), the last with α² as well."""
     rng = np.random.default_rng(8)
     sigma, alpha2, lambda2 = np.array([2.0, 1.0, 0.1]), 0.3, 0.02
     U, V, x = orthonormal(rng, 3, 3), orthonormal(rng, 5, 3), rng.normal(size=3)
@@ -388,7 +389,7 @@ def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
     gamma = U.T @ x
     terms = sigma * gamma / (sigma**2 + lambda2 + [0, 0, alpha2])
     np.testing.assert_allclose(V.T @ (J.T @ z), terms, rtol=1e-9)
-    # as the filter itself does with its own α and λ: only the last direction is short
+    # The filter with its own α and λ reduces only the component of the last direction.
     dq = NumericalFilter(2.0)(Linearization(J, x))
     short = V.T @ dq / (gamma / sigma)
     np.testing.assert_allclose(short[:-1], short[0], rtol=0.2)
@@ -404,7 +405,7 @@ def test_the_filtered_matrix_is_well_conditioned() -> None:
     condition = np.linalg.cond(J @ J.T + alpha2 * np.outer(u, u))
     assert condition == pytest.approx(4 / alpha2)
     assert np.linalg.cond(J @ J.T) > 1e15
-    x = U[:, :2] @ [0.3, 0.4]  # nothing along û: α does not affect the motion
+    x = U[:, :2] @ [0.3, 0.4]  # orthogonal to û: α does not affect the motion
     z = np.linalg.solve(J @ J.T + alpha2 * np.outer(u, u), x)
     dq = NumericalFilter(max_gain, printed=True)(Linearization(J, x))
     np.testing.assert_allclose(dq, J.T @ z, atol=1e-9)
@@ -426,7 +427,7 @@ def test_the_homogeneous_term_never_increases_the_criterion() -> None:
 
 
 def test_near_an_artificial_singularity_projection_adds_little() -> None:
-    """DW 4: where v lies in the row space of J, (I - J⁺J)v = 0, and near it is as small."""
+    """DW 4: if v lies in the row space of J, (I - J⁺J)v = 0; if v is near it, the term is small."""
     rng = np.random.default_rng(10)
     J = built(rng, (3, 7), 0.5)
     inside, outside = J.T @ rng.normal(size=3), np.linalg.svd(J)[2][-1]

@@ -1,4 +1,4 @@
-"""What every experiment keeps, whatever it is about."""
+"""Laws that hold for every experiment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_claims_are_sentences(ran: Ran, name: str) -> None:
     for claim in claims:
         assert claim.paper
         assert claim.measured
-        assert claim.why, "a reason is due whether it holds or not"
+        assert claim.why, "a claim must have a reason, whether it holds or not"
         assert type(claim.holds) is bool
 
 
@@ -131,7 +131,7 @@ def test_unknown_parameters_are_refused() -> None:
 
 
 def test_a_parameter_changes_the_outcome(ran: Ran) -> None:
-    """θ̇max of the square: with half of it λ is at most 0.5 m, and speeds are at most half."""
+    """With half of θ̇max in the experiment of the square, λ doubles and speeds are at most half."""
     changed = EXPERIMENTS["mk-two-link"](max_gain=1.0)
     limit = 0.5 * max(np.linalg.norm(x) for x in np.diff(changed.curves["target"], axis=0))
     assert limit > 0

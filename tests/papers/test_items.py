@@ -1,4 +1,4 @@
-"""papers/items.toml points nowhere but to what exists, and the documents show what it says."""
+"""All names in papers/items.toml exist, and the documents agree with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ of_each_text = pytest.mark.parametrize("paper", PAPERS)
 
 
 def resolved(name: str) -> None:
-    """Raise AttributeError unless a public name exists, with its arguments in parentheses."""
+    """Raise AttributeError unless a public name, and the arguments in its parentheses, exist."""
     dotted, _, arguments = name.removesuffix(")").partition("(")
     found: Any = supple
     for part in dotted.split("."):
@@ -41,7 +41,7 @@ def resolved(name: str) -> None:
     known = inspect.signature(found).parameters if arguments else {}
     for argument in filter(None, re.split(r",\s*", arguments)):
         if argument not in known:
-            raise AttributeError(f"{dotted} has no argument {argument!r}: {', '.join(known)}")
+            raise AttributeError(f"{dotted} has no argument {argument!r}; has: {', '.join(known)}")
 
 
 @cache
@@ -52,7 +52,7 @@ def functions_in(path: str) -> frozenset[str]:
 
 
 def lacking(item: Any) -> Iterator[str]:
-    """Yield what an item should have and has not."""
+    """Yield descriptions of missing or invalid fields of an item."""
     if item.kind not in TOOL["KINDS"]:
         yield f"kind {item.kind!r}"
     if item.verdict not in TOOL["VERDICTS"]:
@@ -111,7 +111,7 @@ def test_no_item_is_there_twice() -> None:
 
 
 def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
-    """What the library has from the texts is in the list; the others are its own."""
+    """All rules and steps are items of the texts, except those that the library adds."""
     assert {name for item in ITEMS for name in item.experiment} == set(EXPERIMENTS)
     named = {name.partition("(")[0] for item in ITEMS for name in item.api}
     own = {"damping.ErrorNorm"}  # the default of `solve`
@@ -131,7 +131,7 @@ def test_the_documents_are_what_the_tool_writes(document: Path) -> None:
 
 
 def test_the_numbers_in_both_documents_are_those_of_the_list() -> None:
-    """Counted from the rows of the page, not by the tool."""
+    """The oracle counts the rows of the page, independently of the tool."""
 
     def part(document: str) -> str:
         text = (ROOT / document).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The note on the damped pseudo-inverse."""
+"""Tests of the note on the damped pseudo-inverse (papers/note.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from supple.papers import Outcome, note
 
 
 def test_gains_are_norms_of_the_damped_inverse() -> None:
-    """‖Jᵀ(JJᵀ + ρ²I)⁻¹‖, by NumPy."""
+    """The gains equal ‖Jᵀ(JJᵀ + ρ²I)⁻¹‖ computed by NumPy."""
     J = np.random.default_rng(3).normal(size=(5, 3, 4))
     for rho in note.RHOS:
         inverse = J.transpose(0, 2, 1) @ np.linalg.inv(
@@ -25,7 +25,8 @@ def test_the_bound_holds_with_equality_at_rho(ran: Callable[[str], Outcome]) -> 
     assert 1 - 1e-6 < found["max_scaled_gain"] <= 1 + 1e-12
     assert abs(found["scaled_gain_at_rho"] - 1) < 1e-12
     assert found["peak_sigma_over_rho"] == 1
-    # 2 (σ/ρ)/((σ/ρ)² + 1) at 1e-4: a maximum it is, not a limit
+    # The scaled gain is 2 (σ/ρ)/((σ/ρ)² + 1), evaluated at σ/ρ = 1e-4: it is largest at σ = ρ, and
+    # not at the singularity.
     np.testing.assert_allclose(found["scaled_gain_at_singularity"], 2e-4 / (1 + 1e-8), rtol=1e-12)
     assert [claim.holds for claim in ran("n-gain").claims] == [True, True, True, False, True]
     assert 0.99 < found["largest_deviation"] <= 1 + 1e-9

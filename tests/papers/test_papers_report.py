@@ -1,4 +1,4 @@
-"""The page: complete, well-formed, and in need of nothing but itself."""
+"""The HTML report is complete, well-formed and self-contained."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
-    """The page of all experiments."""
+    """The HTML page of all experiments."""
 
     def finding(name: str) -> Finding:
         return Finding(name, dict(ran(name).quantities), ran(name).claims, drawn(name), 1.0)
@@ -34,7 +34,7 @@ def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
 
 
 class Elements(HTMLParser):
-    """Every element that begins, and whether all that must end do."""
+    """A parser that collects all elements, and checks that they are closed."""
 
     VOID = ("meta", "link", "img", "br")
 
@@ -104,7 +104,7 @@ def test_the_command_writes_it(tmp_path: Path) -> None:
 
 
 def test_processes_find_the_same(ran: Ran) -> None:
-    """In processes of their own, experiments come to the same numbers."""
+    """Experiments in separate processes give the same numbers."""
     names = ["n-gain", "mk-puma-b"]
     found = {each.name: each for each in find_all(names)}
     assert set(found) == set(names)
@@ -120,7 +120,7 @@ BROWSER = next((path for path in map(shutil.which, NAMES) if path), "")
 
 
 def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
-    """The document as the browser has it, and what its console says."""
+    """Return the document as the browser parses it, and the messages of its console."""
     done = subprocess.run(
         [
             BROWSER,
@@ -144,8 +144,8 @@ def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
 
 @pytest.mark.skipif(not BROWSER, reason="no browser here: Debian has one in the package chromium")
 def test_a_browser_opens_it_and_fetches_nothing(html: str, tmp_path: Path) -> None:
-    """The page forbids the browser to fetch anything, and its console stays empty. A page that
-    tried to would be noticed: the one with a picture from elsewhere is.
+    """The page forbids the browser to fetch anything, and the console stays empty. As a check, a
+    page with an external picture causes a message in the console.
     """
     file, other = tmp_path / "index.html", tmp_path / "other.html"
     file.write_text(html, encoding="utf-8")

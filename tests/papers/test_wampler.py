@@ -1,4 +1,4 @@
-"""Wampler's numbers, each by a second way."""
+"""Wampler's numbers, each computed by a second, independent method."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_counts_are_the_papers(ran: Ran) -> None:
         assert found[f"n{n}.multiplications"] == 26 * n - 20
         assert found[f"n{n}.multiplications_without_ones"] == 22 * n - 16
         assert found[f"n{n}.additions"] == 13 * n - 10
-        # what tests/kinematics/test_operations.py says a joint costs, and a tool's pose
+        # The costs of a joint, as in tests/kinematics/test_operations.py, and of the tool's pose.
         assert found[f"n{n}.kernel_multiplications"] == 30 * n + 24
         assert found[f"n{n}.kernel_additions"] == 18 * n + 21
     assert found["max_difference"] < 1e-14
@@ -58,7 +58,7 @@ def test_what_counts() -> None:
 
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_the_recursion_gives_the_jacobian(n: int) -> None:
-    """By differences of the tool's pose, in the tool's axes."""
+    """The oracle is differences of the tool's pose, in the tool's axes."""
     rng = np.random.default_rng(n)
     arm, q = Arm.random(rng, "R" * n), rng.uniform(-3, 3, n)
     robot, h = arm.robot(), 1e-6
@@ -88,10 +88,10 @@ def test_the_condition_number_is_not_under_1200(ran: Ran) -> None:
 
 @pytest.mark.parametrize("name", ARMS)
 def test_nor_can_it_be_at_any_singularity(name: str) -> None:
-    """Σσ² >= 6 and σ_6 = 0: at least 1334, by the condition number itself."""
+    """With Σσ² >= 6 and σ_6 = 0, the condition number is at least (1.2 + α²)/α² = 1334."""
     arm = ScaledArm.of(ARMS[name])
     q = arm.robot.random(200, seed=5)
-    q[:, 4] = 0  # the wrist's axes in one plane
+    q[:, 4] = 0  # the wrist's axes lie in one plane
     for J in arm.jacobian(q):
         assert (np.linalg.norm(J, axis=0) >= 1 - 1e-12).all()
         assert np.linalg.cond(J.T @ J + 0.03**2 * np.eye(6)) >= (1.2 + 0.03**2) / 0.03**2
@@ -107,7 +107,7 @@ def test_theorem_3_holds_and_is_sharp(ran: Ran) -> None:
 
 
 def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
-    """Normal equations of the first three joints at the wrist's center, then of the last three."""
+    """Solve for the first three joints at the wrist's center, then for the last three joints."""
     center = J[:3] - np.cross(J[3:], tool[:, None], axis=0)
     A, wanted = center[:, :3], v[:3] - np.cross(v[3:], tool)
     first = np.linalg.solve(A.T @ A + alpha**2 * np.eye(3), A.T @ wanted)
@@ -121,7 +121,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
     q = arm.robot.random(SAMPLES, seed=rng)
     J, v = arm.jacobian(q), rng.normal(size=(SAMPLES, 6))
-    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's center
+    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # vectors from the wrist's center
     for alpha in ALPHAS:
         whole = np.linalg.solve(
             J.transpose(0, 2, 1) @ J + alpha**2 * np.eye(6),
@@ -137,7 +137,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
         np.testing.assert_allclose(found[f"{name}.median_{key}"], np.median(off), rtol=1e-6)
         np.testing.assert_allclose(found[f"{name}.p90_{key}"], np.quantile(off, 0.9), rtol=1e-6)
     medians = [found[f"{name}.median_{a:g}".replace("0.", "0_")] for a in ALPHAS]
-    assert medians == sorted(medians)  # the two part as damping grows
+    assert medians == sorted(medians)  # the difference grows with the damping
     assert medians[1] < 0.1 < medians[2]
     assert [claim.holds for claim in ran("w-wrist").claims] == [False, True]
 
@@ -147,7 +147,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
 
 @pytest.mark.parametrize("n", [1, 4, 6, 7, 12])
 def test_both_factorizations_are_of_the_stacked_matrix(n: int) -> None:
-    """RᵀR = ĴᵀĴ + α²I; the counts are closed forms."""
+    """RᵀR = ĴᵀĴ + α²I, and the operation counts agree with closed formulas."""
     J = np.random.default_rng(n).normal(size=(6, n))
     normal, qr = Cost(), Cost()
     L = normal_equations(J, 0.1, normal)
@@ -170,8 +170,8 @@ def test_costs_meet_where_the_paper_says(ran: Ran) -> None:
 
 
 def test_removed_rows_turn_the_velocity_around(ran: Ran) -> None:
-    """Links stretched at 45° move along (-1, 1) alone: asked for (1, 1), row x gives (1, -1) and
-    row y gives (-1, 1).
+    """Links stretched at 45° can move only along (-1, 1). If (1, 1) is commanded, row x alone gives
+    (1, -1), and row y alone gives (-1, 1).
     """
     J = np.array([[-1.0, -0.5], [1.0, 0.5]])
     without_y, without_x = (J @ without_row(J, np.ones(2), row) for row in (1, 0))

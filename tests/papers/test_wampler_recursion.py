@@ -1,4 +1,4 @@
-"""W eqs. (20)-(27) for all joints and twists: the library's results, the paper's counts."""
+"""W eqs. (20)-(27), for all joints and twists, give supple's Jacobians and the paper's counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_frame_gives_the_jacobian_of_the_library(kinds: str, right_angles:
             found = values(motion.jacobian(frame)).T
             np.testing.assert_allclose(found, robot.jacobian(q, axes=axes), atol=1e-12)
         for link in range(n):
-            # Link i's frame: its z axis is that of joint i, which turned it.
+            # The z axis of link i's frame is the axis of joint i; the frame moves with the joint.
             C = values(motion.into("base")[link])
             found = values(motion.jacobian(link)).T
             expected = np.vstack([C.T @ world[:3], C.T @ world[3:]])
@@ -69,12 +69,12 @@ def test_counts_with_right_angles_are_those_of_the_paper(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7])
 def test_any_twist_costs_a_conversion_of_8_and_4(n: int) -> None:
-    # (21): n - 1 conversions and 2 (n - 1) additions.
+    # (21) takes n - 1 conversions and 2 (n - 1) additions.
     rng, tally = np.random.default_rng(4), Tally()
     Arm.random(rng, "R" * n, right_angles=False).motion(rng.uniform(-2, 2, n), tally)
     assert (tally.multiplications, tally.by_one) == (8 * (n - 1), 0)
-    # The paper's 4 additions of a conversion turn about z and x in two steps of 4 and 2; a product
-    # with the 3 × 3 matrix takes 5. The offset is 2 more.
+    # The paper counts 4 additions for a conversion by separate rotations about z and x; a product
+    # with the 3 × 3 matrix takes 5. The offset takes 2 more.
     assert tally.additions == (5 + 2) * (n - 1)
 
 
@@ -120,13 +120,14 @@ def test_the_wrist_split_is_the_step_of_the_library(frames: tuple[int, int]) -> 
 
 
 def test_counts_of_the_stanford_arm_are_near_the_printed_ones() -> None:
-    # Printed: 42 and 28, 210 and 140, 66 and 38. What they include is in the author's thesis; here
-    # v̂ is given in the frame of the problem. Multiplications of the two short ones agree within 3.
+    # The paper's counts are 42 and 28, 210 and 140, 66 and 38. What they include is stated in the
+    # author's thesis; in this test v̂ is given in the frame of the problem. The multiplications of
+    # the two problems with the wrist agree within 3.
     found = {name: (t.multiplications, t.additions) for name, t in stanford_counts().items()}
     assert abs(found["wrist"][0] - 42) <= 3
     assert abs(found["damped_wrist"][0] - 66) <= 3
     for name, printed in (("wrist", 28), ("damped_wrist", 38), ("damped", 140)):
         assert found[name][1] <= printed
     assert found["damped"][0] <= 210
-    # The ratios that the remarks are about: splitting saves more than half of the damped solution.
+    # The ratio in the paper's remarks: splitting saves more than half of the damped solution.
     assert 2 * sum(found["damped_wrist"]) < sum(found["damped"])

@@ -1,4 +1,4 @@
-"""What the tests of many robots look at: every file, and every distinct end effector, once."""
+"""Fixtures with every robot file, and every distinct end effector once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOBS = os.cpu_count() or 1
 
 @pytest.fixture(scope="session")
 def readings() -> list[Reading]:
-    """Every file, read."""
+    """The results of reading every file."""
     files = robots_files.robot_files()
     if not files:
         pytest.skip("no robot files: make test-robots installs them")
@@ -30,5 +30,5 @@ def rows(readings: list[Reading]) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def bases() -> list[Row]:
-    """An arm on long sliders, likewise."""
+    """An arm on long prismatic joints, with its targets solved on the CPU."""
     return robots.base_rows()

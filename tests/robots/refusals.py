@@ -1,12 +1,12 @@
-"""Files that are refused, and why: a pattern of names, and a phrase of the DescriptionError.
+"""Files that supple rejects: patterns of names, each with a phrase of the DescriptionError.
 
-Every other file is read. A file is refused for the first pattern that fits it. Further: files that
-are read, but not by MuJoCo.
+All other files are read. The first pattern that fits a file gives its error. A second table lists
+files that supple reads and MuJoCo rejects.
 """
 
 from __future__ import annotations
 
-STILL = "none of them moves"  # furniture, cameras, parts of scenes
+STILL = "none of them moves"  # the file is furniture, a camera or a part of a scene
 FRAGMENT = "expected <mujoco>"  # the root is <mujocoinclude>: a part of other files
 NO_WORLD = "unknown element 'body'"  # bodies outside <worldbody>: a part of other files
 NO_PART = "no such file"  # an <include> of a file that the wheel does not have
@@ -25,10 +25,10 @@ REFUSALS: tuple[tuple[str, str], ...] = (
     ("brax/test_data/fluid_wind.xml", STILL),
     ("brax/test_data/world_body_transform.xml", "not a child of the world"),
     ("brax/test_data/world_fromto.xml", STILL),
-    # <mimic joint="index_q1"> for Left_index_q1
+    # The file has <mimic joint="index_q1"> instead of Left_index_q1.
     ("*/alex_description/urdf/alex_psyonic_hands.urdf", "mimics an unknown joint 'index_q1'"),
     ("*/bluevolta_description/urdf/bluevolta.urdf", STILL),
-    # top_propeller_joint has the child Z_propeller, the link is top_propeller
+    # The child of top_propeller_joint is Z_propeller, but the link is named top_propeller.
     ("*/falcon_description/urdf/falcon.urdf", "names an unknown link 'Z_propeller'"),
     ("*/hector_description/robots/quadrotor_base.urdf", STILL),
     ("*/iris_description/robots/iris_simple.urdf", STILL),
@@ -52,7 +52,7 @@ REFUSALS: tuple[tuple[str, str], ...] = (
     ("mani_skill/assets/robots/trifinger/*table*.urdf", STILL),
     ("mani_skill/assets/robots/trifinger/*/finger_macro.urdf", STILL),  # a xacro file
     ("mani_skill/assets/robots/trifinger/*/urdf/stage.urdf", STILL),
-    # the table's parent is a link of another file
+    # The table's parent is a link of another file.
     ("mani_skill/assets/robots/trifinger/*/trifinger_stage.urdf", "unknown link 'base_link'"),
     ("mani_skill/assets/robots/trifinger/*/trifingeredu_stage.urdf", "unknown link 'base_link'"),
     ("mani_skill/envs/tasks/control/assets/common/*", STILL),
@@ -67,9 +67,9 @@ REFUSALS: tuple[tuple[str, str], ...] = (
     ("share/iCub/conf/*", "declares a document type"),  # settings of another program
 )
 
-# Read, although MuJoCo refuses the file: there is nothing to compare with.
+# Files that supple reads and MuJoCo rejects, so that there is nothing to compare with.
 NO_ORACLE: dict[str, str] = {
-    # an option of older versions of MuJoCo that has nothing to do with kinematics
+    # An option of older versions of MuJoCo that does not affect kinematics.
     f"robohive/envs/hands/assets/DAPG_{task}.xml": "unrecognized attribute: 'apirate'"
     for task in ("door", "hammer", "pen", "relocate")
 }

@@ -1,4 +1,4 @@
-"""Every robot compiles for a GPU; where there is one, it is solved there under the same laws."""
+"""Every robot compiles for a GPU; on machines with a GPU, its solutions obey the same laws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robots_files import ends, load
 from robots_judge import Reading, Row
 from robots_laws import broken, not_compiled
 
-# Long and short chains, constants of all sizes.
+# Robots with long and short chains, and with constants of all sizes.
 WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
 
 

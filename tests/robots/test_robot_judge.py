@@ -1,4 +1,4 @@
-"""The judge of the answers sees what is wrong with them."""
+"""The verification of solutions (bench/robots_judge.py) detects wrong solutions."""
 
 from __future__ import annotations
 

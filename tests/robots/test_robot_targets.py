@@ -1,4 +1,4 @@
-"""Targets that are reachable by construction are met, and every answer is what it claims to be."""
+"""Targets that are reachable by construction are met, and every reported status is true."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_targets_with_all_joints_at_limits_are_met(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_targets_are_met(rows: list[Row], kind: str) -> None:
-    # Some robots have few targets of a kind, so the share is that of all robots together.
+    # Some robots have few targets of a kind, so the fraction is over all robots together.
     sets = [row.batch[kind] for row in rows if kind in row.batch]
     count, converged = sum(one.count for one in sets), sum(one.converged for one in sets)
     assert converged >= 0.9995 * count, f"{count - converged} of {count} missed"

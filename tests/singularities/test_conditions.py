@@ -1,4 +1,4 @@
-"""Disturbed commands, robots from files, and how the best settings of others are chosen."""
+"""Disturbed commands, robots from files, and the choice of other libraries' best settings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_delay_shows_old_angles() -> None:
 
     late = disturbed(here, Condition("late", "", dt=here.dt, delay=3))
     q = run(replace(NAMED["Servo"], make=watch), here, late)
-    np.testing.assert_allclose(np.diff(q, axis=0), 0.001)  # what is asked is added
+    np.testing.assert_allclose(np.diff(q, axis=0), 0.001)  # applied to the true angles
     np.testing.assert_allclose(seen[10], q[7])
     np.testing.assert_allclose(seen[0], q[0])
 
@@ -68,11 +68,11 @@ def test_robots_from_files_pass_as_the_others_do(name: str, kind: str) -> None:
     inside = (here.nominal >= robot.lower - 1e-9) & (here.nominal <= robot.upper + 1e-9)
     assert inside.all()
     idle = [j for j in range(robot.dof) if j not in moving(robot)]
-    assert idle  # fingers, wheels, a head, another arm
+    assert idle  # joints of fingers, wheels, a head or another arm
     m = measured(here, run(NAMED["Servo"], here))
     assert m.finite
     assert m.violations == 0
-    # the other libraries get the same chain
+    # The other libraries get the same chain.
     q = robot.random(seed=1)
     T = np.eye(4)
     parts = placements(robot)

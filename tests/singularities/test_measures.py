@@ -1,4 +1,4 @@
-"""Measures, on motions whose measures are known."""
+"""Measures of the benchmark, for motions whose measures are known."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SPEED = 0.2  # [rad/s]
 
 @pytest.fixture
 def known() -> tuple[Passage, Array]:
-    """A passage whose poses joint 1 follows at a constant speed, and those joints."""
-    here = passage("ur5e", "elbow")  # the singular stretch is that of its nominal joints
+    """A passage that joint 1 follows exactly at a constant speed, and its joint angles."""
+    here = passage("ur5e", "elbow")  # its nominal motion determines the singular part
     q = here.q0 + np.outer(SPEED * here.t, np.eye(6)[0])
     return replace(here, poses=here.robot.fk(q)), q
 
@@ -72,7 +72,7 @@ def test_a_halt_is_rest_away_from_a_pose_in_reach(known: tuple[Passage, Array]) 
     here, q = known
     stopped = q.copy()
     stopped[200:300] = q[200]
-    radius = np.linalg.norm(here.poses[0, :2, 3])  # about joint 1
+    radius = np.linalg.norm(here.poses[0, :2, 3])  # distance from the axis of joint 1
     before_it_is_off = 0.001 / (SPEED * radius)
     rest = 99 * DT - before_it_is_off
     assert measured(here, stopped).halted == pytest.approx(rest, abs=1.5 * DT)
@@ -94,7 +94,7 @@ def test_nan_is_said(known: tuple[Passage, Array]) -> None:
 def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) -> None:
     here, q = known
     bent = q.copy()
-    bent[100:, 2] += 1e-5  # one step: velocities v, -v; accelerations v, -2v, v; jerks 1, 3, 3, 1
+    bent[100:, 2] += 1e-5  # a jump of position: its third differences are 1, -2, 1 times 1e-5
     m = measured(here, bent)
     assert m.jerk == pytest.approx(max(3 * 1e-5, SPEED * DT) / DT**3)
     jerk = np.diff(np.vstack([q[:1].repeat(3, axis=0), bent])[:, [0, 2]], n=3, axis=0) / DT**3
@@ -103,12 +103,12 @@ def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) ->
 
 def test_the_path_is_a_matter_of_place_not_of_time(known: tuple[Passage, Array]) -> None:
     here, q = known
-    late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s behind, on the same path
+    late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s late on the same path
     m = measured(here, late)
     assert m.position_max == pytest.approx(
         np.linalg.norm(here.poses[0, :3, 3] - here.poses[40, :3, 3]), rel=1e-6
     )
-    assert m.deviation < 1e-6  # (a polyline is not quite the arc)
+    assert m.deviation < 1e-6  # the path is a polyline, the motion an arc
     aside = np.array([moved(T, np.array([0, 0, 0.01])) for T in here.poses])
     off = measured(replace(here, poses=aside), q)
     assert (off.deviation, off.deviation_rms) == pytest.approx((0.01, 0.01), rel=1e-3)

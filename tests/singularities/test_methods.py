@@ -1,4 +1,4 @@
-"""Methods through passages: promises hold, plain loops do what they say, peers get the same."""
+"""Methods of the benchmark: limits hold, plain loops are as described, peers get equal input."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_halting_is_plain_far_away_slows_down_and_halts() -> None:
         share = done @ asked_for / (asked_for @ asked_for)
         assert np.allclose(done, share * asked_for, atol=1e-12)
         shares.append((sigma[0] / sigma[-1], share))
-    for condition, share in shares[1:]:  # it only nears the singularity here
+    for condition, share in shares[1:]:  # the motion only approaches the singularity
         expected = np.clip((HALTS - condition) / (HALTS - SLOWS), 0, 1)
         assert share == pytest.approx(expected, abs=1e-9)
     assert {0.0, 1.0} <= {round(share, 12) for _, share in shares}

@@ -1,4 +1,4 @@
-"""Steps, random configurations and twists, and a law, for tests of velocities in batches."""
+"""Steps, random inputs and a law of optimal steps, for tests of velocities in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kinematic call of a robot, by name, as functions of q alone."""
+"""Every kinematic method of a robot, by name, as a function of q alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def speeds(q: Array) -> Array:
 
 
 def calls(robot: supple.Robot) -> dict[str, Call]:
-    """Return functions f(q, threads=...) by name."""
+    """Return the kinematic methods of a robot by name, as functions f(q, threads=...)."""
     frames, other = robot.frames, robot.frames[len(robot.frames) // 2]
 
     def bias_acceleration(q: Array, threads: int | None = None, axes: str = "world") -> Array:
@@ -59,7 +59,7 @@ def calls(robot: supple.Robot) -> dict[str, Call]:
 
 
 def mimicking() -> supple.Robot:
-    """Return a robot with branches, slides, mimics and two end effectors: all kernel paths."""
+    """Return a robot with branches, prismatic and mimic joints and two end effectors."""
     from supple.describe import Description, Joint, Mimic
 
     rng = np.random.default_rng(5)

@@ -90,13 +90,13 @@ def eigenvalues(A: Array) -> Array:
 
 @sixty_digits
 def damped_step(J: Array, e: Array, lambda2: Decimal) -> Array:
-    """Jᵀ(J Jᵀ + λ² I)⁻¹ e  (DW 4)."""
+    """Return the damped step Jᵀ(J Jᵀ + λ² I)⁻¹ e  (DW 4)."""
     return J.T @ eliminated(J @ J.T + lambda2 * exact(np.eye(len(J))), e)[0]
 
 
 @dataclass(frozen=True)
 class Measures:
-    """The inputs of all rules except the optimal one."""
+    """The quantities from which all rules except the optimal one compute λ²."""
 
     sigma: Array  # singular values, descending
     redundant: bool  # more columns than rows
@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return the singular values of a J of floats, largest first, and a bound on the error of those
-    that LAPACK computes; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's.
+    """Return σ of a J of floats, largest first, a bound on the errors of LAPACK's σ; w =
+    sqrt(det(J Jᵀ)), and a bound on the error of w as the product of LAPACK's σ.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
@@ -141,7 +141,7 @@ def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, 
 
 @sixty_digits
 def measures(J: Array, e: Array, before: Array | None) -> Measures:
-    """Return the measures of a Jacobian, a task vector and the previous Jacobian, in floats."""
+    """Return the measures of a Jacobian, a task vector and the previous Jacobian, all floats."""
     sigma, blur, w, blur_w = decomposed(J.shape, J.tobytes())
     first = J if before is None else before
     _, _, w_before, blur_w_before = decomposed(first.shape, first.tobytes())
@@ -163,19 +163,19 @@ def measures(J: Array, e: Array, before: Array | None) -> Measures:
 
 
 def constant(m: Measures, lambda2: Decimal) -> Decimal:
-    """Method 1."""
+    """Return λ² of method 1, a constant."""
     return lambda2
 
 
 def manipulability(m: Measures, lambda0: Decimal, w_t: Decimal) -> Decimal:
-    """Method 2."""
+    """Return λ² of method 2, which depends on the manipulability."""
     return lambda0 * (1 - m.w / w_t) ** 2 if m.w < w_t else Decimal(0)
 
 
 def manipulability_rate(
     m: Measures, lambda0: Decimal, ratio_t: Decimal, floor: Decimal, w_t: Decimal
 ) -> Decimal:
-    """Method 3, or method 2 if that is larger or method 3 is undefined."""
+    """Return λ² of method 3, or of method 2 if that is larger or method 3 is undefined."""
     least = manipulability(m, floor, w_t)
     if m.w_before is None or m.w_before == 0 or m.w / m.w_before >= ratio_t:
         return least
@@ -183,19 +183,19 @@ def manipulability_rate(
 
 
 def error_damped(m: Measures, lambda0: Decimal) -> Decimal:
-    """Method 4, eq. (5)."""
+    """Return λ² of method 4, eq. (5), which depends on the error."""
     return lambda0 * m.error2
 
 
 def speed_bound_as_printed(m: Measures, max_speed: Decimal) -> Decimal:
-    """Method 5, eq. (6), MK (14): only two cases."""
+    """Return λ² of method 5 as printed in eq. (6) and MK (14), with only two cases."""
     if m.sigma_min > 1 / max_speed:
         return Decimal(0)
     return m.sigma_min / max_speed - m.sigma_min**2
 
 
 def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
-    """MK (14) "for those cases where σ_min > λ", and MK (10), λ = 1/(2 θ̇max), for smaller σ."""
+    """Return λ² of MK (14) where σ_min > λ, and of MK (10), λ = 1/(2 θ̇max), for smaller σ_min."""
     if m.sigma_min < 1 / max_speed / 2:
         return (1 / max_speed / 2) ** 2
     return speed_bound_as_printed(m, max_speed)
@@ -209,7 +209,7 @@ def tracking_bound(m: Measures, max_error: Decimal) -> Decimal:
 def condition_bound(m: Measures, k_max: Decimal) -> Decimal:
     """Return λ² for a bound on the condition number: eq. (8), MK (18), with max(0, .).
 
-    "0 is used for σ_n if m < n".
+    As the paper states, "0 is used for σ_n if m < n".
     """
     sigma_n = Decimal(0) if m.redundant else m.sigma_min
     return max(Decimal(0), (m.sigma[0] ** 2 - k_max * sigma_n**2) / (k_max - 1))
@@ -228,7 +228,7 @@ def mayorga(l: Decimal | None, lambda0: Decimal, cap: Decimal) -> Decimal:  # no
 
 
 def mayorga_condition(m: Measures, lambda0: Decimal, k_max: Decimal, cap: Decimal) -> Decimal:
-    """First form: l is the condition number of the undamped matrix over the threshold."""
+    """Return λ² of method 7, first form: l is the condition number of J Jᵀ over the threshold."""
     if m.sigma[0] == 0:
         return Decimal(0)
     l = None if m.sigma_min == 0 else (m.sigma[0] / m.sigma_min) ** 2 / k_max  # noqa: E741
@@ -236,19 +236,19 @@ def mayorga_condition(m: Measures, lambda0: Decimal, k_max: Decimal, cap: Decima
 
 
 def mayorga_rank(m: Measures, lambda0: Decimal, cap: Decimal) -> Decimal:
-    """Second form: l is the change of J over the least change that loses rank."""
+    """Return λ² of method 7, second form: l is the change of J over σ_min."""
     if m.change == 0:
         return Decimal(0)
     return mayorga(None if m.sigma_min == 0 else m.change / m.sigma_min, lambda0, cap)
 
 
 def curvature(m: Measures, kappa: Decimal) -> Decimal:
-    """Not from a paper: σ² + λ² >= κ‖e‖."""
+    """Return the smallest λ² with σ² + λ² >= κ‖e‖; this rule is supple's own."""
     return max(Decimal(0), kappa * m.error2.sqrt() - m.sigma_min**2)
 
 
 def error_norm(m: Measures, gain: Decimal) -> Decimal:
-    """λ² = μ‖e‖: Levenberg and Marquardt's parameter in Fan & Yuan 2005, δ = 1."""
+    """Return λ² = μ‖e‖, the Levenberg-Marquardt parameter of Fan & Yuan 2005 with δ = 1."""
     return gain * m.error2.sqrt()
 
 
@@ -276,7 +276,7 @@ def lambda2(rule: Any, m: Measures) -> Decimal:
 
 @sixty_digits
 def region_weight(m: Measures, size: float, w_min: float, d: Array) -> Array:
-    """Method 6: (w - 1)² = [1 - (σ/ε)²](w_min - 1)²,  W = I + (w - 1) d dᵀ  with ‖d‖ = 1."""
+    """Return W of method 6: I + (w - 1) d dᵀ, (w - 1)² = [1 - (σ/ε)²](w_min - 1)², ‖d‖ = 1."""
     depth = max(Decimal(0), 1 - (m.sigma_min / Decimal(size)) ** 2)
     w = 1 - (depth * (Decimal(w_min) - 1) ** 2).sqrt()
     d = exact(d)
@@ -288,13 +288,13 @@ def region_weight(m: Measures, size: float, w_min: float, d: Array) -> Array:
 
 @sixty_digits
 def phi(J: Array, e: Array, lambda2: Decimal | float) -> Decimal:
-    """‖Jᵀ(J Jᵀ + λ² I)⁻¹ e‖  (DW 10), for floats J and e; λ² must not be zero."""
+    """Return φ = ‖Jᵀ(J Jᵀ + λ² I)⁻¹ e‖  (DW 10) for floats J and e; λ² must not be zero."""
     return norm(damped_step(exact(J), exact(e), Decimal(lambda2)))
 
 
 @sixty_digits
 def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
-    """The root of φ(λ²) = Δ by bisection; zero if φ is below Δ for negligible λ²."""
+    """Return the root of φ(λ²) = Δ by bisection; zero if φ < Δ for negligible λ²."""
     if not J.any() or not e.any():
         return Decimal(0)
     high = norm(exact(J).T @ exact(e)) / bound  # φ(λ²) <= ‖Jᵀe‖/λ²
@@ -302,7 +302,7 @@ def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
     if high == 0 or phi(J, e, low) <= bound:
         return Decimal(0)
     while high / low - 1 > Decimal("1e-11"):
-        # Bisects the logarithm first, then the interval.
+        # The first steps bisect the logarithm of λ², later ones λ² itself.
         middle = (low * high).sqrt() if high > 2 * low else (low + high) / 2
         if phi(J, e, middle) > bound:
             low = middle
@@ -316,13 +316,13 @@ def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
 
 @sixty_digits
 def damping_residual(J: Array, e: Array, lambda2: Decimal | float) -> Decimal:
-    """The first term of MK (12): ‖e_r - J q̇‖ for e_r in the range of J; J of full row rank."""
+    """Return the first term of MK (12), ‖e - J q̇‖; J must have full row rank."""
     return norm(exact(e) - exact(J) @ damped_step(exact(J), exact(e), Decimal(lambda2)))
 
 
 @sixty_digits
 def residual_optimal(J: Array, e: Array, share: Decimal | float) -> Decimal:
-    """The λ² with ‖e - J q̇‖ = share ‖e‖ by bisection, for J of full row rank."""
+    """Return the λ² with ‖e - J q̇‖ = share ‖e‖ by bisection; J must have full row rank."""
     if not e.any():
         return Decimal(0)
     bound = Decimal(share) * norm(exact(e))

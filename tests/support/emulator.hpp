@@ -1,6 +1,6 @@
-// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and
-// wait for each other wherever they exchange numbers. To be included before the source of the CUDA
-// kernels.
+// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that run in turn, and
+// wait for each other wherever they exchange numbers. Include this file before the source of the
+// CUDA kernels.
 #pragma once
 
 #include <math.h>
@@ -51,7 +51,7 @@ inline void life() {
   swapcontext(&context[current], &turns);
 }
 
-// Launches a CUDA kernel on a grid of one dimension.
+// Launches a CUDA kernel on a one-dimensional grid.
 inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
   std::vector<char> memory(threads * stack);
   body = kernel;

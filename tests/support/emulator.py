@@ -1,4 +1,4 @@
-"""A GPU emulated on the CPU, for tests: the same sources, compiled by g++ (emulator.hpp)."""
+"""A GPU emulated on the CPU, for tests: the CUDA sources compiled by g++ (emulator.hpp)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NEXT = "\0"  # separator of texts that are linked
 
 
 class Memory:
-    """A block of memory, filled with values that reveal a read before the first write."""
+    """A block of memory, filled with values that reveal reads of unwritten memory."""
 
     def __init__(self, device: Device, size: int) -> None:
         self._bytes = np.full(size + 256, 0xAB, np.uint8)
@@ -48,7 +48,7 @@ class Memory:
 
 
 class Device:
-    """A replacement of `supple.gpu.runtime.Device` on the CPU."""
+    """A replacement for `supple.gpu.runtime.Device` that runs on the CPU."""
 
     number, processors = 0, 2
 
@@ -73,7 +73,7 @@ class Device:
         return {name: getattr(loaded, f"emulated_{name}") for name in names}
 
     def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
-        # Written under another name until it is complete, in case the compiler is interrupted.
+        # The file has a temporary name until it is complete, in case the compiler is interrupted.
         own = path.with_name(f"{path.name}.{os.getpid()}")
         texts = code.decode().replace('extern "C" ', "").split(_NEXT)
 
@@ -138,7 +138,7 @@ def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
 def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Make device="cuda" select the emulated GPU."""
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
-        pytest.skip("no g++ here, or no Linux")
+        pytest.skip("the emulated GPU needs Linux and g++")
     device = Device(folder)
 
     class Info:

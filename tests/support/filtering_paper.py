@@ -18,7 +18,7 @@ EPS = np.finfo(float).eps
 
 
 def eq14(sigma: float, bound: float) -> float:
-    """λ²(θ̇max), with the case σ < λ, which the paper states in words."""
+    """Return λ² for θ̇max = `bound`, including the case σ < λ, which the paper states in words."""
     if sigma >= 1 / bound:
         return 0.0
     if sigma >= 1 / (2 * bound):
@@ -34,7 +34,7 @@ def least_gain(sigma: float, bound: float, c: float) -> float:
 
 
 def component_aware(sigmas: Array, bound: float, parts: Array) -> list[float]:
-    """Return α² of each direction; `parts` are the components of ẋ/‖ẋ‖ along them."""
+    """Return α² of each direction; `parts` are the components of ẋ/‖ẋ‖ along the directions."""
     gains = []
     for sigma in sigmas:
         own = eq14(sigma, bound)
@@ -52,10 +52,10 @@ def resolution(J: Array) -> float:
 
 
 def directions(J: Array, U: Array) -> tuple[Array, Array]:
-    """Return U (m, p) and σ̂² (p,) after one inverse iteration, each orthogonal to the others.
+    """Return orthogonal directions U (m, p) and σ̂² (p,) after one inverse iteration.
 
-    If the inverse stretches the first one less than half as much as the best coordinate axis, the
-    iteration starts from the exact singular directions instead.
+    If the inverse stretches the first direction less than half as much as the best coordinate axis,
+    the iteration starts from the exact singular directions instead.
     """
     mu, one = resolution(J), np.eye(len(J))
     inverse = np.linalg.inv(J @ J.T + mu * one)
@@ -74,7 +74,7 @@ def directions(J: Array, U: Array) -> tuple[Array, Array]:
 
 @dataclass
 class Filtered:
-    """A filtered step and the numbers behind it."""
+    """A filtered step and the intermediate results of its computation."""
 
     dq: Array
     U: Array
@@ -86,7 +86,7 @@ class Filtered:
 
 
 def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filtered:
-    """Return the repaired step for a command x (m,), a J (m, n) with m <= n, and directions U."""
+    """Return the repaired step for a command x (m,), J (m, n) with m <= n, and directions U."""
     one, mu = np.eye(len(x)), resolution(J)
     U, sigma2 = directions(J, U)
     sigma = np.sqrt(sigma2)
@@ -114,9 +114,9 @@ def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filte
 
 @dataclass
 class Estimated:
-    """Section IV as printed: λ² from the previous σ̂, and one solve for both z and û'. m <= n.
+    """Section IV as printed, for m <= n: λ² from the previous σ̂, and one solve for both z and û'.
 
-    `rule` is λ² as a function of the smallest and the largest singular value.
+    `rule` returns λ² for the smallest and the largest singular value.
     """
 
     u: Array

@@ -23,7 +23,7 @@ ARMS = ("panda", "ur5e", "iiwa14", "puma560", "stanford")
 
 @lru_cache(maxsize=1)
 def tree() -> supple.Robot:
-    """Two arms on a sliding column; one joint of each arm mimics another."""
+    """Return two arms on a sliding column; one joint of each arm mimics another."""
 
     def joint(name: str, kind: Any, parent: str, axis: Any, **more: Any) -> Joint:
         origin = np.eye(4)
@@ -46,7 +46,7 @@ def tree() -> supple.Robot:
 
 @lru_cache(maxsize=1)
 def screw() -> supple.Robot:
-    """A SCARA that lifts its tool by a screw of 0.2 m per turn."""
+    """Return a SCARA arm that lifts its tool by a screw of 0.2 m per turn."""
     table = [(0.3, 0.0, 0.4, 0.0), (0.25, 0.0, 0.0, 0.0), (0.05, 0.3, -0.1, 0.0)]
     limits = [(-2.5, 2.5), (-2.6, 2.6), (-6.0, 6.0)]
     return supple.dh(table, kinds="RRH", pitch=0.2 / (2 * np.pi), limits=limits)
@@ -61,7 +61,7 @@ TREE = {
 
 
 def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
-    """A robot, its tasks and a damping rule, each by a name."""
+    """Return test cases by name, each a robot, its tasks and a damping rule."""
     planar, panda = supple.load("planar3"), supple.load("panda")
     rules = {
         rule.__name__: (planar, (PLANAR,), rule.for_robot(planar, rows=("x", "y")))
@@ -78,7 +78,7 @@ CASES = cases()
 def compile_all(architecture: str) -> None:
     """Compile the code that most tests need, into the folder named by SUPPLE_CACHE_DIR.
 
-    This is the search of all cases and arms, and the search for several solutions of arms.
+    The code is that of the search for all cases and arms, and for several solutions of the arms.
     """
     every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())

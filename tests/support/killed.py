@@ -60,7 +60,7 @@ def main(kind: str, folder: Path, kills: int, seed: int) -> None:
     start, chance = jobs(folder)[kind], random.Random(seed)
     killed, left = 0, []
     while killed < kills:
-        pid = os.fork()  # no thread runs yet, and the imports are done
+        pid = os.fork()  # fork is safe, because no thread runs yet; imports are done
         if pid == 0:
             start()
             os._exit(0)

@@ -43,7 +43,7 @@ def somewhere(name: str, seed: int = 0) -> Array:
 
 
 def pose_of(name: str, q: Array) -> Array:
-    """Return the pose of the only end effector."""
+    """Return the pose (4, 4) of the end effector at q."""
     return np.asarray(robot(name).fk(q))
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from harness import Lane
 
-# Laws must hold to BOUND * max(m, n) * eps, relative to the norm. The largest error measured over
-# these matrices is 1.9 max(m, n) eps (orthogonality of U), including the errors of the check
-# itself.
+# Laws must hold to BOUND * max(m, n) * eps relative to the norm. The largest error measured with
+# these matrices is 1.9 max(m, n) eps (orthogonality of U), including the errors of the check.
 BOUND = 4
 
 # sigma_min / sigma_max of the matrices built from a spectrum.
@@ -32,19 +31,19 @@ LARGEST = (64, 64)
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> np.ndarray:
-    """A random (m, k) with orthonormal columns."""
+    """Return a random matrix (m, k) with orthonormal columns."""
     q, r = np.linalg.qr(rng.standard_normal((m, k)))
     return q * np.copysign(1.0, np.diagonal(r))
 
 
 def from_spectrum(rng: np.random.Generator, m: int, n: int, sigma: np.ndarray) -> np.ndarray:
-    """U diag(sigma) V^T with random U and V."""
+    """Return U diag(sigma) V^T with random U and V."""
     k = len(sigma)
     return orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
 
 
 def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Singular values, descending: one small, all equal but one, evenly spread, in pairs."""
+    """Yield spectra by name: one small value, all equal but one, evenly spread, in pairs."""
     for smallest in SMALLEST:
         yield f"one {smallest:g}", np.append(np.linspace(2, 1, k - 1), smallest)
         yield f"others {smallest:g}", np.append(1.0, np.full(k - 1, smallest))
@@ -53,7 +52,7 @@ def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return m x n matrices by name, easy and hard ones in turn."""
+    """Return matrices (m, n) by name, easy and hard ones in turn."""
     rng = np.random.default_rng((seed, m, n))
     info = np.finfo(dtype)
     row, column = np.arange(m)[:, None], np.arange(n)
@@ -123,6 +122,6 @@ def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
 
 
 def not_orthonormal(q: np.ndarray) -> float:
-    """Return the largest entry of Q^T Q - I."""
+    """Return the largest magnitude of an entry of Q^T Q - I."""
     q = q.astype(np.float64)
     return float(np.max(np.abs(q.swapaxes(-1, -2) @ q - np.eye(q.shape[-1]))))

@@ -6,5 +6,5 @@ import re
 
 
 def without_addresses(value: object) -> str:
-    """Return str(value) with functions by their names alone, not by their addresses in memory."""
+    """Return str(value), in which functions appear by name, without memory addresses."""
     return re.sub(r"<function (?:\w+\.)*(\S+) at 0x[0-9a-f]+>", r"\1", str(value))

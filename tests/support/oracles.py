@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def followers(path: Path) -> dict[str, tuple[str, float, float]]:
-    """Return the mimics of a URDF file: name -> (joint, multiplier, offset)."""
+    """Return the mimic joints of a URDF file: name -> (leader, multiplier, offset)."""
     follows = {}
     for joint in ET.parse(path).getroot().findall("joint"):
         mimic = joint.find("mimic")
@@ -97,7 +97,7 @@ def _speed_index(joint_and_name: tuple) -> int:
 
 
 class Mujoco:
-    """MuJoCo's Jacobian and its derivative; body axes by rotation of the world's."""
+    """MuJoCo's Jacobian and its derivative; those in body axes are rotated from world axes."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         mjcf = path.suffix == ".xml"
@@ -161,7 +161,7 @@ def _from_urdf(path: Path) -> mujoco.MjModel:
 
 
 class Yourdfpy:
-    """A third reader of URDF: names, limits and poses."""
+    """Names, limits and poses by yourdfpy, a third reader of URDF."""
 
     def __init__(self, path: Path) -> None:
         self.urdf = yourdfpy.URDF.load(str(path), load_meshes=False, build_scene_graph=True)

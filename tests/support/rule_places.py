@@ -1,4 +1,4 @@
-"""The places that must list every damping rule, as the recipe in CONTRIBUTING.md says."""
+"""The places that must list every damping rule, according to CONTRIBUTING.md."""
 
 from __future__ import annotations
 

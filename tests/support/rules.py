@@ -1,4 +1,4 @@
-"""The damping rules used by the tests, each with parameters that damp much and little."""
+"""The damping rules used by the tests, each with parameters for strong and weak damping."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EVERY: tuple[KernelRule, ...] = (
     ResidualOptimal(0.7),
 )
 
-# The parameters of each class, with valid values.
+# Valid values of the parameters of each class.
 NUMBERS: dict[type[KernelRule], dict[str, float]] = {
     Constant: {"lambda2": 1.0},
     Manipulability: {"lambda2_max": 1.0, "threshold": 1.0},
@@ -76,5 +76,5 @@ NUMBERS: dict[type[KernelRule], dict[str, float]] = {
 
 
 def key(value: object) -> str:
-    """Return the name of a rule for a test id."""
+    """Return a test id for a rule: its repr without spaces."""
     return str(value).replace(" ", "")

@@ -10,7 +10,7 @@ from supple.describe import Description, Joint, dh
 
 
 def random_pose(rng: np.random.Generator) -> np.ndarray:
-    """Return a random rotation, and a translation of at most a meter."""
+    """Return a pose with a random rotation and a translation of at most a meter."""
     Q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     T = np.eye(4)
     T[:3, :3] = Q * np.sign(np.linalg.det(Q))
@@ -45,7 +45,7 @@ def random_tree(seed: int, n: int = 8) -> Description:
 
 
 def random_dh(seed: int, convention: str, n: int = 6) -> Description:
-    """Return a serial robot of revolute and prismatic joints, half of its twists right angles."""
+    """Return a serial robot of R and P joints; half of its twists are multiples of 90°."""
     rng = np.random.default_rng(seed)
     table = rng.uniform(-2, 2, (n, 4))
     table[::2, 1] = rng.choice([-math.pi / 2, 0, math.pi / 2, math.pi], (n + 1) // 2)
@@ -62,7 +62,7 @@ def rpy(T: np.ndarray) -> np.ndarray:
     """Return roll, pitch, yaw [rad] of a pose: R = Rz(yaw) Ry(pitch) Rx(roll)."""
     R = T[:3, :3]
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
-    if math.hypot(R[0, 0], R[1, 0]) < 1e-12:  # gimbal lock: no yaw
+    if math.hypot(R[0, 0], R[1, 0]) < 1e-12:  # gimbal lock: yaw is set to zero
         return np.array([math.atan2(R[0, 1] * math.copysign(1, pitch), R[1, 1]), pitch, 0.0])
     return np.array([math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])])
 
@@ -78,7 +78,7 @@ def wxyz(T: np.ndarray) -> np.ndarray:
 
 
 def as_urdf(robot: Description) -> str:
-    """Return the robot as URDF; child placements become fixed joints."""
+    """Return the robot as a URDF text; child placements become fixed joints."""
     parts = [f'<link name="{name}"/>' for name in robot.links]
     for joint in robot.joints:
         middle = f"{joint.child}/moved"
@@ -103,7 +103,7 @@ def _origin(T: np.ndarray) -> str:
 
 
 def as_mjcf(robot: Description) -> str:
-    """Return the robot as MJCF, its root the world; child placements become bodies."""
+    """Return the robot as an MJCF text; its root is the world, child placements become bodies."""
     types = {"revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
     inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 

@@ -45,7 +45,7 @@ def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarra
 
 
 def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.BatchSolution) -> None:
-    """Check the errors and statuses of all frames together."""
+    """Check that the reported errors and statuses are those of the worst end effector."""
     far, off = far_of(robot, found.q, T).max(axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)

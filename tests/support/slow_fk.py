@@ -13,7 +13,7 @@ def coordinates(robot: Description) -> list[Joint]:
 
 
 def motion(joint: Joint, q: float) -> np.ndarray:
-    """Return the motion of a joint by the exponential of its axis (Rodrigues in matrix form)."""
+    """Return the motion (4, 4) of a joint by the exponential of its axis (Rodrigues' formula)."""
     T = np.eye(4)
     if joint.kind == "prismatic":
         T[:3, 3] = q * joint.axis

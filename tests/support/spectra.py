@@ -1,4 +1,4 @@
-"""Jacobians built from a chosen spectrum: a singularity is an input and not a coincidence."""
+"""Jacobians built from a chosen spectrum, so that singularities are chosen and not accidental."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ZERO = 16  # singular values below this multiple of eps times the largest count 
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
-    """Return a random (m, k) with orthonormal columns."""
+    """Return a random matrix (m, k) with orthonormal columns."""
     return np.linalg.qr(rng.standard_normal((m, k)))[0]
 
 
 def spectra(k: int) -> dict[str, Array]:
-    """Return descending singular values (k,): one or all but one small, repeated ones, zeros."""
+    """Return descending spectra (k,) by name, with one or more small, equal or zero values."""
     named = {f"least {least:g}": np.append(np.linspace(2, 1, k - 1), least) for least in SMALLEST}
     named["others 1e-6"] = np.append(1.5, np.full(k - 1, 1e-6))
     named["all alike"] = np.full(k, 0.7)
@@ -36,7 +36,7 @@ def spectra(k: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Sample:
-    """J and e, and the previous J or None."""
+    """A linearization by name: J, e, and the previous J or None."""
 
     name: str
     J: Array
@@ -50,7 +50,7 @@ class Sample:
 
 
 def tasks(U: Array) -> dict[str, Array]:
-    """Return task vectors (m,): along the singular direction, orthogonal to it, random."""
+    """Return task vectors (m,) by name: along the singular direction, orthogonal to it, random."""
     some = np.cos(np.arange(len(U)))
     return {
         "along": U[:, -1],
@@ -64,7 +64,7 @@ def tasks(U: Array) -> dict[str, Array]:
 
 @cache
 def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
-    """Return all spectra × all tasks of one shape, each with a different history."""
+    """Return samples with all pairs of a spectrum and a task, each with a different history."""
     m, n = shape
     k = min(m, n)
     found = []
@@ -82,10 +82,10 @@ def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
 def of_spectrum(
     sigma: Array, gamma: Array, beside: float = 0.0, before: float = -1.0, change: float = 0.0
 ) -> Linearization:
-    """Return a linearization with exactly this decomposition: sigma descending, any gamma.
+    """Return a linearization with exactly these singular values (descending) and γ = Uᵀe.
 
-    `beside` is the length of the part of e outside the range of J, `before` the manipulability at
-    the previous step, negative if there was none, and `change` the norm of the change of J.
+    `beside` is the length of the part of e outside the range of J; `before` is the manipulability
+    at the previous step, negative if there was none; `change` is the norm of the change of J.
     """
     k = len(sigma)
     J, e = np.eye(k + 1, k) * sigma, np.append(gamma, beside)
@@ -137,6 +137,6 @@ def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linear
             before = (-1.0, 0.0, 1e-3, 0.7, 2.0)[i % 5]
             change = (0.0, 1e-4, 0.0, 0.3, 0.02, 3.0, 1.0)[i % 7] if before >= 0 else 0.0
             numbers = (sigma, gamma, (0.0, 0.5, 0.0)[i % 3], before, change)
-            # float64 values that the dtype represents exactly
+            # The values are float64 numbers that the dtype represents exactly.
             found.append(of_spectrum(*(np.asarray(x).astype(dtype).astype(float) for x in numbers)))
     return tuple(found)

@@ -14,13 +14,13 @@ Array = np.ndarray
 
 
 def transpose(J: Array, e: Array) -> Array:
-    """Δθ = α Jᵀe with α = ⟨e, JJᵀe⟩/⟨JJᵀe, JJᵀe⟩  (B §3)."""
+    """Return α Jᵀe with α = ⟨e, JJᵀe⟩/⟨JJᵀe, JJᵀe⟩  (B §3)."""
     JJe = J @ J.T @ e
     return float(e @ JJe / (JJe @ JJe)) * J.T @ e
 
 
 def truncated(J: Array, e: Array, kept: Array) -> Array:
-    """Σ_i (1/σ_i) v_i u_iᵀ e over the kept i  (MK 13)."""
+    """Return Σ_i (1/σ_i) v_i u_iᵀ e over the kept i  (MK 13)."""
     U, sigma, Vt = np.linalg.svd(J)
     total = np.zeros(J.shape[1])
     for i in np.flatnonzero(kept & (sigma > 1e-12 * sigma[0])):
@@ -29,25 +29,25 @@ def truncated(J: Array, e: Array, kept: Array) -> Array:
 
 
 def pseudoinverse(J: Array, e: Array) -> Array:
-    """J⁺e with the rank of J  (B §4)."""
+    """Return J⁺e  (B §4); singular values up to 1e-12 of the largest count as zero."""
     sigma = np.linalg.svd(J, compute_uv=False)
     return truncated(J, e, sigma > 1e-12 * sigma[0])
 
 
 def damped(J: Array, e: Array, lambda2: float) -> Array:
-    """(JᵀJ + λ² I)⁻¹ Jᵀe, as least squares of the stacked matrix  (W 34, DW 4)."""
+    """Return (JᵀJ + λ² I)⁻¹ Jᵀe, by least squares of the stacked matrix  (W 34, DW 4)."""
     n = J.shape[1]
     stacked = np.vstack([J, np.sqrt(lambda2) * np.eye(n)])
     return np.linalg.lstsq(stacked, np.concatenate([e, np.zeros(n)]), rcond=None)[0]
 
 
 def weighted(J: Array, e: Array, lambda2: float, W1: Array, W2: Array) -> Array:
-    """(JᵀW1J + λ²W2)⁻¹ JᵀW1e  (DW 2)."""
+    """Return (JᵀW1J + λ²W2)⁻¹ JᵀW1e  (DW 2)."""
     return np.linalg.solve(J.T @ W1 @ J + lambda2 * W2, J.T @ W1 @ e)
 
 
 def clamp_mag(w: Array, d: float) -> Array:
-    """ClampMag  (B §2)."""
+    """Return w, shortened to the length d if it is longer: ClampMag  (B §2)."""
     size = np.linalg.norm(w)
     return w if size <= d else d * w / size
 
@@ -61,14 +61,14 @@ def clamped_error(e: Array, d: float, effectors: Sequence[Sequence[int]]) -> Arr
 
 
 def clamp_max_abs(w: Array, d: float) -> Array:
-    """ClampMaxAbs: scaled as a whole, so that no entry exceeds d  (Buss & Kim)."""
+    """Return w, scaled so that no entry exceeds d: ClampMaxAbs  (Buss & Kim)."""
     return w if np.abs(w).max() <= d else d * w / np.abs(w).max()
 
 
 def selective(
     J: Array, e: Array, gamma_max: float, effectors: Sequence[Sequence[int]], soft: bool
 ) -> Array:
-    """Selectively damped least squares  (Buss & Kim, section 3), or the soft limit of the program.
+    """Return the SDLS step  (Buss & Kim, section 3), or that with the soft limit of the program.
 
     N_i = Σ_k ‖u_i,k‖,  ρ_k,j = ‖∂s_k/∂θ_j‖,  M_i,k = 1/σ_i Σ_j |v_j,i| ρ_k,j,
     γ_i = γ_max min(1, N_i/M_i)

@@ -12,7 +12,7 @@ from supple import AxisTask, OrientationTask, PoseTask, PositionTask, Solution, 
 
 Array = np.ndarray
 
-# Every kind of task.
+# Tasks of every kind for the Panda.
 PANDA = {
     "pose": (PoseTask("panda_link8"),),
     "position": (PositionTask("panda_link8"),),
@@ -28,7 +28,7 @@ PANDA = {
 
 
 def turned(R: Array, S: Array) -> Array:
-    """Return the angles (...) between rotations [rad], by the sine if they are small."""
+    """Return the angles (...) between rotations [rad], accurate for small angles."""
     W = R.swapaxes(-1, -2) @ S
     axis = np.stack(
         [W[..., 2, 1] - W[..., 1, 2], W[..., 0, 2] - W[..., 2, 0], W[..., 1, 0] - W[..., 0, 1]], -1
@@ -37,7 +37,7 @@ def turned(R: Array, S: Array) -> Array:
 
 
 def apart(T: Array, S: Array) -> tuple[Array, Array]:
-    """Return the distances between poses: [m], [rad]."""
+    """Return the distances [m] and angles [rad] between poses."""
     return np.linalg.norm(T[..., :3, 3] - S[..., :3, 3], axis=-1), turned(
         T[..., :3, :3], S[..., :3, :3]
     )
@@ -81,10 +81,10 @@ def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[
 
 
 def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:
-    """Return configurations (count, n) farthest along directions u, poses T0 there and T5 beyond.
+    """Return configurations q* (count, n) that reach farthest, their poses T0, and T5 beyond them.
 
-    q* maximizes u·p(q) inside the limits, as the best of several ascents. T0 = FK(q*) is reachable
-    and singular. T5 is T0 moved 5 cm along u; its closest pose is T0.
+    q* maximizes u·p(q) inside the limits for a random direction u, as the best of several ascents.
+    T0 = FK(q*) is reachable and singular. T5 is T0 moved 5 cm along u; its closest pose is T0.
     """
     starts = 10
     u = np.random.default_rng(seed).normal(size=(count, 3))

@@ -1,7 +1,7 @@
 """The fastest motion along a path, computed by linear programs on a fine grid.
 
-Nothing is shared with supple's method: the unknowns are values of b = ṡ² at nodes of the path
-parameter itself, derivatives are differences of them, and HiGHS solves the programs.
+The method is independent of supple's: the unknowns are values of b = ṡ² at nodes of the path
+parameter s, derivatives are differences of these values, and HiGHS solves the programs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def chord_spline(q: Array) -> CubicSpline:
-    """The spline through q (N, n), by the length of its chords."""
+    """Return a spline through q (N, n); its parameter is the accumulated chord length."""
     s = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(q, axis=0), axis=1)))
     return CubicSpline(s, q)
 
@@ -24,9 +24,10 @@ def chord_spline(q: Array) -> CubicSpline:
 def duration_by_acceleration(
     path: CubicSpline, speed: Array, acceleration: Array, nodes: int = 1500
 ) -> float:
-    """The shortest duration under limits of speed and acceleration [s].
+    """Return the shortest duration under limits on speed and acceleration [s].
 
-    The largest b is largest everywhere at once, so that the sum of b decides: one linear program.
+    One feasible b is the largest at all nodes, so maximizing the sum of b, a linear program, finds
+    it.
     """
     s = graded(path.x[0], path.x[-1], nodes, 2)
     h = np.diff(s)
@@ -63,16 +64,16 @@ def duration_by_jerk(
     slow: float = 0.2,
     rounds: int = 40,
 ) -> float:
-    """A locally shortest duration under limits of speed, acceleration and jerk [s].
+    """Return a locally shortest duration under limits on speed, acceleration and jerk [s].
 
-    Successive linear programs, in each of which b changes by a limited factor. `slow` scales the
-    profile from which they start.
+    Successive linear programs are solved; in each, b may change by a limited factor. `slow` scales
+    the initial profile.
     """
     s = graded(path.x[0], path.x[-1], nodes, 3)
     middle = s[1:-1]
     q1, q2, q3 = (path(middle, k)[:, :, None] for k in (1, 2, 3))
     h0, h1 = np.diff(s)[:-1], np.diff(s)[1:]
-    # three-point formulas at inner nodes
+    # Three-point formulas of the derivatives at inner nodes.
     d1 = np.stack([-h1 / h0, h1 / h0 - h0 / h1, h0 / h1], -1) / (h0 + h1)[:, None]
     d2 = 2 * np.stack([h1, -(h0 + h1), h0], -1) / (h0 * h1 * (h0 + h1))[:, None]
     d0 = np.tile([0.0, 1.0, 0.0], (len(middle), 1))
@@ -92,7 +93,7 @@ def duration_by_jerk(
 
     by_acceleration = matrix(forms["acceleration"], acceleration)
     by_jerk = matrix(forms["jerk"], jerk)
-    # From rest, a constant largest jerk j gives s = j t³/6; nothing is faster up to the first node.
+    # From rest, the largest jerk j gives s = j t³/6; no motion reaches the first node faster.
     ends = []
     for node, rest, sign in ((1, 0, 1.0), (nodes - 2, nodes - 1, -1.0)):
         j = float((jerk / np.abs(path(s[node], 1))).min())
@@ -108,7 +109,7 @@ def duration_by_jerk(
     )
     by_acceleration = vstack([by_acceleration, starting]).tocsr()
 
-    for _ in range(100):  # slow enough to keep all limits
+    for _ in range(100):  # slow down until all limits are kept
         worst = max(
             (b[1:-1] / highest[1:-1]).max(),
             np.abs(by_acceleration @ b).max(),
@@ -125,7 +126,7 @@ def duration_by_jerk(
     width = np.append(np.append(s[1] - s[0], (h0 + h1) / 2), s[-1] - s[-2])
     trust, best = 4.0, duration(b)
     for _ in range(rounds):
-        # unknowns b/b0: near rest, b itself spans many orders of magnitude
+        # The unknowns are b divided by its last value, because b spans many orders of magnitude.
         inner, scale = b[1:-1], diags(np.where(b > 0, b, 1.0))
         rate = diags(np.tile(np.sqrt(inner), n)) @ by_jerk @ scale
         tangent = band_diagonal(np.full(n * len(inner), 0.5), nodes, n)  # 1/√x >= 1.5 - x/2
@@ -158,14 +159,14 @@ def duration_by_jerk(
 
 
 def graded(first: float, last: float, nodes: int, power: int) -> Array:
-    """Nodes that are dense at both ends, as a motion from rest is in time."""
+    """Return nodes that are dense at both ends, like positions at equal times of a motion."""
     x = np.linspace(-1, 1, nodes)
     s = np.sign(x) * (1 - (1 - np.abs(x)) ** power)
     return first + (last - first) * (s + 1) / 2
 
 
 def band(nodes: int, columns: list[Array]) -> coo_matrix:
-    """A matrix whose row i has columns[k][i] at i + k."""
+    """Return a matrix with columns[k][i] in row i and column i + k."""
     count = len(columns[0])
     rows = np.arange(count)
     return coo_matrix(
@@ -178,7 +179,7 @@ def band(nodes: int, columns: list[Array]) -> coo_matrix:
 
 
 def band_diagonal(values: Array, nodes: int, repeats: int) -> coo_matrix:
-    """A matrix whose row i of each repeat has its value at column i + 1."""
+    """Return `repeats` stacked matrices with nonzero entries in row i and column i + 1."""
     inner = nodes - 2
     rows = np.arange(inner * repeats)
     return coo_matrix(

@@ -17,7 +17,7 @@ TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # tilts of an axis; nearly pa
 
 @dataclass(frozen=True)
 class Tree:
-    """A robot with a configuration and joint velocities, and bounds of its derivatives."""
+    """A robot with a configuration and joint velocities, and bounds on its derivatives."""
 
     robot: supple.Robot
     q: Array  # (n,)
@@ -36,7 +36,7 @@ class Tree:
 
     @property
     def reach(self) -> float:
-        """Bound of the distances of frames from the origin and each other [m]; at least 1."""
+        """A bound on the distances of frames from the origin and each other [m]; at least 1."""
         joints, frames = self.robot.description.joints, self.robot.description.frames
         poses = [self.robot.base, *(f.placement for f in frames)]
         poses += [T for j in joints for T in (j.origin, j.child_placement)]
@@ -47,7 +47,7 @@ class Tree:
         return max(1.0, sum(np.linalg.norm(T[:3, 3]) for T in poses) + slides + offsets)
 
     def speed(self, qd: Array) -> float:
-        """Return the sum of all joint speeds, a bound on the angular velocity of any direction."""
+        """Return the sum of all joint speeds, a bound on the angular velocity of any frame."""
         return max(1.0, sum(self.gain(joint) * abs(x) for joint, x in self._moving(qd)))
 
     @property

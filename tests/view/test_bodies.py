@@ -1,4 +1,4 @@
-"""Solids of a robot: from its kinematics alone, or from the visuals of its file."""
+"""Solids of a robot, made from its kinematics alone or from the visuals of its file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_robot_has_solids_around_its_skeleton(name: str) -> None:
         for link, at in zip(points.link, points.position, strict=True):
             own = [each for each in solids if each.link == shape.links[link]]
             if not own:
-                continue  # a slide begins at its parent's joint
+                continue  # the solid of a prismatic joint belongs to its parent
             low = np.min([each.vertices.min(axis=0) for each in own], axis=0)
             high = np.max([each.vertices.max(axis=0) for each in own], axis=0)
             assert (low - 1e-9 <= at).all()
@@ -54,7 +54,7 @@ URDF = """<robot name="r">
 
 
 def package(folder: Path) -> Path:
-    """A package with a URDF file and a mesh."""
+    """Write a package with a URDF file and a mesh; return the path of the URDF file."""
     (folder / "pack/urdf").mkdir(parents=True)
     (folder / "pack/meshes").mkdir()
     (folder / "pack/urdf/notes.txt").write_text("no mesh")
@@ -112,7 +112,7 @@ MJCF = """<mujoco>
 
 
 def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> None:
-    """Centers of area in the world, at a random configuration; hidden groups are left out."""
+    """Centers of area agree in the world at a random configuration; hidden groups are omitted."""
     mujoco = pytest.importorskip("mujoco")
     file = tmp_path / "arm.xml"
     file.write_text(MJCF)

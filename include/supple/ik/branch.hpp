@@ -1,5 +1,6 @@
-// Decisions about all solutions of a pose that the CPU and GPU drivers share: where a candidate is
-// inside the joint limits, how it is polished, which ones are the same, and their order.
+// Decisions in computing all solutions of a pose, shared by the CPU and GPU drivers: how a
+// candidate is brought inside the joint limits, how it is polished, which solutions are the same,
+// and how they are sorted.
 #pragma once
 
 #include "supple/ik/closed_form.hpp"
@@ -7,24 +8,27 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Errors [m], [rad] of a solution that needs no more iterations.
+// Position error [m] and rotation error [rad] below which a solution needs no more iterations.
 inline constexpr double branch_position = 1e-10, branch_rotation = 1e-10;
-// Most iterations of a candidate. Those of an exact arm need none.
+// Largest number of iterations that polish a candidate. A candidate needs none if the axes of the
+// arm are exactly parallel or intersect exactly.
 inline constexpr int branch_iterations = 24;
-// Solutions that differ by less in every joint [rad] are the same: a double root that rounding
-// splits.
+// Solutions are the same if no joint angle differs by more than this [rad]: rounding errors split a
+// double root into two.
 inline constexpr double branch_distinct = 1e-5;
-// A seed that moves farther than this [rad] may have lost its solution to that of another seed.
+// If polishing moves a seed farther than this [rad], the seed may have converged to the solution of
+// another seed, and its own solution may be missing.
 inline constexpr double branch_far = 0.1;
 
-// An arm with a closed form among the joints of a robot.
+// An arm with a closed form that is part of a robot.
 struct ArmOfRobot {
   ClosedForm<double> form;
-  int coordinate[6];  // of each joint of the arm, in q
-  Pose<double> home;  // of the frame at q = 0
+  int coordinate[6];  // index in q of each joint of the arm
+  Pose<double> home;  // pose of the frame at q = 0
 };
 
-// The displacement T M⁻¹ from the pose at q = 0 to a target, given by its twelve numbers.
+// Returns the displacement T M⁻¹ of a frame from its pose M at q = 0 (`home`) to the target T,
+// which is given by twelve numbers.
 SUPPLE_FN Pose<double> displacement_to(const Pose<double>& home, const double* target) {
   const auto column = [&](int i) {
     return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
@@ -36,38 +40,40 @@ SUPPLE_FN Pose<double> displacement_to(const Pose<double>& home, const double* t
   return X;
 }
 
-// The smallest magnitude of an angle, up to full turns.
+// Returns the angle in [-π, π] that differs from x by full turns.
 SUPPLE_FN double without_turns(double x) {
   const double full_turn = 6.283185307179586476925286766559;
   const double magic = Number<double>::round_magic;
   return x - full_turn * ((x * (1 / full_turn) + magic) - magic);
 }
 
-// Coordinate j of the configuration that joints outside the arm keep: q0, or the value nearest to
-// zero.
+// Returns the constant coordinate j of a joint outside the arm: that of q0 or, without q0, zero;
+// clamped to the joint's range.
 SUPPLE_FN double kept_coordinate(const IkProblem<double>& ik, int j, const double* q0) {
   return min(max(q0 ? q0[j] : 0.0, ik.lower[j]), ik.upper[j]);
 }
-// The value of coordinate j to which full turns bring an angle: q0, or the middle of its range.
+// Returns the angle to which the 2π wrap of coordinate j should be closest: that of q0 or, without
+// q0, the middle of its range.
 SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double* q0) {
   const double middle = 0.5 * (ik.lower[j] + ik.upper[j]);
   return q0 || !(abs(middle) < 1e9) ? kept_coordinate(ik, j, q0) : middle;
 }
 
-// Angles of coordinate j inside its limits, up to full turns: those nearest to the reference. Lanes
-// on which there is none are not `inside`; those on which the angle is rounded to a limit are
-// `clamped`.
+// Returns the 2π wrap of an angle of coordinate j that is inside the joint's limits and nearest to
+// the reference. Lanes without such a wrap are removed from `inside`; lanes where the angle is
+// rounded to a limit are added to `clamped`.
 template <class L>
 SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double slack,
                    const L& angle, mask_t<L>& inside, mask_t<L>& clamped) {
-  // A nominal arm may be outside where the real one is just inside.
+  // The angle of the nominal arm may be outside the limits where that of the real arm is just
+  // inside.
   const double over = 1e-9 + 10 * slack, full_turn = 6.283185307179586476925286766559;
   const double lower = ik.lower[j], upper = ik.upper[j];
   const L turns = (L(reference) - angle) * L(1 / full_turn);
   const L magic(Number<double>::round_magic);
   L q = angle + ((turns + magic) - magic) * L(full_turn);
   const mask_t<L> low = q<L(lower - over), high = q> L(upper + over);
-  if (any(low | high)) {  // (the reference is inside: the next turn toward it may be)
+  if (any(low | high)) {  // one more turn toward the reference, which is inside, may help
     q = select(low, q + L(full_turn), select(high, q - L(full_turn), q));
     inside = inside & (q >= L(lower - over)) & (q <= L(upper + over));
   }
@@ -75,8 +81,8 @@ SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double 
   return min(max(q, L(lower)), L(upper));
 }
 
-// Evaluates the errors at a configuration in which the arm's joints have the given cosines and
-// sines, those of their angles in q: faster than `evaluate_error`, which computes them.
+// Evaluates the errors at q, given the cosines and sines of the arm's joint angles. This is faster
+// than `evaluate_error`, which computes them.
 template <class L>
 SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate, const L* cosine,
                               const L* sine, IterateState<L>& at) {
@@ -121,14 +127,14 @@ SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, IterateState<double>& 
   return converged();
 }
 
-// Whether the angles of a joint in two solutions are the same, up to full turns. Solutions are the
-// same if all their angles are.
+// Whether two angles of a joint are the same up to full turns. Two solutions are the same if this
+// holds for each joint.
 SUPPLE_FN bool is_same_angle(double a, double b) {
   return abs(without_turns(a - b)) <= branch_distinct;
 }
 
-// The cost by which solutions are sorted: the largest displacement from q0 or, without it, the
-// proximity to a limit, as in supple/ik/preference.py.
+// The cost by which solutions are sorted: the largest joint displacement from q0 or, without q0,
+// the largest proximity to a joint limit, as in supple/ik/preference.py.
 SUPPLE_FN double branch_cost(const IkProblem<double>& ik, const double* q, const double* q0) {
   double cost = 0;
   for (int j = 0; j < ik.chain.coordinates; ++j) {

@@ -12,10 +12,11 @@
 //   X = E2 E3 E4 E5 E6 E1'               E1' = X⁻¹ E1 X
 //
 // Both kinds of arms lead to the same problem, two linear equations in the cosines and sines of two
-// joints (`two_joints`). In general this is a quartic equation; if neighboring axes intersect or
-// are parallel, as in most arms, it is two quadratic ones. The other joints follow one by one from
-// the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the axes
-// intersect or are parallel exactly, and seeds if they do so approximately.
+// joints (`two_joints`). In general this leads to a quartic equation; if neighboring axes intersect
+// or are parallel, as in most arms, to two quadratic equations. The other joints follow one by one
+// from the subproblems of Paden and Kahan. The results are candidates: exact up to rounding if the
+// axes intersect or are parallel exactly, and seeds to be polished if they do so only
+// approximately.
 //
 // Where an angle is not determined by the target, the solutions form a continuum, and the angle is
 // sampled.
@@ -33,9 +34,9 @@ template <class T>
 struct ClosedForm {
   ArmKind kind;
   int first;        // first of the three special joints, 0 to 3
-  Line<T> axis[6];  // in the world at q = 0; spherical: the special axes have the same point p
+  Line<T> axis[6];  // in the world at q = 0; in a spherical arm the special axes share the point p
   T length;         // length of the arm [m]
-  T slack;          // relative; an equation that misses a real root by less counts as having one
+  T slack;          // relative error up to which an equation counts as having a real root
   int samples;      // number of samples of an angle that is not determined
 };
 
@@ -73,12 +74,14 @@ SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& 
   }
 }
 
-// Calls emit(candidate) for an arm whose axes 4, 5 and 6 intersect in the point axis[5].p.
+// Calls emit(candidate) for each candidate of an arm whose axes 4, 5 and 6 intersect in the point
+// axis[5].p.
 template <class T, class Emit>
 SUPPLE_FN void spherical_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                                Emit&& emit) {
-  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles, and
-  // have the same distance from axis 2 and the same height along it: two equations for q1 and q3.
+  // With the intersection w of the last three axes, x = E1⁻¹ X w and y = E3 w lie on circles. Both
+  // have the same distance from axis 2 and the same height along it, which gives two equations for
+  // q1 and q3.
   const Vec3<T> w = axis[5].p, P = transformed(X, w);
   const Vec3<T>&h1 = axis[0].h, &h2 = axis[1].h, &h3 = axis[2].h;
   const Vec3<T> r1 = P - axis[0].p, r3 = w - axis[2].p;
@@ -127,13 +130,14 @@ SUPPLE_FN Vec3<T> nearest_point(const Line<T>& line, const Line<T>& other) {
   return fma(line.h, dot(cross(other.p - line.p, other.h), n) / n2, line.p);
 }
 
-// Calls emit(candidate) for an arm whose axes 2, 3 and 4 are parallel.
+// Calls emit(candidate) for each candidate of an arm whose axes 2, 3 and 4 are parallel.
 template <class T, class Emit>
 SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
                               Emit&& emit) {
   const Vec3<T>&h1 = axis[0].h, &h = axis[1].h, &h5 = axis[4].h, &h6 = axis[5].h;
-  // E2 E3 E4 do not change components along h. For a point w of axis 6 and its direction h6, this
-  // gives two equations for q1 and q5:  h·(E1⁻¹ X w - E5 w) = 0  and  h·(R1ᵀ R h6 - R5 h6) = 0.
+  // E2, E3 and E4 do not change components along h, the direction of their axes. For a point w of
+  // axis 6 and its direction h6, this gives two equations for q1 and q5: h·(E1⁻¹ X w - E5 w) = 0
+  // and h·(R1ᵀ R h6 - R5 h6) = 0.
   const Vec3<T> w = nearest_point(axis[5], axis[4]), P = transformed(X, w), n = X.R * h6;
   const Vec3<T> r1 = P - axis[0].p, r5 = w - axis[4].p;
   const T h_1 = dot(h, h1), h_5 = dot(h, h5);
@@ -151,7 +155,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
   const Vec3<T> upper = flat(axis[2].p - axis[1].p), fore = flat(axis[3].p - axis[2].p);
   const Vec3<T> side = cross(h, fore);
 
-  // Computes joints 2, 3 and 4, a planar arm, for given joints 1, 5 and 6.
+  // Computes the angles of joints 2, 3 and 4, which form a planar arm, for given q1, q5 and q6.
   const auto planar = [&](const Turn<T>& q1, const Turn<T>& q5, const Turn<T>& q6,
                           const Mark& mark) {
     const auto back = [&](const Vec3<T>& v) {  // R1ᵀ R R6ᵀ R5ᵀ v
@@ -180,7 +184,7 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
     const Vec3<T> at = rotated(h, h5, -pair.v), u = into(X.R, rotated(h, h1, pair.u));
     Turn<T> q6;
     if (turn_onto(h6, u, at, T(1), q6)) return planar(pair.u, pair.v, q6, pair.mark);
-    // Axis 6 is parallel to the three: q6 is not determined.
+    // Axis 6 is parallel to axes 2, 3 and 4: q6 is not determined.
     for (int k = 0; k < arm.samples; ++k) {
       planar(pair.u, pair.v, sampled_turn<T>(k, arm.samples), Mark{true, pair.mark.critical});
     }
@@ -200,8 +204,7 @@ SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, cons
   }
 }
 
-// Calls emit(candidate) for all configurations that reach the displacement X from the pose at
-// q = 0.
+// Calls emit(candidate) for all configurations that displace the frame by X from its pose at q = 0.
 template <class T, class Emit>
 SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X, Emit&& emit) {
   // In the formulas the special joints are the last three, or joints 2, 3 and 4.

@@ -20,7 +20,7 @@ SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
-// Lanes of scratch memory in an `IterateState`.
+// Number of lanes of scratch memory in an `IterateState`.
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   const int m = ik.rows, n = ik.chain.coordinates, evaluating = 12 * ik.chain.joints;
@@ -115,8 +115,8 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
          ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
-// Computes the step of any rule other than the default. J has zero columns for the joints held at a
-// limit. For a rule that needs the change of J, J is stored for the next step.
+// Computes the step of a damping rule other than the default. J has zero columns for the joints
+// held at a limit. For a rule that needs the change of J, J is stored for the next step.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
@@ -201,14 +201,14 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   }
 }
 
-// `descend` for robots with long prismatic joints; not inlined, to keep the code for others small
-// and fast.
+// `descend` for robots with long prismatic joints. It is not inlined, to keep the code for other
+// robots small and fast.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// Chooses a `descend` with compile-time sizes for the common ones.
+// Calls `descend`, with compile-time sizes where they are common.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -268,15 +268,15 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
   }
 }
 
-// Lanes of scratch memory that `newton_step` needs.
+// Number of lanes of scratch memory that `newton_step` needs.
 SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
 // Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain
 // ‖e‖. Where the Hessian is not positive definite, a nearby positive definite matrix replaces it.
 // Joints at a limit that would leave their range are held. Joints that would pass a limit stop
-// there, and a second solution lets the others compensate. With `flat` the objective is -e·x(q)
-// with a constant e, where x(q) are the task coordinates: the step moves the frames along e. Call
-// it after `evaluate`; `work` has `newton_scratch` lanes.
+// there, and the equations are solved again so that the other joints compensate. With `flat` the
+// objective is -e·x(q) with a constant e, where x(q) are the task coordinates: the step moves the
+// frames along e. Call it after `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {

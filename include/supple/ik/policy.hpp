@@ -1,5 +1,6 @@
-// Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when
-// polishing ends, which solutions are distinct or preferred, and how they are written and merged.
+// Decisions that the CPU and GPU drivers share: which input is valid, which seeds the starts have,
+// when polishing ends, which solutions are distinct or preferred, and how they are written and
+// merged.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
 // over threads and warps on a GPU.
@@ -51,8 +52,8 @@ SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number
   if (to.found) to.found[problem] = number + 1;
 }
 
-// Writes the result of a problem that was not solved: q(j) gives a substitute for the solution,
-// whose errors are infinite.
+// Writes the result of a problem that was not solved: q(j) returns coordinate j of a substitute for
+// the solution, whose errors are infinite.
 template <class Index, class Coordinate>
 SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Coordinate&& q,
                               Outcome outcome) {
@@ -135,8 +136,8 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
 }
 
 // Decides when polishing a start in double precision ends. Several iterations without progress are
-// allowed, because convergence toward a singular pose is only linear, and near one the cost
-// oscillates.
+// allowed, because convergence toward a singular pose is only linear, and the cost oscillates near
+// a singular pose.
 template <class L>
 struct PolishProgress {
   L least = L(1e300), idle = L(0);
@@ -150,10 +151,10 @@ struct PolishProgress {
   }
 };
 
-// ---- which solution ----------------------------------------------------------------------------
+// ---- choice of solutions -----------------------------------------------------------------------
 
 // Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint
-// that has them, else 0.
+// that has 2π wraps, else 0.
 SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, const double* b) {
   bool same = true;
   for (int j = 0; j < n; ++j) same &= abs(difference(wrap ? wrap[j] : 0, a[j], b[j])) <= distinct;
@@ -169,14 +170,15 @@ SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
   return largest;
 }
 
-// Whether the closest pose that was found from q0 is preferred to the best one: a small loss in
-// cost is accepted to avoid jumps along a path, a larger one if the joints stay near q0.
+// Whether the closest pose that was found from q0 is preferred to the one with the smallest cost: a
+// slightly higher cost is accepted to avoid jumps along a path, and a higher one if the joints stay
+// near q0.
 SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best_cost) {
   const double ratio = own_displacement <= near_q0 ? own_cost_near : own_cost_far;
   return own_cost <= ratio * best_cost;
 }
 
-// Whether joints are unwound (moved by full turns). They are not if the caller accepts any
+// Whether joints are unwound (moved by full turns). This is not needed if the caller accepts any
 // solution.
 SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
                                  int max_solutions) {

@@ -63,13 +63,13 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
 // ---- toward a posture -------------------------------------------------------------------------
 
 // Returns the direction d (n,) nearest to v (n,) that keeps the target to first order and moves no
-// joint beyond a limit at which it is:
+// joint that is at a limit out of its range:
 //
 //   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
 //
-// Active-set method: joints that would leave their range are fixed, and one whose multiplier has
-// the wrong sign is released. Call it after `evaluate_jacobian`; d is in the scratch memory of the
-// state. `fixed` (n,) is scratch memory.
+// Active-set method: joints that would leave their range are fixed, and a fixed joint whose
+// multiplier has the wrong sign is released. Call it after `evaluate_jacobian`; d is in the scratch
+// memory of the state. `fixed` (n,) is scratch memory.
 SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
                                      const double* v, double* fixed) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -118,7 +118,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 // Each step goes along the feasible part of the negative gradient, at most to the first joint
 // limit; its length follows from the curvature along the last step (Barzilai and Borwein). A
 // correction back to the target follows. A step that does not reduce the cost is undone, and the
-// next is shorter.
+// next one is shorter.
 //
 //   posture(j), weight(j)   the posture and its weights
 //   ready()                 updates J; returns false to stop

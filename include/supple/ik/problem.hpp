@@ -24,16 +24,16 @@ struct IkProblem {
   const T* weight;                   // (rows,)
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
   const T *seed_lower, *seed_range;  // (n,): ranges from which seeds are drawn: lower end, width
-  const T* sequence_step;            // (n,): increment of the seed sequence / seed_range
+  const T* sequence_step;            // (n,): increment of the seed sequence, in units of seed_range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and `direction` are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
   int iteration_factor;  // factor of all iteration limits, above 1 if max_joint_step is small
   // (n,): above 1 for prismatic joints that have no limits or are long compared with the robot;
-  // null if there are none. Steps are computed in the coordinates q / joint_scale, with a λ² of at
-  // most `max_lambda2`. `max_joint_step` does not apply to these joints because the error is linear
-  // in them.
+  // null if there are no such joints. Steps are computed in the coordinates q / joint_scale, with a
+  // λ² of at most `max_lambda2`. `max_joint_step` does not apply to these joints because the error
+  // is linear in them.
   const T* joint_scale;
   T max_lambda2;
 };

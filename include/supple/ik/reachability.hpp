@@ -30,7 +30,7 @@ inline constexpr int starts_before_verdict = 64;
 // this many corners of the joint ranges.
 inline constexpr int verdict_corners = 64;
 
-// ‖e‖² of all rows (whole), and of the position rows alone (part).
+// ‖e‖² over all rows (`whole`) and over the position rows alone (`part`).
 template <class T>
 struct ErrorLength {
   T whole, part;
@@ -42,14 +42,14 @@ namespace supple::inline SUPPLE_ISA {
 
 // Keeps the rows of e (rows,) that are positions of frames in world axes, and sets the others to
 // zero. `number` (targets,) receives the same vector in the layout of a target. Returns ‖e‖² before
-// and after.
+// and after the change.
 template <class T>
 SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) {
   ErrorLength<T> length{T(0), T(0)};
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
-    // A position with an allowed range gives no bound along a constant e.
+    // A position with an allowed range is not counted: its error is no bound along a constant e.
     const bool fixed = task.goal == Goal::frame && task.base == task_world &&
                        task.axes == task_axes_base && !task.ranged;
     for (int i = 0; i < task.rows; ++i, ++row) {
@@ -96,8 +96,8 @@ SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T*
 }
 
 // Whether a target is reported unreachable after a number of starts. `far` = ‖e‖ is the smallest
-// error found, and `part` the lower bound on the error as a fraction of it: above 0 there is no
-// solution, and at 1 no pose is closer.
+// error found, and `part` is a lower bound on the error of all poses, as a fraction of `far`: if it
+// is above 0 there is no solution, and if it is 1 no pose is closer.
 SUPPLE_FN bool is_unreachable(float part, float far, float newton_gain, int starts) {
   if (part < separation_threshold || part * far < min_separation * newton_gain) return false;
   return (1 - part) * far <= closest_tolerance * newton_gain || starts >= starts_before_verdict;

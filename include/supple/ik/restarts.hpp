@@ -16,9 +16,9 @@ inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;  // larger than the cost of any configuration
 
 // Default number of starts. A solution with most joints at their limits may be reached by only one
-// start in 10,000, but then other starts come close to it. So the search for a target ends after
-// `far_starts` if no start has come near it, after `near_starts` if the error of one is below
-// `near_target` (6 % of the reach), and after `nearly_met_starts` if that of one is below
+// start in 10,000, but then other starts come close to the target. So the search for a target ends
+// after `far_starts` if no start has come near it, after `near_starts` if the error of one is below
+// `near_target` (6 % of the reach), and after `nearly_met_starts` if the error of one is below
 // `nearly_met` (0.06 %). Both distances are multiples of newton_gain, which is 0.3 times the reach.
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
@@ -44,8 +44,8 @@ inline constexpr float min_gain_factor = 0.03f;
 // Few starts converge to solutions with joints at their limits. Therefore every second seed after
 // the first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and
 // then clamped: about a third of its joints start at a limit. From seed `first_corner` on, every
-// second one of these seeds is a corner of the ranges, where every joint is at a limit: the one
-// with the smallest cost of `corner_candidates` corners.
+// second one of these seeds is a corner of the ranges, where every joint is at a limit. Of
+// `corner_candidates` corners, the one with the smallest cost is used.
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
@@ -67,7 +67,7 @@ inline constexpr double at_limit = 1e-9;  // distance below which a joint is at 
 inline constexpr int posture_rounds = 3;  // largest number of rounds, with 2π wraps after each
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
-// this multiple of the smallest cost; `own_cost_near` applies if it is near q0.
+// this multiple of the smallest cost; `own_cost_near` applies if that pose is near q0.
 inline constexpr double own_cost_far = 1.02, own_cost_near = 1.2;
 
 inline constexpr double max_input = 1e9;  // bound on targets and initial guesses
@@ -138,7 +138,7 @@ SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const Itera
   return {work, work + n, L(T(huge_cost)), L(T(gain_factor) * ik.newton_gain)};
 }
 
-// Takes one iteration of Newton's method. A step that has increased the objective is undone and
+// Performs one iteration of Newton's method. A step that has increased the objective is undone and
 // repeated with more damping. Call it after `evaluate`, with the objective `value` at q and its
 // order of magnitude `size`. Returns the lanes that have converged to a local minimum. `flat` is
 // described in `newton_step`.

@@ -5,10 +5,12 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Largest entry of |RᵀR - I| that is corrected: POSE_TOLERANCE in supple/describe/_pose.py.
+// Largest entry of |RᵀR - I| that is corrected; the same value as POSE_TOLERANCE in
+// supple/describe/_pose.py.
 inline constexpr double max_rotation_residual = 1e-3;
 
-// Residual |RᵀR - I| up to which a rotation is not changed: the rounding errors of products.
+// Residual |RᵀR - I| up to which a rotation is not changed: products of rotations have such
+// rounding errors.
 inline constexpr double rotation_rounding = 1e-14;
 
 // Replaces a matrix, given by its columns R (3, 3), by the nearest rotation. Returns false if an
@@ -42,9 +44,9 @@ SUPPLE_FN bool orthonormalize(double (*R)[3]) {
 }
 
 // Writes the twelve numbers of a pose: the columns of its rotation, then its position. entry(r, c)
-// returns an entry of a pose (4, 4), or of a rotation (3, 3); the position is then zero.
-// `last_row_tolerance` is the tolerance on the last row of a pose, 0 0 0 1. Returns false if the
-// matrix is not a pose.
+// returns an entry of a pose (4, 4) or, without `has_position`, of a rotation (3, 3), whose
+// position is zero. `last_row_tolerance` is the tolerance on the last row of a pose, 0 0 0 1.
+// Returns false if the matrix is not a pose.
 template <class Entry>
 SUPPLE_FN bool read_pose(Entry&& entry, bool has_position, double last_row_tolerance,
                          double* numbers) {

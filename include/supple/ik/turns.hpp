@@ -1,5 +1,5 @@
-// Angles that satisfy equations of one or two turns about lines in space: the subproblems of Paden
-// and Kahan, and two linear equations in the cosines and sines of two angles.
+// Equations for one or two angles of rotation about lines in space: the subproblems of Paden and
+// Kahan, and two linear equations in the cosines and sines of two angles.
 #pragma once
 
 #include "supple/elementary.hpp"
@@ -61,14 +61,14 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
 }
 
 // Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
-// computed from a target have errors of the square root of the machine precision.
+// computed from a target have errors of the order of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
 
 // ---- subproblems -------------------------------------------------------------------------------
 
 // Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
-// component along h and the same length. Returns false if every angle does, because both are along
-// h.
+// component along h and the same length. Returns false if every angle does so, because a and b are
+// parallel to h.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {
@@ -86,8 +86,8 @@ SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T
 
 // Special properties of a candidate.
 struct Mark {
-  bool sampled;   // an angle is not determined, and this is one of its samples
-  bool critical;  // a double root, up to the slack: the arm is at a singularity
+  bool sampled;   // an angle is not determined, and the candidate has one of its samples
+  bool critical;  // a double root within the slack: the arm is at a singularity
 };
 SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
@@ -103,7 +103,8 @@ struct Turns {
 };
 
 // Returns the angles, with cosine c and sine s, for which a c + b s = d. `scale` is the order of
-// magnitude of a, b and d.
+// magnitude of a, b and d. If the equation misses a solution only by the relative error `slack`, it
+// counts as having a double root.
 template <class T>
 SUPPLE_FN Turns<T> turns_with(T a, T b, T d, T scale, T slack) {
   const T size = sqrt(a * a + b * b);
@@ -135,7 +136,7 @@ SUPPLE_INLINE T polynomial_at(const T* a, int degree, T x) {
 }
 
 // Returns the root of a polynomial between low and high, where its signs differ, by Newton's
-// method, with bisection if that leaves the interval.
+// method, or by bisection where Newton's method would leave the interval.
 template <class T>
 SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
   T x = T(0.5) * (low + high);
@@ -214,17 +215,17 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
   return count;
 }
 
-// ---- two linear equations in two turns ---------------------------------------------------------
+// ---- two linear equations in two angles --------------------------------------------------------
 
-// A 2 x 2 matrix by its singular values: left · diag(sigma) · rightᵀ, where left and right are
-// rotations.
+// The singular value decomposition of a 2 x 2 matrix: left · diag(sigma) · rightᵀ, where left and
+// right are rotations.
 template <class T>
 struct Svd2 {
   Turn<T> left, right;
   T sigma[2];  // sigma[1] may be negative; |sigma[1]| <= sigma[0]
 };
 
-// Returns half of an angle. (Half a turn more is a solution as well.)
+// Returns half of an angle. (Adding half a turn to the result gives another solution.)
 template <class T>
 SUPPLE_INLINE Turn<T> half_turn(const Turn<T>& a) {
   const T large = sqrt(T(0.5) + T(0.5) * abs(a.c));
@@ -272,7 +273,7 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
     v = turns_with(b0[0], b0[1], c0, scale, slack);
   }
   const bool v_sampled = v.any;
-  if (u_free && v_sampled) return;  // such an arm does not move the frame
+  if (u_free && v_sampled) return;  // neither angle moves the frame
   const int rounds = v_sampled ? samples : v.count;
   for (int i = 0; i < rounds; ++i) {
     const Turn<T> one = v_sampled ? sampled_turn<T>(i, samples) : v.turn[i];
@@ -297,8 +298,8 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
                                 Emit&& emit) {
   const Turn<T> l = svd.left;
   const T s0 = svd.sigma[0], s1 = svd.sigma[1];
-  // Components along the singular vectors: u0 = (c0 - b0·v)/s0, u1 = (c1 - b1·v)/s1. Multiplied by
-  // s1:
+  // The components of u along the singular vectors are u0 = (c0 - b0·v)/s0 and u1 = (c1 - b1·v)/s1.
+  // d0 and d1 are the coefficients of s1 u0 and s1 u1 in (1, c, s), with v = (c, s).
   const T ratio = s1 / s0;
   const T d0[3] = {ratio * (l.c * c[0] + l.s * c[1]), -ratio * (l.c * B[0][0] + l.s * B[1][0]),
                    -ratio * (l.c * B[0][1] + l.s * B[1][1])};
@@ -309,8 +310,8 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
     const T x = d0[0] + d0[1] * v.c + d0[2] * v.s, y = d1[0] + d1[1] * v.c + d1[2] * v.s;
     return x * x + y * y - s1 * s1;
   };
-  // The half-angle substitution t = tan(w/2) has its pole at the angle of the largest |f| among a
-  // few, because no root is near it.
+  // The half-angle substitution t = tan(w/2) has its pole where |f| is largest among six angles,
+  // because no root is near that angle.
   Turn<T> pole{T(1), T(0)};
   T largest(0);
   constexpr T steps[6][2] = {
@@ -358,8 +359,8 @@ SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2
   }
 }
 
-// Calls emit for all unit vectors u and v with A u + B v = c, which are the cosine and sine of two
-// angles.
+// Calls emit for all unit vectors u and v with A u + B v = c; each holds the cosine and sine of an
+// angle.
 template <class T, class Emit>
 SUPPLE_FN void two_joints(const T A[2][2], const T B[2][2], const T c[2], T length, T slack,
                           int samples, Emit&& emit) {

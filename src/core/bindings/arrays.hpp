@@ -15,7 +15,7 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// An array type for the type stub: nanobind only knows that these arguments are Python objects.
+// An array type for the type stub, because nanobind only knows that these arguments are objects.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
 template <class T>
@@ -79,7 +79,9 @@ class Batch {
     }
     array_ = call("coordinates", given, width, name);
     if (!fits(array_.ptr(), width))
-      throw nb::type_error("coordinates() must return an array of the requested width");
+      throw nb::type_error(
+          "coordinates() must return a C-contiguous float array whose last axis has the given "
+          "length");
   }
 
   PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(array_.ptr()); }
@@ -99,8 +101,8 @@ class Batch {
   bool overlaps(nb::handle other) const { return overlap(array_, other); }
   void copy() { array_ = nb::steal(PyArray_NewCopy(array(), NPY_CORDER)); }
 
-  // Returns an array of shape (leading axes..., tail...) with the type of this one: `out`, if
-  // given, or a new one.
+  // Returns an array of the same type with the shape (leading axes..., tail...): `out` if it is
+  // given, else a new array.
   nb::object result(nb::handle out, std::initializer_list<int> tail) const {
     npy_intp shape[NPY_MAXDIMS];
     int axes = 0;

@@ -24,26 +24,26 @@ using namespace nb::literals;
 #define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
 #define SUPPLE_BOOL "numpy.typing.NDArray[numpy.bool_]"
 
-// A 6-joint arm with a closed form: `Structure` of supple/kinematics/structure.py.
+// A 6-joint arm with a closed form. Corresponds to `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
   bool parallel = false;     // three axes are parallel; otherwise they intersect
-  int first = 0;             // the first of the three
+  int first = 0;             // index of the first of these three joints
   Ints coordinates{};        // (6,): index of each joint in q
   Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
   Doubles home{};            // (12,): columns and position [m] of the frame's pose at q = 0
-  double length = 1;         // of the arm [m]
-  double slack = 0;          // relative misalignment of the axes; 0 if they are exact
+  double length = 1;         // length of the arm [m]
+  double slack = 0;          // relative misalignment of the three axes; 0 if there is none
 
   bool operator==(const ArmSpec&) const = default;
 };
 
-// How all solutions are computed.
+// Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int samples = 1;                                        // of an angle that may be any
+  int samples = 1;       // samples of an angle that is not determined
   bool wraps = false;    // whether solutions that differ by full turns are distinct
-  bool nearest = false;  // whether those nearest to q0 come first
-  int threads = 1;       // maximum number
+  bool nearest = false;  // whether the solutions nearest to q0 come first
+  int threads = 1;       // maximum number of threads
 
   bool operator==(const BranchSpec&) const = default;
 };
@@ -82,7 +82,7 @@ nb::object as_array(const std::vector<T>& from, int type, std::initializer_list<
   return made;
 }
 
-// Every `stride`-th number from `first` on.
+// Returns an array of every `stride`-th number, beginning with the one at index `first`.
 nb::object column(const std::vector<double>& from, std::size_t first, std::size_t stride) {
   const npy_intp size = npy_intp(from.size() / stride);
   nb::object made = new_array(NPY_DOUBLE, 1, &size);
@@ -102,14 +102,14 @@ nb::tuple as_arrays(const Branches& all, int n) {
                         as_array(all.certain, NPY_BOOL, {count}));
 }
 
-// Targets as the kernel's numbers (B, 12), and q0 (n,), (B, n) or None.
+// The targets (B, 12) in the kernel's layout, and q0: (n,), (B, n) or None.
 class Targets {
  public:
   Targets(nb::handle targets, nb::handle q0, int n) : n_(n), target_(targets, 12, "targets") {
-    if (!target_.is_double()) throw nb::value_error("targets must be float64");
+    if (!target_.is_double()) throw nb::value_error("targets must be float64; given: float32");
     if (q0.is_none()) return;
     start_ = std::make_unique<Batch>(q0, n, "q0");
-    if (!start_->is_double()) throw nb::value_error("q0 must be float64");
+    if (!start_->is_double()) throw nb::value_error("q0 must be float64; given: float32");
     if (start_->leading()) check_length("q0", std::size_t(count()), std::size_t(start_->count()));
   }
 
@@ -130,14 +130,14 @@ class Targets {
   std::unique_ptr<Batch> start_;
 };
 
-// Records a target that is not solved.
+// Records that a target has no solutions, because it is not searched.
 void skip(Branches& found) {
   found.count.push_back(0);
   found.certain.push_back(false);
 }
 
-// Solutions of targets from seeds (K, 6) of the joints with the given coordinates, `counts` (B,) of
-// them for each target.
+// Returns the solutions of targets that are found from seeds (K, 6) of the six joints with the
+// given coordinates. `counts` (B,) is the number of seeds of each target.
 nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::handle targets,
                        nb::handle q0, nb::handle seeds, const Ints& counts,
                        const BranchSpec& spec) {
@@ -151,7 +151,7 @@ nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::hand
   std::ptrdiff_t next = 0;
   for (int count : counts) next += count;
   check_length("seeds", std::size_t(next), std::size_t(seed.count()));
-  if (!seed.is_double()) throw nb::value_error("seeds must be float64");
+  if (!seed.is_double()) throw nb::value_error("seeds must be float64; given: float32");
   BranchPolisher polisher(solver.fine().within(spec.position_tolerance, spec.rotation_tolerance),
                           coordinates.data(), 0, {.wraps = spec.wraps, .nearest = spec.nearest});
   Branches all;
@@ -182,7 +182,7 @@ class PyBranches {
     check_length("the numbers of a target", 12, std::size_t(problem().targets()));
   }
 
-  // All solutions of targets, as arrays. A target that is not finite has none.
+  // Returns all solutions of the targets, as arrays. A target that is not finite has no solution.
   nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
     const int n = problem().coordinates();
     const Targets given(targets, q0, n);
@@ -212,9 +212,9 @@ class PyBranches {
     return as_arrays(all, n);
   }
 
-  // Sets what `solve_pose` uses: the spec, the class of its results, and the fields that all
-  // results share. With `only_certain`, `solve_pose` returns None for a target of which it may have
-  // missed solutions; the caller then calls `solve`.
+  // Sets the data that `solve_pose` uses: the spec, the class of its results, and the fields that
+  // all results share. With `only_certain`, `solve_pose` returns None for a target of which it may
+  // have missed solutions; the caller then calls `solve`.
   void prepare(const BranchSpec& spec, nb::type_object solutions, nb::dict fields,
                bool only_certain) {
     single_ = std::make_unique<Single>(
@@ -229,7 +229,7 @@ class PyBranches {
   // C-contiguous float64 array of finite numbers, if solutions may be missing, or if they form a
   // continuum; the caller then calls `solve`.
   nb::object solve_pose(nb::handle target) {
-    if (!single_) throw nb::value_error("solve_pose needs prepare");
+    if (!single_) throw nb::value_error("prepare() must be called before solve_pose()");
     double numbers[12];
     const double* const T = contiguous_data(target, 4, 4);
     if (!T || !read_pose(T, numbers)) return nb::none();
@@ -259,7 +259,8 @@ class PyBranches {
     return problem().fine().within(spec.position_tolerance, spec.rotation_tolerance);
   }
 
-  // An instance of the class of results. Its constructor would take longer than the solutions.
+  // Returns an instance of the class of results, made without its constructor, which would take
+  // longer than computing the solutions.
   nb::object made(const Branches& all, bool certain) const {
     static PyObject* const name[] = {
         PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
@@ -280,7 +281,8 @@ class PyBranches {
     return made;
   }
 
-  // What single poses share, and memory that is reused from one to the next.
+  // The data that all calls of `solve_pose` share, and memory that is reused from one call to the
+  // next.
   struct Single {
     nb::object solutions;
     nb::dict fields;
@@ -306,7 +308,7 @@ void bind_branches(nb::module_& m) {
             required("coordinates", &ArmSpec::coordinates), required("axes", &ArmSpec::axes),
             required("points", &ArmSpec::points), required("home", &ArmSpec::home),
             required("length", &ArmSpec::length), required("slack", &ArmSpec::slack));
-  bind_spec(m, "BranchSpec", "How all solutions are computed. See supple.ik.branches.",
+  bind_spec(m, "BranchSpec", "Settings for computing all solutions. See supple.ik.branches.",
             required("position_tolerance", &BranchSpec::position_tolerance),
             required("rotation_tolerance", &BranchSpec::rotation_tolerance),
             required("samples", &BranchSpec::samples), required("wraps", &BranchSpec::wraps),
@@ -324,7 +326,8 @@ void bind_branches(nb::module_& m) {
            nb::sig("def solve_pose(self, target: object) -> typing.Any"));
   m.def(
       "polish_seeds", &polish_seeds, "solver"_a, "coordinates"_a, "targets"_a, "q0"_a.none(),
-      "seeds"_a, "counts"_a, "spec"_a, "Solutions of poses from seeds of the arm's six joints.",
+      "seeds"_a, "counts"_a, "spec"_a,
+      "Return solutions of poses, found from seeds of an arm's joints.",
       nb::sig("def polish_seeds(solver: Solver, coordinates: list[int], targets: "
               "numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | None, seeds: "
               "numpy.typing.ArrayLike, counts: list[int], spec: BranchSpec) -> " SUPPLE_SOLUTIONS));

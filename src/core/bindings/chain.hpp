@@ -206,7 +206,7 @@ class PyChain {
                             const Kernel<T>& kernel, int threads) {
     if (request.count == 0) return -1;
     const std::size_t bytes = kernel.scratch(chain, request);
-    if (request.count < 32) {  // faster than releasing the GIL
+    if (request.count < 32) {  // for few rows, releasing the GIL would take longer
       Scratch scratch(bytes);
       return kernel.run(chain, request, 0, request.count, scratch.get());
     }

@@ -18,8 +18,8 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Time limit of a call. `stop` is called by all threads; the thread that created the object also
-// checks for Ctrl-C there, and reports progress to Python.
+// Time limit of a call. All threads call `stop`, where the thread that created the object also
+// checks for Ctrl-C and reports progress to Python.
 class Deadline {
  public:
   // `report` is called with the number of finished problems; it may be empty.
@@ -31,7 +31,7 @@ class Deadline {
 
   static bool stop(void* watch) { return static_cast<Deadline*>(watch)->look(); }
 
-  // Call it at the end. Rethrows an exception that Python raised during the call.
+  // To be called at the end. Rethrows an exception that Python raised in the meantime.
   void finish() {
     if (failure_) std::rethrow_exception(failure_);
     if (report_) report_(count_);

@@ -77,7 +77,8 @@ nb::tuple PySolver::operations() const {
 bool PySolver::read_target(nb::handle target, double* numbers) const {
   const int count = int(target_specs_.size());
   if (count < 1) return false;
-  if (count == 1) return read_one_target(target, 0, numbers);  // for one task a list is a batch
+  // With one task, a list is not a target but a batch of targets.
+  if (count == 1) return read_one_target(target, 0, numbers);
   if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
       PySequence_Fast_GET_SIZE(target.ptr()) != count) {
     return false;

@@ -30,16 +30,18 @@ NB_MODULE(_core, m) {
   if (_import_array() < 0) throw nb::python_error();
   m.doc() = "The compiled part of supple. Not for direct use: see supple.Robot.";
 
-  m.def("isa", [] { return std::string(isa().isa); }, "Name of the instruction set in use.");
+  m.def(
+      "isa", [] { return std::string(isa().isa); },
+      "Return the name of the instruction set in use.");
   m.def(
       "isas", [] { return available_isas(); },
-      "Instruction sets that this machine can run, best last.");
+      "Return the names of the instruction sets that this machine can run, best last.");
   m.def(
       "use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
       "Switch to another instruction set of `isas()`.");
   m.def(
       "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
-      "Number of lanes of a batch in double and in single precision.",
+      "Return the number of lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
   bind_specs(m);  // first, because the signatures of the other functions contain specs
@@ -113,10 +115,10 @@ NB_MODULE(_core, m) {
           nb::sig("def operations(self) -> tuple[int, int]"));
 
   m.def("close_down", &close_down, "patience"_a,
-        "Stop the work of other threads at exit, and wait for it for at most `patience` [s].");
+        "Stop the work of other threads at exit; wait at most `patience` [s] until it has ended.");
   m.def(
       "after_fork", [] { at_work = 0; },
-      "Reset the number of working threads after a fork, which copies none of them.");
+      "Reset the number of working threads after a fork, which does not copy threads.");
   m.def(
       "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
       "Set whether objects that are still alive at exit are reported.");

@@ -48,9 +48,9 @@ inline bool put_pose(nb::handle given, double* to) {
   return true;
 }
 
-// Writes a target or, if not `target`, a velocity of one task to `to`, unless Python must convert
-// it. Returns whether it did. None is accepted if `optional`, which is the case if there are other
-// tasks.
+// Writes the target of one task to `to` or, if `target` is false, its velocity. Returns false if
+// Python must convert the value instead. None is accepted only if `optional`, which is the case if
+// there are other tasks.
 inline bool put_values(nb::handle given, const Task<double>& task, const InputSpec& input,
                        bool target, bool optional, double* to) {
   const int size = target ? target_size(task) : velocity_size(task);
@@ -63,7 +63,7 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
   if (count == 0 || !contiguous_data(given, count)) return false;
   const auto* from =
       static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
-  const bool position = target && task.goal == Goal::frame;  // becomes a pose without rotation
+  const bool position = target && task.goal == Goal::frame;  // becomes a pose with R = I
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
   for (int i = 0; i < count; ++i) {
     if (!std::isfinite(from[i])) return false;

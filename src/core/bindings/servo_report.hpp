@@ -15,7 +15,7 @@ namespace supple {
 // that ends with an error changes nothing.
 struct ServoRecord {
   ServoState<double> state;
-  // (n,): joint speeds before the step, their change in the step before it, and q before the step.
+  // (n,): joint speeds before the step, their change in the previous step, and q before the step.
   double *before, *change_before, *from;
 };
 
@@ -24,10 +24,10 @@ inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
                      direction_lost = 512, halts = 1024;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
-inline constexpr double noticed = 0.01;  // fraction of a command that counts as lost
+inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
-// Writes the part of e - J q̇, before limits, that lies in the range of J to `to` (m). J is that of
-// the step, corrected at folds. Returns its length.
+// Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J
+// as used in the step, corrected at folds. Returns the length of this part.
 inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
@@ -103,7 +103,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   return found;
 }
 
-// Returns ‖e - J q̇‖/‖e‖ before limits.
+// Returns ‖e - J q̇‖/‖e‖ for q̇ before limits.
 inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows;

@@ -71,7 +71,7 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",
             required("max_error", &ErrorClampSpec::max_error),
             optional("group", &ErrorClampSpec::group));
-  bind_spec(m, "StepSpec", "A step as the kernel takes it (include/supple/step_spec.hpp).",
+  bind_spec(m, "StepSpec", "Settings of a step (include/supple/step_spec.hpp).",
             required("method", &StepSpec::method), optional("parameter", &StepSpec::parameter),
             optional("group", &StepSpec::group), optional("effectors", &StepSpec::effectors),
             optional("error_clamps", &StepSpec::error_clamps),
@@ -84,8 +84,8 @@ void bind_specs(nb::module_& m) {
             required("form", &SecondarySpec::form), required("step", &SecondarySpec::step),
             optional("alpha1", &SecondarySpec::alpha1),
             optional("max_speed", &SecondarySpec::max_speed));
-  bind_spec(m, "FilterSpec", "Numerical filtering.", required("max_gain", &FilterSpec::max_gain),
-            required("printed", &FilterSpec::printed),
+  bind_spec(m, "FilterSpec", "Settings of numerical filtering.",
+            required("max_gain", &FilterSpec::max_gain), required("printed", &FilterSpec::printed),
             required("directions", &FilterSpec::directions));
   bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where there is no limit.",
             required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
@@ -98,7 +98,7 @@ void bind_specs(nb::module_& m) {
             optional("velocity", &InputSpec::velocity),
             optional("velocity_begin", &InputSpec::velocity_begin),
             optional("target", &InputSpec::target));
-  bind_spec(m, "ServoSpec", "A control loop.", required("mode", &ServoSpec::mode),
+  bind_spec(m, "ServoSpec", "Settings of a control loop.", required("mode", &ServoSpec::mode),
             required("steps", &ServoSpec::steps), optional("secondary", &ServoSpec::secondary),
             optional("filter", &ServoSpec::filter), required("limits", &ServoSpec::limits),
             required("second_order", &ServoSpec::second_order), required("dt", &ServoSpec::dt),
@@ -112,7 +112,7 @@ void bind_specs(nb::module_& m) {
             "The kind of a target, and the offset of its values in the kernel's layout.",
             required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));
   bind_spec(
-      m, "SolverSpec", "Position inverse kinematics of some tasks.",
+      m, "SolverSpec", "Settings of a solver of position inverse kinematics.",
       required("primary", &SolverSpec::primary), required("measures", &SolverSpec::measures),
       required("weights", &SolverSpec::weights),
       required("relaxed_weights", &SolverSpec::relaxed_weights),

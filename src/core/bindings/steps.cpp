@@ -20,10 +20,13 @@ using namespace nb::literals;
 
 void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   if (one.same_rows(other)) return;
-  const std::string message =
-      std::string(names) +
-      " must have the same batch axes and type; given: " + std::to_string(one.count()) + " and " +
-      std::to_string(other.count()) + " rows";
+  const auto rows = [](const Batch& batch) {
+    return std::to_string(batch.count()) + " rows of " +
+           (batch.is_double() ? "float64" : "float32");
+  };
+  const std::string message = std::string(names) +
+                              " must have the same batch axes and type; given: " + rows(one) +
+                              " and " + rows(other);
   throw nb::value_error(message.c_str());
 }
 
@@ -154,21 +157,21 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
 void bind_steps(nb::module_& m) {
   m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
         "values"_a, "redundant"_a = false,
-        "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
+        "Return lambda2 of a batch of spectra by a rule of supple.motion.damping.",
         nb::sig("def lambda2(damping: DampingSpec, *, sigma: numpy.typing.ArrayLike, gamma: "
                 "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, values: int, "
                 "redundant: bool = False) -> " SUPPLE_ARRAY));
 
   m.def("steps", &steps, "step"_a, nb::kw_only(), "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
         "threads"_a,
-        "dq and lambda2 of a batch of steps, and the first row that is not finite, or -1.",
+        "Return dq and lambda2 of a batch, and the index of the first nonfinite row, or -1.",
         nb::sig("def steps(step: StepSpec, *, J: numpy.typing.ArrayLike, e: "
                 "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, rows: int, columns: int, "
                 "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"));
 
   m.def("joint_box", &joint_boxes, nb::kw_only(), "lower"_a, "upper"_a, "max_speed"_a,
         "max_acceleration"_a, "max_jerk"_a, "q"_a, "qd"_a, "change"_a, "dt"_a,
-        "Bounds (2, n) on the joint speeds of the next step: low, high.",
+        "Return the bounds (2, n) on the joint speeds of the next step: lower, upper.",
         nb::sig("def joint_box(*, lower: " SUPPLE_ARRAY ", upper: " SUPPLE_ARRAY
                 ", max_speed: " SUPPLE_ARRAY ", max_acceleration: " SUPPLE_ARRAY
                 ", max_jerk: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY ", qd: " SUPPLE_ARRAY
@@ -176,7 +179,7 @@ void bind_steps(nb::module_& m) {
 
   m.def("limited", &limited, nb::kw_only(), "J"_a, "dq"_a, "lambda2"_a, "low"_a, "high"_a,
         "max_norm"_a, "keep_direction"_a, "rows"_a, "columns"_a, "threads"_a,
-        "dq inside boxes, the end that each entry is at (-1, 0, 1), and the damping applied.",
+        "Return dq inside boxes, its active set (-1, 0 or 1), and the damping applied.",
         nb::sig("def limited(*, J: numpy.typing.ArrayLike, dq: numpy.typing.ArrayLike, lambda2: "
                 "numpy.typing.ArrayLike, low: numpy.typing.ArrayLike, high: "
                 "numpy.typing.ArrayLike, max_norm: float, keep_direction: bool, rows: int, "

@@ -103,7 +103,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
-  if (request.count < 32) {  // faster than releasing the GIL
+  if (request.count < 32) {  // for few rows, releasing the GIL would take longer
     Scratch scratch(bytes);
     return kernel->run(chain, request, 0, request.count, scratch.get());
   }
@@ -142,8 +142,8 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-// Returns the data of the targets, one for each configuration, or null for None. Only tasks with a
-// tilt need the target to convert a velocity to rows.
+// Returns the data of `targets`, with one row for each configuration, or null for None. Only tasks
+// with a tilt need the target to convert a velocity to rows.
 template <class T>
 const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
   if (targets.is_none()) return nullptr;
@@ -209,15 +209,15 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Number of values in each target.")
       .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Number of values in each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,
-           "J, e and the first row that is not finite, or -1.",
+           "Return J, e and the index of the first row of the batch that is not finite, or -1.",
            SUPPLE_TASKS_SIG("linearize", "targets",
                             "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
       .def("bias_acceleration", &PyTasks::bias_acceleration, "q"_a, "qd"_a, "threads"_a,
-           "targets"_a.none() = nb::none(), "J̇q̇ of the rows.",
+           "targets"_a.none() = nb::none(), "Return J̇q̇ of the task rows.",
            SUPPLE_RATES_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
       .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
            "targets"_a.none() = nb::none(),
-           "Velocities as task rows, and the first row that is not finite, or -1.",
+           "Return velocities as task rows, and the index of the first nonfinite one, or -1.",
            SUPPLE_RATES_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
 }
 

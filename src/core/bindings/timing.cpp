@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <string>
 
 #include "bindings/arrays.hpp"
 #include "bindings/specs.hpp"
@@ -16,16 +17,22 @@ namespace {
 
 using namespace nb::literals;
 
+// Returns the data of an array (n,) or, with m, (n, m).
 const double* checked(nb::handle given, npy_intp n, npy_intp m, const char* name) {
   const double* const data = contiguous_data(given, n, m);
-  if (!data) throw nb::value_error(name);
+  if (!data) {
+    const std::string shape = std::to_string(n) + (m ? ", " + std::to_string(m) : ",");
+    const std::string message =
+        std::string(name) + " must be a C-contiguous float64 array of shape (" + shape + ")";
+    throw nb::value_error(message.c_str());
+  }
   return data;
 }
 
 // Returns the slopes (N, n) of the spline through q (N, n) at s (N,).
 nb::object slopes(nb::handle s, nb::handle q, int width) {
   const npy_intp count = nb::len(s);
-  if (count < 4) throw nb::value_error("s");
+  if (count < 4) throw_field_error("s", "at least 4 entries long", count);
   const npy_intp shape[] = {count, width};
   nb::object made = new_array(NPY_DOUBLE, 2, shape);
   spline_slopes(int(count), width, checked(s, count, 0, "s"), checked(q, count, width, "q"),
@@ -33,14 +40,16 @@ nb::object slopes(nb::handle s, nb::handle q, int width) {
   return made;
 }
 
-// Returns the coefficients of the squared speed (timing.hpp), starting from the positive ones
-// `start`.
+// Returns the coefficients of the squared speed (timing.hpp), starting from the positive
+// coefficients `start`.
 nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight, nb::handle speed,
                          nb::handle acceleration, nb::handle jerk, nb::handle start, int joints,
                          int degree) {
   const npy_intp points = npy_intp(first.size()), unknowns = nb::len(start);
   for (int each : first) {
-    if (each < 0 || each + degree >= unknowns) throw nb::value_error("first");
+    if (each < 0 || each + degree >= unknowns)
+      throw_field_error("each entry of first", "from 0 to " + std::to_string(unknowns - degree - 1),
+                        each);
   }
   const npy_intp shape[] = {unknowns};
   nb::object made = new_array(NPY_DOUBLE, 1, shape);
@@ -68,12 +77,12 @@ nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight,
 
 void bind_timing(nb::module_& m) {
   m.def("spline_slopes", &slopes, "s"_a, "q"_a, "width"_a,
-        "Slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
+        "Return the slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
         nb::sig("def spline_slopes(s: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY
                 ", width: int) -> " SUPPLE_ARRAY));
   m.def("squared_speed", &squared_speed, nb::kw_only(), "first"_a, "basis"_a, "weight"_a, "speed"_a,
         "acceleration"_a, "jerk"_a.none(), "start"_a, "joints"_a, "degree"_a,
-        "Spline coefficients of the squared speed of the fastest motion along a path.",
+        "Return the spline coefficients of the squared speed of the fastest motion along a path.",
         nb::sig("def squared_speed(*, first: collections.abc.Sequence[int], basis: " SUPPLE_ARRAY
                 ", weight: " SUPPLE_ARRAY ", speed: " SUPPLE_ARRAY ", acceleration: " SUPPLE_ARRAY
                 ", jerk: " SUPPLE_ARRAY " | None, start: " SUPPLE_ARRAY

@@ -74,7 +74,7 @@ class PyVelocity {
     Batch at(q, n, "q"), asked(velocity, velocities_, "twist");
     Batch speed(before.is_none() ? q : before, n, "qd");
     if (!at.same_rows(asked) || !at.same_rows(speed))
-      throw nb::value_error("q, velocity and before must have the same rows");
+      throw nb::value_error("q, velocity and before must have the same batch axes and type");
     nb::object result = at.result(out, {n});
     for (Batch* given : {&at, &asked, &speed}) {
       if (given->overlaps(result)) given->copy();

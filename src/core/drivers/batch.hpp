@@ -1,6 +1,6 @@
-// Many problems on a CPU: each lane solves its own problem and takes the next one when it has
-// finished. For files that are compiled once for each instruction set. Tuned constants are
-// explained in docs/constants.md.
+// Solves many problems on a CPU: each lane works on its own problem and takes the next one when it
+// has finished. Included only by files that are compiled once for each instruction set. Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ std::ptrdiff_t take_problem(const SolveRequest& request) {
   }
 }
 
-// Marks all problems that no thread has taken as skipped, taking blocks of them because there may
-// be millions.
+// Marks all problems that no thread has taken as skipped, in blocks because there may be millions
+// of them.
 void mark_remaining_skipped(const SolveRequest& request) {
   constexpr std::ptrdiff_t block = 512;
   for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
@@ -65,8 +65,8 @@ class BatchSolver {
   }
 
   // Begins the next start of a lane's problem. After `hard_after` starts the problem is solved like
-  // a single one, and after the last start the closest pose is recorded; the lane then takes the
-  // next problem.
+  // a single problem, and after the last start its closest pose is recorded; in both cases the lane
+  // then takes the next problem.
   void restart(int lane) {
     LaneState& state = workspace_.lane[lane];
     state.is_new = true;

@@ -1,6 +1,6 @@
 // Failed starts of a search on a CPU: local minima of the cost, the closest pose, unreachable
-// targets. For files that are compiled once for each instruction set. Tuned constants are explained
-// in docs/constants.md.
+// targets. Included only by files that are compiled once for each instruction set. Tuned constants
+// are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,7 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
     }
   }
   float* const end = failures.cost + failures.count;
-  const int kept = std::min(failures.count, polish_lanes);  // sorted by cost
+  const int kept = std::min(failures.count, polish_lanes);  // the failures are sorted by cost
   for (int i = 0; i < kept; ++i) {
     const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
     if (best == i) continue;

@@ -1,4 +1,4 @@
-// Work without Python's global interpreter lock (GIL), and its end when the interpreter exits.
+// Work without Python's global interpreter lock (GIL), and how it ends when the interpreter exits.
 //
 // A daemon thread may still be running when the program ends. When it then requests the GIL, Python
 // terminates it by unwinding its stack, which would abort the process in C++ frames. At exit, the

@@ -1,6 +1,6 @@
-// Writes a robot, its tasks, a step and limits as C++ source, which is compiled for the GPU at run
-// time with them as constants (src/supple/gpu/source.py). Numbers are written in hexadecimal, so
-// that no bit is lost in either precision.
+// Writes a robot, its tasks, a step and limits as constants in C++ source, which is compiled for
+// the GPU at run time (src/supple/gpu/source.py). Numbers are written in hexadecimal, so that no
+// bit is lost in either precision.
 #pragma once
 
 #include <algorithm>
@@ -178,9 +178,9 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   return in_struct(name, all);
 }
 
-// Returns C++ source with the preferences among solutions, each (n,): `rest` is the index of a
-// coordinate's posture in the values of a target, or -1; `pull` its weight; `turn` 2π for a joint
-// that has 2π wraps, else 0 [rad].
+// Returns C++ source with the preferences among solutions, as arrays (n,). For each coordinate,
+// `rest` is the index of its posture in the values of a target, or -1; `pull` is the weight of the
+// posture; `turn` is 2π if the joint has 2π wraps, else 0 [rad].
 inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
                           const std::vector<double>& turn) {
   const int n = int(turn.size());

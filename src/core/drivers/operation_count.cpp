@@ -12,7 +12,7 @@ namespace {
 thread_local Operations tally;
 }
 
-// A number with the interface of a lane that counts the operations on it. A fused multiply-add
+// A number that has the interface of a lane and counts the operations on it. A fused multiply-add
 // counts as one multiplication and one addition; signs, comparisons and selections are not counted.
 // `ready` is the length of the longest chain of dependent operations that leads to the number; a
 // fused operation or an elementary function has length one.
@@ -91,7 +91,7 @@ Operations operations(const IkProblem<double>& ik) {
   std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
       work(iterate_scratch(ik));
   for (int j = 0; j < n; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
-  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // R = I; for an axis, x
+  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // R = I, or the axis x
   IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
                            work.data(), J_before.data(), -1};
   tally = {};

@@ -14,8 +14,8 @@ struct Blocks {
   float* to;
   int k, lanes;
 
-  // Writes a row. A padding row (not `real`) is a copy of the row before it, with a last number so
-  // large that it is never the nearest.
+  // Writes a row. A padding row (not `real`) is a copy of the row before it, but its last number is
+  // so large that the row is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -27,8 +27,8 @@ struct Blocks {
   }
 };
 
-// A seed: its configuration, the target that it reaches, and the gains of the first step from it
-// toward another target.
+// A seed: its configuration, the target that it reaches, and the gains of the first step from this
+// configuration toward another target.
 class Seed {
  public:
   explicit Seed(const IkProblem<double>& ik)
@@ -68,8 +68,8 @@ class Seed {
   }
 
  private:
-  // Computes the gains (6 tasks, padded) of the first step dq = Σ gain_c d_c toward a target that
-  // is displaced by d: the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
+  // Computes the gains (6 tasks, padded) of the first step toward a target that is displaced by d,
+  // dq = Σ gain_c d_c. They are the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;
     gram(m, n, J_.data(), A_.data());

@@ -1,6 +1,6 @@
-// Solutions of a search on a CPU: polished in double precision, postprocessed and recorded. For
-// files that are compiled once for each instruction set. Tuned constants are explained in
-// docs/constants.md.
+// Solutions of a search on a CPU: polished in double precision, postprocessed and recorded.
+// Included only by files that are compiled once for each instruction set. Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "drivers/workspace.hpp"
@@ -17,7 +17,7 @@ const double* q0_of(const SolveRequest& request, std::ptrdiff_t problem) {
 }
 
 // Returns coordinate j of the result for a problem that is not solved: that of the initial guess
-// or, without one, the value nearest to zero that the joint limits allow.
+// or, without a guess, the value nearest to zero that the joint limits allow.
 double fallback_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int j) {
   const IkProblem<double>& ik = *request.polish;
   const double* const q0 = q0_of(request, problem);
@@ -115,15 +115,15 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
       acceptable);
 }
 
-// Moves the joints of the solution in workspace.single by full turns, unless it would no longer be
-// a solution.
+// Moves the joints of the solution in workspace.single by full turns, unless the result would not
+// be a solution.
 bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   IterateState<double>& at = workspace.single;
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });
 }
 
-// Moves a solution in workspace.single toward a posture (n,), given by its coordinates and
-// weights.
+// Moves a solution in workspace.single toward a posture; posture(j) and weight(j) return its
+// coordinates and their weights.
 template <class Posture, class Weight>
 [[gnu::noinline]] void approach_posture(const SolveRequest& request, Workspace& workspace,
                                         std::ptrdiff_t problem, Posture&& posture,

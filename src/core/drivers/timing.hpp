@@ -7,12 +7,13 @@
 //   1 >= |q'' b + q' b'/2|                    acceleration
 //   1/√b >= |q''' b + 3 q'' b'/2 + q' b''/2|  jerk
 //
-// In the last two, derivatives of q are divided by the acceleration or jerk limits of their joints.
-// Without jerk limits the problem is convex. With them it is not, because 1/√b is convex on the
-// larger side of its inequality. Its tangent at the current b lies below it, so that a step of
-// Newton's method with this tangent stays inside the limits (Debrouwere et al. 2013). A logarithmic
-// barrier keeps the slacks of all inequalities positive. The limits at each of the `points` depend
-// on degree + 1 neighboring coefficients of the spline, so the Hessian is a band matrix.
+// In the last two inequalities, derivatives of q are divided by the acceleration or jerk limits of
+// their joints. Without jerk limits the problem is convex. With jerk limits it is not, because the
+// larger side of the last inequality, 1/√b, is convex. The tangent of 1/√b at the current b lies
+// below it, so that a step of Newton's method with this tangent stays inside the limits (Debrouwere
+// et al. 2013). A logarithmic barrier keeps the slacks of all inequalities positive. The limits at
+// each of the `points` depend on degree + 1 neighboring coefficients of the spline, so the Hessian
+// is a band matrix.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct TimingProblem {
   const int* first;      // (points,): index of the first coefficient on which a point depends
   const double* basis;   // (points, 3, degree + 1): factors of these coefficients in b, b', b''
   const double* weight;  // (points,): weights of the integral
-  const double* speed;   // (points,): m
+  const double* speed;   // (points,): m of the speed limits
   const double* acceleration;  // (points, joints, 2): q', q'', divided by acceleration limits
   const double* jerk;  // (points, joints, 3): q', q'', q''' divided by jerk limits; null for none
 };

@@ -3,7 +3,8 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "isa_list.hpp"  // written by CMake from isa.txt: SUPPLE_ISA_LIST(X) is X(baseline) X(avx2) ...
+// Written by CMake from isa.txt: SUPPLE_ISA_LIST(X) expands to X(baseline) X(avx2) ...
+#include "isa_list.hpp"
 
 namespace supple {
 

@@ -15,7 +15,7 @@ const Kernels& isa();
 std::vector<std::string> available_isas();
 
 // Switches to an available instruction set. Throws std::invalid_argument for any other name; the
-// message lists the available ones.
+// message lists the available names.
 void use_isa(const std::string& name);
 
 }  // namespace supple

@@ -1,5 +1,5 @@
-// Parts that the batch loops share: moving rows of arrays into and out of lanes, and checks of the
-// input. For files that are compiled once for each instruction set.
+// Functions that the batch loops share: they move rows of arrays into and out of lanes, and check
+// the input. Included only by files that are compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Number of lanes of a batch: those of two registers, whose operations overlap, if the instruction
-// set has enough registers; else of one (SUPPLE_REGISTERS, isa.txt).
+// Number of lanes of a batch. They fill two registers, whose operations overlap, if the instruction
+// set has enough registers, else one (SUPPLE_REGISTERS, isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
-// Returns the first lane where a mask is false. Only the first `lanes` lanes are used; the others
-// repeat the last of them.
+// Returns the first lane where a mask is false. Only the first `lanes` lanes are used; the rest
+// repeat the last of these.
 template <class L>
 int first_false(const mask_t<L>& mask, int lanes) {
   int i = 0;

@@ -1,8 +1,8 @@
 // The batch loops, compiled once for each instruction set, which SUPPLE_ISA names.
 //
-// Nothing here may instantiate a template of the standard library: the linker would merge it with
-// the copies for other instruction sets, which this machine may not be able to run (checked by
-// tests/test_symbols.py).
+// This file must not instantiate a template of the standard library: the linker would merge the
+// instance with its copies for other instruction sets, which this machine may not be able to run
+// (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -81,8 +81,8 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// Returns the rates of the frame in whose axes twists are expressed: `own` for the frame itself,
-// else those of the frame request.axes.
+// Returns the rates of the frame in whose axes twists are expressed: those of the frame
+// request.axes, or `own`, the rates of the moving frame itself.
 template <class L, class T, class R, class Rate>
 R rates_of_axes(const Chain<T>& chain, const Request<T>& request, const R& own, Rate&& rate) {
   return request.axes >= 0 ? rate(chain.frame[request.axes]) : own;
@@ -112,8 +112,8 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
 }
 
 // Writes the bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the second derivatives of the
-// twists in `write_bias_acceleration` without the terms of q⃛. Here (a, b) is the full
-// acceleration, including that due to q̈, and (j, c) its derivative:
+// twists in `write_bias_acceleration` without the terms of q⃛. (a, b) is the full acceleration,
+// including the part due to q̈, and (j, c) is its derivative:
 //
 //   moving axes R   d²/dt² R^T v = R^T (j - 2 w_R × a - b_R × v + w_R × (w_R × v))
 //   spatial         d²/dt² (v + p × w) = j + a × w + 2 v × b + p × c

@@ -29,7 +29,7 @@ EXIT_CODES = (
 
 
 def plain_help() -> str:
-    """Return the help text for a terminal without click."""
+    """Return the help text for an installation without click."""
     width = max(map(len, COMMANDS))
     lines = ["Usage: supple [OPTIONS] COMMAND [ARGS]...", ""]
     lines += ["  Inverse kinematics that stays smooth, bounded and fast through singularities.", ""]

@@ -47,7 +47,7 @@ def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
 
 
 def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
-    """Return the times of the main calls [µs]."""
+    """Return the times of the main functions of supple for a robot, by name [µs]."""
     q = robot.random(256, seed=0)
     T = robot.fk(q)
     target: Any = T[0] if len(robot.tips) == 1 else list(T[0])
@@ -80,7 +80,7 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
 
 
 def _servo_step(robot: sp.Robot, q: Any) -> Callable[[int], Any]:
-    """Return a function that takes a default servo step from q, always the same."""
+    """Return a function that takes the same default servo step from q at each call."""
     servo, out = sp.Servo(robot, dt=0.004), np.empty(robot.dof)
     twist: Any = np.full(6, 0.02)
     command = twist if len(robot.tips) == 1 else [twist] * len(robot.tips)

@@ -30,7 +30,7 @@ _COLUMN = 10  # width of a solution's column [characters]
 @with_robot
 @target_options
 @click.option("--most", default=16, show_default=True, help="Maximum number of solutions shown.")
-@click.option("--wraps", is_flag=True, help="Include those that differ by full turns of joints.")
+@click.option("--wraps", is_flag=True, help="Include solutions that differ by full turns.")
 @click.option("--q0", metavar="Q", help="Configuration; the nearest solution is first.")
 @click.option(
     "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all solutions together."

@@ -18,7 +18,7 @@ from supple.cluster import RayOptions, sample_dataset
 @click.argument("folder", metavar="OUT", type=click.Path(path_type=Path))
 @click.option("--count", default=1_000_000, show_default=True, help="Number of samples.")
 @click.option(
-    "--scheme", default="joints", show_default=True, help="Or workspace, singular, paths."
+    "--scheme", default="joints", show_default=True, help="joints, workspace, singular or paths."
 )
 @click.option("--frame", metavar="NAME", help="Frame of the poses; the end effector by default.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")

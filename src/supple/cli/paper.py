@@ -68,7 +68,7 @@ def paper(
     """
     if name is None:
         if plot or report or as_json or settings or csv:
-            raise click.UsageError("name an experiment, or all")
+            raise click.UsageError("options need the NAME of an experiment, or all; given: no NAME")
         _list()
     elif name == "all" or report:
         if plot:

@@ -30,10 +30,10 @@ _PATH = click.Path(path_type=Path)
 @with_robot
 @click.argument("folder", metavar="OUT", type=_PATH)
 @click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default.")
-@click.option("--spacing", default=0.05, show_default=True, help="Distance of the voxels [m].")
+@click.option("--spacing", default=0.05, show_default=True, help="Distance between voxels [m].")
 @click.option("--orientations", default=64, show_default=True, help="Number of orientations.")
-@click.option("--levels", default=2, show_default=True, help="Coarser grids; 0 solves every pose.")
-@click.option("--no-values", is_flag=True, help="Reach only, without manipulability.")
+@click.option("--levels", default=2, show_default=True, help="Number of coarser grids; 0: none.")
+@click.option("--no-values", is_flag=True, help="Omit manipulability and singular values.")
 @click.option("--plot", type=_PATH, metavar="FILE", help="Draw slices: .png, .svg, .pdf.")
 @map_value_option
 @click.option("--device", metavar="NAME", help='"cuda" for a GPU.')

@@ -22,7 +22,7 @@ from supple.tables import FORMATS, Table, read_table
 Array = NDArray[Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_ROTATIONS = {  # columns of a table of poses, and the argument of `pose` that takes them
+_ROTATIONS = {  # arguments of `pose`, and the columns of a table that contain their numbers
     "wxyz": ("qw", "qx", "qy", "qz"),
     "rpy": ("roll", "pitch", "yaw"),
     "rotation_vector": ("rx", "ry", "rz"),
@@ -150,7 +150,7 @@ def one_target(**given: Any) -> tuple[Array, bool]:
     if given["position"] is None:
         raise click.UsageError("give a target: --position X Y Z, or a file of poses")
     if len(rotations) > 1:
-        raise click.UsageError("give one of --rpy, --wxyz, --xyzw and --rotation-vector")
+        raise click.UsageError(f"give one kind of rotation; given: {join_names(rotations)}")
     if not rotations:
         return np.array(given["position"]), False
     return sp.pose(given["position"], **rotations), True
@@ -195,7 +195,7 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
 
 
 def path_in(file: Path) -> tuple[Array, bool, Table]:
-    """Return the same as `targets_in`, for a path, whose poses must all be finite.
+    """Return the results of `targets_in` after checking that all poses of a path are finite.
 
     Raises:
         InputError: A pose is not finite; the message names its row and columns.
@@ -234,7 +234,7 @@ def _first_word(part: Array) -> tuple[int, Any]:
 
 
 def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:
-    """Return the task of one frame.
+    """Return the task for the pose, or only the position, of one frame.
 
     Raises:
         InputError: The robot has several end effectors and `frame` is None.

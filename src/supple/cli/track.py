@@ -79,7 +79,8 @@ def track(
     reports.
     """  # noqa: D301
     if (file is None) == (twist is None):
-        raise click.UsageError("give either a FILE of poses or --twist")
+        given = "neither" if file is None else "both"
+        raise click.UsageError(f"give either a FILE of poses or --twist; given: {given}")
     if twist is not None and (duration is None or q0 is None):
         raise click.UsageError("--twist needs --duration and --q0")
     table_path(out)

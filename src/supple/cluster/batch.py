@@ -28,7 +28,7 @@ from supple.cluster.schema import (
     targets_of,
 )
 from supple.cluster.source import Source, open_source
-from supple.errors import InputError, check_one_of, join_names, known_arguments
+from supple.errors import InputError, check_one_of, join_names, known_arguments, short_repr
 from supple.ik.arguments import parse_options
 from supple.ik.driver import Driver
 from supple.ik.problem import compile_problem
@@ -286,7 +286,7 @@ def solve_parquet(
         OSError: The folder cannot be written; parts that were already written are kept.
     """
     if not isinstance(stage, Solve):
-        raise InputError("the first argument must be Solve(robot, ...)")
+        raise InputError(f"stage must be Solve(robot, ...); given: {short_repr(stage)}")
     check_gpus(stage.device, ray)
     files = open_source(source, part_rows)
     chosen: Targets | None = None

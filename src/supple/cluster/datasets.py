@@ -126,7 +126,7 @@ class DatasetJob:
         return [min(self.part_rows, self.count - first) for first in firsts]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the samples of a part as an Arrow table, and their numbers by split."""
+        """Return the samples of a part as an Arrow table, and the number of rows by split."""
         pa, _ = pyarrow()
         first = index * self.part_rows
         sample = np.arange(first, first + self.sizes[index])

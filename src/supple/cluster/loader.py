@@ -38,7 +38,7 @@ class Samples:
         batch_size: Number of samples in a batch; the last may have fewer.
         split: "train", "test", or None for both.
         seed: Seed of the random order; None for the order of the files.
-        epoch: Number of the epoch; each has another order.
+        epoch: Number of the epoch; each epoch has another order.
         mixed: Number of parts that are shuffled together.
         shard: Index of this reader and number of all readers; each part is read by one of them.
 
@@ -59,14 +59,14 @@ class Samples:
         count_of(self.mixed, "mixed", 2**31 - 1)
         index, readers = self.shard
         if not 0 <= index < readers:
-            raise InputError(f"shard must be (index, readers); given: {self.shard}")
+            raise InputError(f"shard must be (index, count), index < count; given: {self.shard}")
         if self.split not in (None, "train", "test"):
             raise InputError(
                 f"split must be 'train', 'test' or None; given: {short_repr(self.split)}"
             )
         kind = read_manifest(Path(self.folder))["kind"]
         if kind != "dataset":
-            raise InputError(f"{self.folder} must be a dataset; given: a job {kind!r}")
+            raise InputError(f"{self.folder} must be a dataset; given: a job of kind {kind!r}")
         finished_parts(self.folder)
 
     def __iter__(self) -> Iterator[Batch]:

@@ -181,7 +181,7 @@ class ReachJob:
         return _TOGETHER["cuda" if self.device else "cpu"]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return an Arrow table of the reached poses of a part, and the numbers of its poses."""
+        """Return an Arrow table of the reached poses of a part, and counts of its poses."""
         pa, _ = pyarrow()
         first = index * self._together
         own = self.orientations[first : first + self._together]
@@ -253,7 +253,7 @@ class Exploration:
         solved: Whether a pose was solved (k, voxels); otherwise its results follow from its
             neighbors.
         manipulability: Manipulability of the solution (k, voxels); interpolated if not solved.
-        sigma_min: Smallest singular value of the solution (k, voxels), in the same way.
+        sigma_min: Smallest singular value of the solution (k, voxels), interpolated likewise.
     """
 
     def __init__(self, count: int, grid: Grid, values: bool) -> None:
@@ -286,7 +286,7 @@ class Exploration:
         return which, voxel
 
     def _between(self, todo: Array, stride: int, offset: tuple[int, ...]) -> None:
-        """Set the results, or entries of `todo`, of the voxels at an offset from the coarser grid.
+        """Interpolate the voxels at an offset from the coarser grid, or mark them in `todo`.
 
         The coarser grid has twice the stride. Each entry of the offset is 0 or the stride.
         """
@@ -304,7 +304,7 @@ class Exploration:
                 shaped[fine] = np.where(inside, mean, 0)
 
     def _places(self, stride: int, offset: Sequence[int], move: Sequence[int]) -> tuple[Any, ...]:
-        """Return slices that select the voxels at `offset` from the coarser grid, plus `move`."""
+        """Return slices that select the voxels at `offset` + `move` from the coarser grid."""
         slices = []
         for o, m, n in zip(offset, move, self._grid.shape, strict=True):
             last = (n - 1) // (2 * stride) - (1 if o else 0)  # between coarse voxels: one fewer
@@ -383,8 +383,8 @@ def reachability(
         bounds: Lower and upper corner (2, 3) of the map in the world [m]; by default a box around
             all positions in reach.
         levels: Number of coarser grids, each with twice the spacing of the next. On the coarsest
-            grid every pose is solved, on the others only poses between some that are reached and
-            some that are not. With 0, every pose is solved.
+            grid every pose is solved; on finer grids only poses with both reached and unreached
+            neighbors are. With 0, every pose is solved.
         values: Whether to compute manipulability and smallest singular value as well.
         device: "cuda" for a GPU.
         ray: The Ray cluster to run on; None to run in this process.

@@ -103,7 +103,7 @@ def _canonical(value: Any) -> Any:
         return value.hex()
     if value is None or isinstance(value, str | int):
         return value
-    raise TypeError(f"no fingerprint of {short_repr(value)}")
+    raise TypeError(f"a fingerprint needs plain values or arrays; given: {short_repr(value)}")
 
 
 def job_id(job: Job) -> str:
@@ -201,7 +201,7 @@ def _locked(folder: Path) -> Iterator[None]:
     with (folder / LOCK).open("wb") as stream:
         try:
             import fcntl
-        except ModuleNotFoundError:  # without a lock, two runs would compute the same files
+        except ModuleNotFoundError:  # not on Windows; two runs would write the same files
             yield
             return
         try:

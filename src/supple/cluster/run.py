@@ -34,7 +34,7 @@ class RayOptions:
 
 
 def check_gpus(device: str | None, ray: RayOptions | None) -> None:
-    """Raise an error if a job on Ray uses a GPU but its workers are to have none."""
+    """Raise an error if a job on Ray uses a GPU but its workers have no GPU."""
     if ray is not None and device is not None and device != "cpu" and not ray.gpus:
         raise InputError(
             f"device={device!r} on Ray needs workers with a GPU: gpus (--gpus) above 0; given: 0"

@@ -109,8 +109,8 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
     unclear = [name for name in names if name.lower() in _AMBIGUOUS]
     if unclear and not rotation:
         raise InputError(
-            f"the column {unclear[0]!r} of {where} does not tell its order: name the numbers of a "
-            "quaternion qw, qx, qy, qz, or remove it if only the position counts"
+            f"the column {unclear[0]!r} of {where} does not state the order of its numbers: use "
+            "the columns qw, qx, qy, qz, or remove it if only the position counts"
         )
     return Targets((*POSITION, *rotation), bool(rotation))
 
@@ -158,9 +158,11 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
                 f"the column 'T' of {where} must have poses, row by row; given: rows that are not "
                 f"poses{hint}"
             )
+        row = int(np.argmax(invalid))
         raise InputError(
             f"the columns {join_names(QUATERNION)} of {where} must be unit quaternions; given: "
-            f"length {np.linalg.norm([columns[name][0] for name in QUATERNION]):.4g} in the first"
+            f"length {np.linalg.norm([columns[name][row] for name in QUATERNION]):.4g} in row "
+            f"{row + 1}"
         )
     away = np.linalg.norm(rows[:, -3:] - robot.base[:3, 3], axis=1)
     away = away[np.isfinite(away)]
@@ -174,7 +176,7 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
 
 
 def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArray[np.bool_]]:
-    """Return targets (N, 12) in the kernel's layout, and which of them are not poses (N,).
+    """Return targets (N, 12) in the kernel's layout, and a mask (N,) of those that are not poses.
 
     The layout is the rotation, column by column, then the position. Rows that are not poses or not
     finite are NaN.
@@ -193,7 +195,10 @@ def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArra
 
 
 def _fill_from_matrices(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Write matrices into the targets `rows` (N, 12); return which are finite but not poses."""
+    """Write matrices into the targets `rows` (N, 12).
+
+    Return a mask (N,) of the matrices that are finite but not poses.
+    """
     T = np.asarray(columns[MATRIX], np.float64).reshape(-1, 4, 4)
     R = T[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -210,7 +215,7 @@ def _fill_from_matrices(rows: Array, columns: Mapping[str, Array]) -> NDArray[np
 def _fill_from_quaternions(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
     """Write positions and quaternions into the targets `rows` (N, 12).
 
-    Return which quaternions are finite but not of length 1.
+    Return a mask (N,) of the quaternions that are finite but not of length 1.
     """
     wxyz = np.stack([np.asarray(columns[name], np.float64) for name in QUATERNION]).T
     with np.errstate(over="ignore", invalid="ignore"):

@@ -85,7 +85,7 @@ class Source:
     def read(self, index: int, columns: Sequence[str]) -> tuple[int, dict[str, Array]]:
         """Return the index of a part's first row, counted over all files, and its columns.
 
-        The file stays open at the end of the part, so that the next part is read without a search.
+        The file stays open at the end of the part, so that the next part can be read from there.
         """
         pa, parquet = pyarrow()
         piece = self.pieces[index]
@@ -113,7 +113,7 @@ class _Reader:
         self._path, self._next = piece.path, piece.first - piece.skip
 
     def is_near(self, piece: Piece) -> bool:
-        """Return whether to read on to a part, instead of starting at its row group."""
+        """Return whether reading on to a part is faster than starting at its row group."""
         ahead = piece.first - self._next
         return piece.path == self._path and 0 <= ahead <= piece.skip + piece.rows
 
@@ -180,9 +180,10 @@ def open_source(source: str | os.PathLike[str], part_rows: int) -> Source:
 
 
 def _footer(path: Path) -> tuple[list[int], list[Any]]:
-    """Return the number of rows of each row group, and the name, size and footer hash of a file.
+    """Return the number of rows in each row group of a file, and its name, size and footer hash.
 
-    These identify its contents: the footer contains the offsets, sizes and ranges of all columns.
+    The last three identify its contents: the footer contains the offsets, sizes and ranges of all
+    columns.
     """
     pa, parquet = pyarrow()
     try:

@@ -70,7 +70,7 @@ def step_length(dt: object, name: str = "dt") -> float:
     if value > _LONGEST_STEP:
         raise InputError(
             f"{name} is in seconds and must be at most {_LONGEST_STEP:g}; given: {short_repr(dt)}. "
-            f"{value:g} ms are {value / 1e3:g}, a rate of {value:g} Hz is {1 / value:.4g}"
+            f"{value:g} ms are {value / 1e3:g} s, a rate of {value:g} Hz is {1 / value:.4g} s"
         )
     return value
 
@@ -126,7 +126,7 @@ def largest_curvature(layout: CompiledTasks) -> float:
 def _curvature(rows: OpenRows, robot: Robot) -> float:
     """Return the largest second derivative of the weighted rows at the neutral configuration.
 
-    The directions are each joint alone, and all joints together.
+    It is taken along each joint alone, and along all joints together.
     """
     n, q = robot.dof, robot.neutral()
     directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])

@@ -53,12 +53,12 @@ class Controller:
     Attributes:
         mode: The kernel's form of the step: one step, priorities, a criterion, a filter, or
             estimated singular values.
-        steps: The kernel's step, or one for each task.
+        steps: The kernel's form of the step, or of the step of each task.
         secondary: The kernel's form of a step with a secondary velocity.
         filter: The kernel's form of a numerical filter.
         secondary_velocity: q (n,) -> v (n,), the velocity along the negative gradient of a
             criterion; None if there is no criterion.
-        python_step: The step, if it runs in Python; None if the kernel has it.
+        python_step: The step, if it runs in Python; None if it runs in the kernel.
         max_speed: The bound on ‖q̇‖ that the step guarantees, also after limits are applied.
     """
 
@@ -97,7 +97,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
 
 
 def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
-    """Return the function that evaluates the open tasks in a control loop; None without any."""
+    """Return the function that evaluates the open tasks in a control loop, or None."""
     if not layout.open:
         return None
     gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
@@ -165,7 +165,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
 
 
 def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: int) -> None:
-    """Raise InputError if steps or weights are for other tasks or another robot."""
+    """Raise InputError if the steps or their weights do not match the tasks or the robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"
         raise InputError(f"Priority: steps must be one step, or one per task; given: {given}")
@@ -181,8 +181,8 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
 class PythonStep:
     """A step in Python, between the kernel's kinematics and its limits.
 
-    It keeps the previous linearization, and the memory of steps that have one. It does not refer
-    to the Servo, which refers to it, so that the two form no cycle.
+    It keeps the previous linearization, and the memories of the steps inside. It has no reference
+    to the Servo that owns it, so that the two form no reference cycle.
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
@@ -218,8 +218,8 @@ class PythonStep:
                 dq = np.array(np.nan)
             if dq.shape != q.shape:
                 raise InputError(
-                    f"a step must return {q.shape} finite numbers; given: {short_repr(made)} "
-                    f"by {short_repr(self._step)}"
+                    f"a step must return finite numbers of shape {q.shape}; given: "
+                    f"{short_repr(made)} returned by {short_repr(self._step)}"
                 )
             lambda2 = damping_used(step, lin)
             norm = minimized_norm(step, lin, lambda2)
@@ -241,7 +241,7 @@ class PythonStep:
 
     @property
     def state(self) -> tuple[Linearization | None, list[Any]]:
-        """The linearization of the previous step, None at the start, and the memories inside."""
+        """The previous linearization (None at the start), and the memories of the steps inside."""
         return self._before, [one.memory for one in self._remembering]
 
     @state.setter

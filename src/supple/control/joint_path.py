@@ -24,8 +24,8 @@ from supple.motion.status_array import StatusArray
 from supple.motion.task import PoseTask, PositionTask
 
 DT = 1e-3  # length of a step of a timed path, if it is not given [s]
-_SAME = 1e-9  # configurations closer than this are one [rad or m]
-_AT_LIMIT = 0.99  # part of a limit above which a status names it
+_SAME = 1e-9  # configurations closer than this count as equal [rad or m]
+_AT_LIMIT = 0.99  # fraction of a limit above which the status reports the limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,8 +38,8 @@ class JointPath(ReadOnlyArrays):
     Attributes:
         robot: The robot.
         q: Joint coordinates (N, n), N >= 1 [rad or m]; successive ones differ.
-        s: Parameter of each (N,), increasing; by default the sum of distances between successive
-            configurations [rad and m mixed].
+        s: Parameter of each configuration (N,), increasing; by default the sum of distances
+            between successive configurations [rad and m mixed].
     """
 
     robot: Robot
@@ -50,7 +50,7 @@ class JointPath(ReadOnlyArrays):
         check_robot(robot)
         points = coordinates(q, robot.dof, "q").astype(np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
-            raise InputError(f"q must be finite, (N, {robot.dof}); given: {short_repr(q)}")
+            raise InputError(f"q must be finite, of shape (N, {robot.dof}); given: {short_repr(q)}")
         gaps = np.linalg.norm(np.diff(points, axis=0), axis=1)
         if s is None:
             keep = np.append(True, gaps > _SAME)
@@ -77,7 +77,7 @@ class JointPath(ReadOnlyArrays):
 
     @cached_property
     def spline(self) -> Spline:
-        """The spline through q; it needs two configurations."""
+        """The spline through q; it needs two configurations or more."""
         return Spline.through(self.s, self.q)
 
     def at(self, s: ArrayLike) -> Array:
@@ -129,7 +129,7 @@ class JointPath(ReadOnlyArrays):
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
-    """Return q (K + 1, n) at multiples of dt; the motion is slowed down to end at the last one."""
+    """Return q (K + 1, n) every dt; the motion is slowed down to end at a multiple of dt."""
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
@@ -165,13 +165,13 @@ def bounds_of(
 def to_trajectory(
     layout: CompiledTasks, pieces: list[Array], dt: float, bounds: Bounds
 ) -> Trajectory:
-    """Return configurations at multiples of dt as a trajectory; pieces share their ends."""
+    """Return a trajectory from pieces, q every dt; each begins where the previous one ends."""
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
     qd = np.diff(q, axis=0) / dt
     J = np.asarray(layout.jacobian(q[:-1]), dtype=np.float64)
     rows = np.einsum("kmn,kn->km", J, qd) / layout.weights
-    # differences at both ends of a step: the motion rests before and after
+    # accelerations at both ends of each step; the joints rest before and after the motion
     resting = np.zeros((1, q.shape[1]))
     second = np.diff(np.concatenate([resting, qd, resting]), axis=0) / dt
     third = np.diff(second, axis=0) / dt

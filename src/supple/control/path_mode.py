@@ -1,8 +1,8 @@
 """Mode "path" of `track`: the tool stays on its path, and only the timing changes.
 
 The path is the sequence of targets. First the joints follow it without limits of speed: q(s), where
-s is the time at which the tool should be there. Then s(t) is the fastest motion with ds/dt <= 1
-inside the limits, computed with the whole path known (`timing.py`).
+s is the time at which the tool should be at this point. Then s(t) is the fastest motion with
+ds/dt <= 1 inside the limits, computed with the whole path known (`timing.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from supple.motion.status import StepStatus
 
 MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
 _ROUNDS = 50  # steps toward one target before it counts as out of reach
-_POSE = 12  # numbers of a target that is a pose
+_POSE = 12  # number of values of a target that is a pose
 
 
 class PathMotion(NamedTuple):
@@ -33,9 +33,9 @@ class PathMotion(NamedTuple):
     Attributes:
         t: Times (K + 1,) [s].
         q: Joint coordinates (K + 1, n) [rad or m].
-        s: Place on the path at each time (K + 1,): the time of the command [s].
-        targets: Targets at these places (K + 1, k), in the kernel's layout.
-        status: Status of the step toward the first target that is not reached; 0 if all are.
+        s: Path parameter at each time (K + 1,): the time for which this point is commanded [s].
+        targets: Targets at these parameters (K + 1, k), in the kernel's layout.
+        status: Status of the step toward the first target not reached; 0 if all are reached.
     """
 
     t: Array
@@ -63,7 +63,7 @@ def path_motion(
         q0: Initial joint coordinates (n,), at the first target.
         commands: Targets and their times.
         dt: Length of a step of the motion [s].
-        tolerance: Largest distance of the tasks from the path, in their rows [m or rad].
+        tolerance: Largest deviation of a row of the tasks from the path [m or rad].
 
     Raises:
         InputError: There is no path, q0 is not at its beginning, or the targets are too far apart.
@@ -75,7 +75,7 @@ def path_motion(
     off = np.abs(layout.error(q0, targets[0]) / layout.weights).max()
     if off > tolerance:
         raise InputError(
-            f'mode "path" begins at the first target; given: q0 that is off by {off:.3g} m or rad'
+            f'mode "path" needs q0 at the first target; given: q0 that is off by {off:.3g} m or rad'
         )
     q[0] = np.clip(q0, limits.lower, limits.upper)  # the motion begins where the robot is
     if len(q) == 1:
@@ -136,7 +136,7 @@ def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) ->
 
 
 def _at(layout: CompiledTasks, commands: Commands, s: Array) -> Array:
-    """Return the targets (..., k) at places s (...) on the path, between the given ones."""
+    """Return the targets (..., k) at parameters s (...), interpolated between the given ones."""
     t, targets = commands.t, commands.targets
     assert targets is not None
     k = np.clip(np.searchsorted(t, s, side="right") - 1, 0, len(t) - 2)
@@ -152,7 +152,7 @@ def _at(layout: CompiledTasks, commands: Commands, s: Array) -> Array:
 
 
 def _poses(begin: Array, end: Array, part: Array) -> Array:
-    """Return poses (K, 12) at a part (K,) of the way from others to others."""
+    """Return poses (K, 12) at fractions `part` (K,) of the way from `begin` to `end` (K, 12)."""
     one, other = (each.reshape(-1, 4, 3).swapaxes(1, 2) for each in (begin, end))
     turn = log(one[..., :3].swapaxes(1, 2) @ other[..., :3])
     rotation = one[..., :3] @ exp(part[:, None] * turn)

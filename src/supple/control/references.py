@@ -84,7 +84,7 @@ def _times(
     duration: float | None,
     references: dict[str, Reference],
 ) -> Array:
-    """Return the increasing times (K + 1,) of K steps, from one of the arguments [s]."""
+    """Return the increasing times (K + 1,) [s] of K steps, from the arguments that are given."""
     if times is not None:
         if dt is not None or duration is not None:
             raise InputError("times must be given without dt and duration; given: both")
@@ -103,7 +103,7 @@ def _times(
             count = len(reference) + (name != "target")  # type: ignore[arg-type]
             if count < 2:
                 raise InputError(
-                    f"{name} must have at least one step; given: {short_repr(reference)}"
+                    f"{name} must contain at least one step; given: {short_repr(reference)}"
                 )
             return each * np.arange(count, dtype=np.float64)
     raise InputError("functions of time need a duration, or times; given: neither")
@@ -129,7 +129,7 @@ def _as_list(reference: Any, name: str) -> list[Any]:
             raise TypeError
         return list(reference)
     except Exception as error:  # raised by the object itself
-        expected = f"{name} must be a function of time, or a sequence with one for each time"
+        expected = f"{name} must be a function of time, or a sequence with one entry for each time"
         raise InputError(f"{expected}; given: {short_repr(reference)}") from error
 
 

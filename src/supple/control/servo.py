@@ -46,7 +46,7 @@ from supple.motion.wrapped import gives_up, row_weights
 
 _TOLD = 1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
 _NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
-_SAME = 1e-6  # relative difference below which two joint velocities are parallel
+_SAME = 1e-6  # relative difference below which two joint velocities count as parallel
 
 
 _DAMPED = int(StepStatus.DAMPED)
@@ -216,7 +216,7 @@ class Servo(_core.Servo):
         n = self.robot.dof
         speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
         if speed.ndim != 1 or not np.isfinite(speed).all():
-            raise InputError(f"qd must be finite, ({n},); given: {short_repr(qd)}")
+            raise InputError(f"qd must be finite, of shape ({n},); given: {short_repr(qd)}")
         if self._own is not None:
             self._own.forget()
         self._reset(speed)
@@ -302,7 +302,7 @@ class Servo(_core.Servo):
     def explain(self) -> Report:
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
         if not self._begun:
-            raise InputError("there is nothing to explain before the first step; given: no step")
+            raise InputError("explain needs a step; given: a Servo that has not been called")
         qd, before = self._qd, self._before
         speed = float(np.linalg.norm(qd))
         second = (qd - before) / self._dt + self._rest_gain * before

@@ -19,23 +19,23 @@ from supple.control.spline import Spline
 from supple.motion.linearization import Array
 
 CELLS = 300  # least number of cells of b(u)
-RAMP = 0.25  # part of u in which the motion leaves rest, at either end
-_STEEPEST = 30.0  # largest change of log b over the whole path in the start of the optimization
-_FINE = 1.004  # largest excess over a limit inside a cell before it is divided
-_ROUNDS = 14  # largest number of such divisions
-_CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # places in each cell where limits are verified
-_MARGIN = 1e-9  # distance from the limits, relative; above rounding
+RAMP = 0.25  # fraction of u for starting from rest, and the same for stopping
+_STEEPEST = 30.0  # largest slope of log b(u) in the initial guess of the optimization
+_FINE = 1.004  # cells in which `_excess` is above this are divided
+_ROUNDS = 14  # maximum number of divisions
+_CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
+_MARGIN = 1e-9  # distance from the limits, relative to them; above rounding
 
 
 class Bounds(NamedTuple):
-    """Limits along a path, infinite for none.
+    """Limits along a path; infinite where there is none.
 
     Attributes:
         speed: Joint speed limits (n,) [rad/s or m/s].
         acceleration: Joint acceleration limits (n,).
         jerk: Joint jerk limits (n,).
         norm: Bound on the norm of all joint speeds.
-        tool: Speed of the tool at q (K, n) with joint speeds (K, n), divided by its limit (K,).
+        tool: Function of q and q̇ (K, n): the speed of the tool divided by its limit (K,).
     """
 
     speed: Array
@@ -85,7 +85,7 @@ class TimeLaw:
         return self.state(cell, x)
 
     def state(self, cell: NDArray[np.intp], x: Array) -> tuple[Array, Array, Array, Array]:
-        """Return q and its three time derivatives at u[cell] + x."""
+        """Return q and its first three time derivatives at u[cell] + x."""
         q, q1, q2, q3 = _in_u(self.spline, self.grading, self.u[cell] + x, self.piece[cell])
         b, b1, b2 = (each[:, None] for each in _values(self.squared[cell], x))
         rate = np.sqrt(np.maximum(b, 0))
@@ -119,7 +119,7 @@ def time_law(spline: Spline, bounds: Bounds) -> TimeLaw:
 def _squared_speed(
     spline: Spline, grading: Grading, u: Array, piece: NDArray[np.intp], bounds: Bounds, jerky: bool
 ) -> Array:
-    """Return the fastest u̇² that keeps the limits at the ends of all cells (M, 3)."""
+    """Return coefficients (M, 3) of the largest u̇² that keeps the limits at the ends of cells."""
     degree, cells, h = 2 if jerky else 1, len(piece), np.diff(u)
     cell, x = np.repeat(np.arange(cells), 2), np.stack([0 * h, h], 1).ravel()
     q, q1, q2, q3 = _in_u(spline, grading, u[cell] + x, piece[cell])
@@ -158,7 +158,7 @@ class Grading:
     order: int
 
     def __call__(self, u: Array) -> tuple[Array, Array, Array, Array]:
-        """Return σ, σ', σ'' and σ'''."""
+        """Return σ, σ', σ'' and σ''' at u."""
         if self.order == 1:
             one, zero = np.full_like(u, self.last - self.first), np.zeros_like(u)
             return self.first + one * u, one, zero, zero
@@ -178,7 +178,7 @@ class Grading:
         )
 
     def inverse(self, s: Array) -> Array:
-        """Return u for each s, by bisection in the ramps: σ' vanishes at the ends."""
+        """Return u for each s, by bisection in the ramps, where σ' may vanish."""
         if self.order == 1:
             return np.asarray((s - self.first) / (self.last - self.first))
         begin, end = (float(self(np.array([u]))[0][0]) for u in (RAMP, 1 - RAMP))
@@ -194,7 +194,7 @@ class Grading:
 
 
 def _ramp(x: Array, order: int) -> tuple[Array, Array, Array, Array]:
-    """Return a rise g from 0 to 1 that ends flat: its integral, g, g' and g''."""
+    """Return ∫g, g, g' and g'' at x, for a g that rises from 0 to 1 and ends with zero slope."""
     if order == 2:
         return x * x * (1 - x / 3), x * (2 - x), 2 - 2 * x, np.full_like(x, -2.0)
     return (
@@ -223,7 +223,7 @@ def _cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp]]:
 def _in_u(
     spline: Spline, grading: Grading, u: Array, piece: NDArray[np.intp]
 ) -> tuple[Array, Array, Array, Array]:
-    """Return q and its first three derivatives by u (K, n)."""
+    """Return q and its first three derivatives with respect to u (K, n)."""
     s, *rates = grading(u)
     s1, s2, s3 = (each[:, None] for each in rates)
     q, q1, q2, q3 = spline.derivatives(s, piece)
@@ -244,7 +244,7 @@ def _basis(
     """Return the B-splines that are not zero in given cells.
 
     Returns:
-        The first of the coefficients that each place depends on (K,), and the values of their
+        Index of the first coefficient that each point depends on (K,), and the values of the
         B-splines, b, b' and b'' (K, 3, degree + 1). A quadratic spline is linear in the first and
         the last cell, where nothing else would determine its curvature.
     """
@@ -275,7 +275,7 @@ def _basis(
 
 
 def _start(u: Array, need: Array, degree: int) -> Array:
-    """Return coefficients of a smooth b below 1/need; `need` (M,) is largest where b is lowest."""
+    """Return coefficients of a smooth b at or below 1/need in each cell; `need` is (M,)."""
     middle = (u[1:] + u[:-1]) / 2 * _STEEPEST
     low = -np.log(np.maximum(need, 1e-300))
     low = middle + np.minimum.accumulate(low - middle)
@@ -293,7 +293,7 @@ def _values(squared: Array, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _excess(law: TimeLaw, bounds: Bounds) -> Array:
-    """Return the factor by which b must be smaller in each cell (M,) so that all limits hold."""
+    """Return the factor by which to divide b in each cell (M,) so that all limits hold."""
     cells = len(law.piece)
     cell = np.repeat(np.arange(cells), len(_CHECKS))
     x = np.outer(np.diff(law.u), _CHECKS).ravel()
@@ -314,7 +314,7 @@ def _excess(law: TimeLaw, bounds: Bounds) -> Array:
 def _divided(
     u: Array, piece: NDArray[np.intp], where: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Divide some cells (M,) and their neighbors into three each."""
+    """Divide the cells marked in `where` (M,), and their neighbors, into three each."""
     near = where.copy()
     near[1:] |= where[:-1]
     near[:-1] |= where[1:]
@@ -328,7 +328,7 @@ def _divided(
 
 
 def _travelled(squared: Array, t: Array) -> Array:
-    """Return the distance from the beginning of cells after times t: ẍ = b'/2 is linear in x."""
+    """Return the distance x traveled in each cell after times t: ẍ = b'/2 is linear in x."""
     b0, b1, b2 = squared.T
     z = b2 * t * t
     root = np.sqrt(np.abs(z))
@@ -338,14 +338,14 @@ def _travelled(squared: Array, t: Array) -> Array:
     capped = np.minimum(safe, 700.0)
     sine = np.where(growing, np.sinh(capped), np.sin(safe)) / safe
     cosine = np.where(growing, np.cosh(capped) - 1, 1 - np.cos(safe)) / safe**2
-    # sinh(√z)/√z and (cosh(√z) - 1)/z; six terms are exact to rounding below 1e-2
+    # sinh(√z)/√z and (cosh(√z) - 1)/z; five terms are exact to rounding if |z| < 1e-2
     sine = np.where(small, 1 + z / 6 * (1 + z / 20 * (1 + z / 42 * (1 + z / 72))), sine)
     cosine = np.where(small, 0.5 + z / 24 * (1 + z / 30 * (1 + z / 56 * (1 + z / 90))), cosine)
     return np.asarray(np.sqrt(np.maximum(b0, 0)) * t * sine + b1 / 2 * t * t * cosine)
 
 
 def _durations(squared: Array, h: Array) -> Array:
-    """Return the times (M,) that cells of lengths h take.
+    """Return the durations t (M,) of cells of lengths h.
 
     h = (√b(0) + √b(h)) tanh(√b₂ t/2)/√b₂       with tan for negative b₂
     """

@@ -58,15 +58,15 @@ def track(
         robot: The controlled robot.
         q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits are driven back.
         target: Target of the tasks: a function of time [s], or K + 1 targets, one at each time; a
-            single task also takes a constant one. Several tasks take a sequence with one target per
-            task at each time.
-        velocity: Velocity of the tasks: a function of time, K (or K + 1) of them, or a constant.
+            single task also takes a constant target. Several tasks take a sequence with one target
+            per task at each time.
+        velocity: Velocity of the tasks: a function of time, K (or K + 1) velocities, or a constant.
         acceleration: Acceleration of the tasks in the same forms, with order=2.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
         dt: Length of a step [s], if `times` is not given.
         times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
-            steps; after the last one, more steps of its length are assumed.
+            steps; after the last step, more steps of the same length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
         feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
@@ -82,7 +82,7 @@ def track(
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
-            mode "path" is given with a step, gains, an order or initial speeds of its own.
+            mode "path" is combined with a step, gains, order=2 or initial speeds.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)
@@ -197,5 +197,5 @@ def _start(q0: ArrayLike, robot: Robot) -> Array:
     """Return the initial joint coordinates (n,)."""
     q = coordinates(q0, robot.dof, "q0").astype(np.float64)
     if q.ndim != 1 or not np.isfinite(q).all():
-        raise InputError(f"q0 must be finite, ({robot.dof},); given: {short_repr(q0)}")
+        raise InputError(f"q0 must be finite, of shape ({robot.dof},); given: {short_repr(q0)}")
     return q

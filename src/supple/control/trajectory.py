@@ -25,7 +25,7 @@ from supple.tables import read_table, write_table
 class Trajectory:
     """A motion of K steps, as arrays; `str()` of it is a summary.
 
-    Values of rows are those of the tasks, in their axes and without weights [m, rad, or per s].
+    Values of rows are in the axes of their tasks, without weights [m, rad, or per s].
 
     Attributes:
         t: Times (K + 1,) [s].
@@ -89,12 +89,13 @@ class Trajectory:
 
         With steps of equal lengths, q is the cubic B-spline whose control points are the samples.
         It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
-        and passes the samples at a distance of about q̈ dt²/6. Where the motion begins or ends at
-        rest, it takes one of the old steps longer. With uneven steps, q is linear between the
-        samples. Other values are those of the step in which each new step has its middle.
+        and passes the samples at a distance of about q̈ dt²/6. If the motion begins at rest, it
+        takes one old step longer, and another one if it ends at rest. With uneven steps, q is
+        linear between the samples. Other values are those of the old step that contains the middle
+        of the new one.
 
         Args:
-            dt: Length of the new steps [s]. In the last one the motion ends, and rests.
+            dt: Length of the new steps [s]. In the last step the motion ends, and rests.
         """
         dt = number(dt, "dt", above=0)
         if not len(self):
@@ -194,9 +195,9 @@ def _even(t: Array) -> bool:
 
 
 def _rested(t: Array, q: Array) -> tuple[Array, Array]:
-    """Return times and samples with a step of rest before and after a motion from rest to rest.
+    """Add a step of rest before a motion that begins at rest, and after one that ends at rest.
 
-    A motion that leaves rest is faster in its second step than in its first one.
+    A motion begins at rest if its second step is faster than its first one by a third or more.
     """
     if len(t) < 4 or not _even(t):
         return t, q
@@ -210,7 +211,7 @@ def _rested(t: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _between(t: Array, q: Array, at: Array) -> Array:
-    """Return q (L, n) at times `at` (L,): of a cubic B-spline, or linear if t is uneven."""
+    """Return q (L, n) at times `at` (L,), by a cubic B-spline, or linearly if t is uneven."""
     if not _even(t):
         return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
     # one more point at either end, mirrored: the spline begins and ends at the samples

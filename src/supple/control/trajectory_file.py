@@ -67,7 +67,7 @@ def from_table(table: Table) -> dict[str, Any]:
     }
     for name, shape in shapes.items():
         if made[name].shape != shape:
-            given = f"{name} of shape {made[name].shape} beside qd of {made['qd'].shape}"
+            given = f"{name} of shape {made[name].shape}, qd of {made['qd'].shape}"
             raise InputError(f"the file is not a trajectory: shapes do not match; given: {given}")
     made["active"] = made["active"].astype(np.int8)
     made["status"] = _statuses(arrays["status"])

@@ -23,7 +23,7 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """The place of a file: the folder of its model, and the files that led to it."""
+    """The context of a file: the folder of its model, and the files that include it."""
 
     model_folder: Path  # file names are looked up here first
     chain: tuple[Path, ...]  # from the main file, if any, to this file, each including the next

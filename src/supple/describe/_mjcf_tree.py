@@ -178,7 +178,7 @@ class _Place(NamedTuple):
 
 
 class _Instance(NamedTuple):
-    """One attachment of a model: final joint names by name in the file, then by copy."""
+    """An attached model; `joints` maps a name in the file to the final name of each copy."""
 
     model: _Model
     prefix: str

@@ -191,7 +191,7 @@ class Values:
 
 
 def _onto_z(direction: Array) -> Array:
-    """Return the smallest rotation (4, 4) that maps z to a unit vector; about x if it is -z."""
+    """Return the smallest rotation (4, 4) that maps z to a unit vector; about x for -z."""
     x, y, z = (float(value) for value in direction)
     sine = math.hypot(x, y)
     axis = np.array((-y, x, 0.0)) / sine if sine > 1e-10 else np.array((1.0, 0.0, 0.0))

@@ -27,7 +27,7 @@ _OTHER_ROOTS = {
 
 @dataclass
 class Budget:
-    """Limits for a file and all files that it includes, and the numbers read so far."""
+    """Limits for a file and all files that it includes, and the amounts read so far."""
 
     max_elements: int
     max_depth: int

@@ -25,7 +25,7 @@ _MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overfl
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
-    """Check that names are non-empty, joints unique and of known kinds, and that a joint moves."""
+    """Check that names are not empty, joint names unique and kinds known, and a joint moves."""
     if not isinstance(robot, str):
         raise DescriptionError(f"robot name: expected a string, given {short_repr(robot)}.")
     names: list[tuple[str, object]] = [

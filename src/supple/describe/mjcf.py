@@ -40,9 +40,9 @@ def mjcf(
       a free joint without a name is called "<body>/free".
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
-    - An active equality of two joints is a mimic if it is linear, and rejected otherwise; one of a
-      single joint welds it. Loops, tendons, contacts, actuators and keyframes are ignored;
-      deformable bodies are rejected.
+    - An active equality of two joints is a mimic if it is linear, and rejected otherwise; an
+      equality of a single joint welds the joint. Loops, tendons, contacts, actuators and
+      keyframes are ignored; deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
     - Masses are those of <inertial>. MuJoCo computes missing ones from shapes and meshes; here they
       are unknown, and functions that need them raise an error. Armatures are ignored.
@@ -132,7 +132,7 @@ class _Reader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """Return one joint, which rotates about its anchor; in the file's pose, q = ref."""
+        """Return one joint, with its axis through the anchor; in the file's pose, q = ref."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",

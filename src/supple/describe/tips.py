@@ -165,7 +165,7 @@ class _Bodies:
         )
 
     def only_sensors(self, body: str) -> bool:
-        """Return whether a body that carries no fingers has sensors as its only leaves."""
+        """Return whether a body carries no fingers and all its leaf links are sensors."""
         leaves = [link for link in self.links[body] if link in self.leaves]
         limb = _by_convention(link for link in self.links[body] if link not in self.leaves)
         return not self.branches[body] and limb is None and all(map(_SENSORS.match, leaves))

@@ -81,7 +81,7 @@ def urdf(
 def _warn_of_missing_limits(
     label: str, elements: Iterable[Element], joints: Iterable[Joint]
 ) -> None:
-    """Warn of joints that the format requires to have position limits, but the file does not."""
+    """Warn of joints without position limits, although the format requires them."""
     bounded = ("revolute", "prismatic")
     moving = {each.name for each in joints if each.kind in bounded and each.mimic is None}
     stated = "limit[@lower]", "limit[@upper]"

@@ -54,7 +54,8 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
                 value = joint.mimic.multiplier * positions[name] + joint.mimic.offset
                 if not math.isfinite(value):
                     follows = f"joint {short_repr(joint.name)}, which follows {short_repr(name)},"
-                    raise DescriptionError(f"{follows} would be welded at {value:g}.")
+                    problem = f"would be welded at {value:g}; expected a finite position"
+                    raise DescriptionError(f"{follows} {problem}.")
                 positions[joint.name] = value
                 todo.append(joint.name)
     return tuple(

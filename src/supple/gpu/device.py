@@ -36,7 +36,7 @@ def device_named(given: object) -> str:
 
 
 def check_precision(given: object, device: Literal["cpu", "cuda"]) -> None:
-    """Raise an error if `given` is not a precision of a device.
+    """Raise an error if `given` is not a precision that a device supports.
 
     Raises:
         UnknownNameError: `given` is not the name of a precision.

@@ -98,7 +98,7 @@ def _devices() -> tuple[DeviceInfo, ...]:
         count = check(cuda.cuDeviceGetCount())
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceError(
-            f'device="cuda" needs an NVIDIA GPU and its driver; here: {error}'
+            f'device="cuda" needs an NVIDIA GPU and its driver; found: {error}'
         ) from error
     found = []
     for i in range(count):

@@ -17,7 +17,7 @@ from supple.kinematics.rotation import exp, log
 from supple.motion.linearization import Array
 
 COUNT = 200  # intervals of a path that is given by a function, before refinement
-_POSE = 12  # numbers of a target with a rotation
+_POSE = 12  # number of values of a target with a rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class PathTargets:
 
     Attributes:
         problem: The tasks.
-        x: Parameters of given targets (N,): their index, or the path length of a function.
-        numbers: The targets there (N, k).
-        function: The targets (k,) at a parameter; None if they are interpolated.
+        x: Parameters (N,): indices of given targets, or path lengths if the path is a function.
+        numbers: The targets at these parameters (N, k).
+        function: Function from a parameter to the target (k,); None to interpolate `numbers`.
     """
 
     problem: CompiledProblem
@@ -40,7 +40,7 @@ class PathTargets:
     def of(
         problem: CompiledProblem, given: Any, single: bool, length: float | None, threads: int
     ) -> PathTargets:
-        """Return the targets of `follow`."""
+        """Convert the path argument of `follow` to targets."""
         tasks = problem.layout.tasks
 
         def convert(target: Any) -> Array:
@@ -64,7 +64,7 @@ class PathTargets:
             made = PathTargets(problem, np.arange(len(targets), dtype=float), targets)
         if not np.isfinite(made.numbers).all():
             index = int(np.argmin(np.isfinite(made.numbers).all(axis=1)))
-            raise InputError(f"the targets of a path must be finite; given: not finite at {index}")
+            raise InputError(f"the targets of a path must be finite; given: target {index} is not")
         return made
 
     def __call__(self, x: Array) -> Array:
@@ -85,7 +85,7 @@ class PathTargets:
 
     @cached_property
     def _turns(self) -> dict[int, Array]:
-        """The rotation vectors between successive targets (N - 1, 3), by the place of R in them."""
+        """Rotation vectors (N - 1, 3) between successive targets, by the index where R begins."""
         made, end = {}, 0
         for size in self.problem.layout.kernel.target_sizes:
             begin, end = end, end + size

@@ -72,6 +72,6 @@ def _evaluated(prefer: Objective, q: Array) -> float:
         cost = math.nan
     if math.isnan(cost):
         raise InputError(
-            f"prefer must return a number; given: {short_repr(value)} by {short_repr(prefer)}"
+            f"prefer must return a number; given: {short_repr(value)} from {short_repr(prefer)}"
         )
     return cost

@@ -97,7 +97,7 @@ def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
 
 
 def _groups(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
-    """Group tasks that share a coordinate, directly or through others.
+    """Group tasks that share a coordinate, directly or through other tasks.
 
     Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first
     group.

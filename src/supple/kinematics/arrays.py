@@ -133,7 +133,7 @@ def rotations(
 
 
 def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...]]:
-    """Return the name of the first wrong entry of a batch for an error, and its index."""
+    """Return the first wrong entry of a batch: its name for an error, and its index."""
     where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
     return place, where

@@ -17,9 +17,9 @@ BRANCHES = ("shoulder", "elbow", "wrist")
 
 
 def has_branches(robot: Robot, frame: str) -> bool:
-    """Return whether the determinant of the arm's J is a product of shoulder, elbow and wrist.
+    """Return whether det J of the arm is the product of a shoulder, an elbow and a wrist factor.
 
-    So it is if axes 2 and 3 are parallel, and axes 4, 5, 6 intersect or axis 4 is parallel too.
+    This holds if axes 2 and 3 are parallel, and axes 4, 5, 6 intersect or axis 4 is parallel too.
     """
     structure = robot._structure(frame)
     wrist = structure.form == "spherical" and structure.first == 3
@@ -35,9 +35,9 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
         wrist      (h4 × h5)·h6                  the directions of the last three axes
         elbow      h2·(r23 × r3c)                from axis 2 to 3, and on to the wrist center, or
                                                  to axis 4 if it is parallel
-        shoulder   det J, divided by the others
+        shoulder   det J, divided by the other two
 
-    Each changes only where the arm passes a singularity of its kind, where it is zero. All
+    Each sign changes only at a singularity of its kind, where it is zero. All
     solutions of a regular pose have different signs, apart from full turns of joints.
 
     Raises:
@@ -45,8 +45,8 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
     """
     if not has_branches(robot, frame):
         raise InputError(
-            "branches have names for arms of six revolute joints, axes 2 and 3 of which are "
-            f"parallel, with a spherical wrist or a third parallel axis; given: {robot.name}"
+            "names of branches need an arm of six revolute joints with parallel axes 2 and 3, and "
+            f"a spherical wrist or a third parallel axis; given: {robot.name}"
         )
     structure = robot._structure(frame)
     J: Any = robot.jacobian(q, frame)

@@ -147,7 +147,7 @@ def chain_specs(
     for j in sorted(needed):
         slot_of[j] = len(slots)
         slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
-    # Only after all slots are complete, because a child may turn the frame of its parent.
+    # Specs are made after all slots, because a child may rotate the frame of its parent.
     return [slot.spec() for slot in slots], [
         _frame_spec(frame, slot_of[frame.joint], slots) for frame in frames
     ]
@@ -161,7 +161,7 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Return the slot of a joint; rotate the parent's frame if that makes the rotation a twist."""
+    """Return the slot of a joint; rotate the parent's frame if only a twist remains."""
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest

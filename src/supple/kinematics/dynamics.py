@@ -48,7 +48,7 @@ class Bodies:
 
 @lru_cache(maxsize=64)
 def bodies(robot: Robot) -> Bodies:
-    """Return the bodies of a robot: the links that one joint carries are rigidly connected.
+    """Return the bodies of a robot; a body consists of the links that one joint carries.
 
     Raises:
         DescriptionError: The mass of a link is unknown or invalid, or no link has a mass.

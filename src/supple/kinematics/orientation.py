@@ -64,7 +64,7 @@ class EulerAngles:
 
     @property
     def sign(self) -> float:
-        """1 if i, j and the third axis follow each other like x, y, z; else -1."""
+        """1 if i, j and the remaining axis are an even permutation of x, y, z; else -1."""
         return float(PERMUTATION[self.i, self.j, 3 - self.i - self.j])
 
     def angles(self, R: Array) -> Array:

@@ -197,10 +197,11 @@ def _relation(axes: Matrix, points: Matrix, i: int, length: float) -> Relation:
 def _closed_form(
     axes: Matrix, points: Matrix, pairs: Sequence[Relation], length: float
 ) -> tuple[Form | None, int]:
-    """Return the closed form, and the index of the first of its three joints.
+    """Return the closed form, or None, and the index of the first of its three joints.
 
-    Intersecting axes near the hand are preferred. Neighboring axes that intersect need not have a
-    point in common, which is checked. Coincident axes do not count, because they act as one joint.
+    Intersecting axes near the hand are preferred. Three axes of which neighbors intersect need
+    not have a common point, which is checked. Coincident axes do not count, because they act as
+    one joint.
     """
     for first in (3, 2, 1, 0):
         two = pairs[first : first + 2]

@@ -320,7 +320,7 @@ def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
-    """Return the rule's reason for the chosen λ², or only its value if the rule gives another.
+    """Return the rule's reason for the chosen λ², or only λ² if the rule alone gives another value.
 
     This happens if the rule compares with previous steps, or if tasks are weighted.
     """

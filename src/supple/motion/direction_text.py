@@ -29,7 +29,7 @@ def row_name(component: str, frame: str, base: str | None = None, axes: str = "w
 
 
 def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
-    """Return the text of a task direction (m,) of any sign: "rotation about world z"."""
+    """Return a task direction (m,) as text without its sign, such as "rotation about world z"."""
     u = direction / (np.linalg.norm(direction) or 1.0)
     u = u if u[np.argmax(np.abs(u))] >= 0 else -u
     twists: dict[tuple[str, str, str, str], NDArray[np.float64]] = {}
@@ -62,7 +62,7 @@ def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> 
 
 
 def _axis(vector: NDArray[np.float64], axes: str | None) -> str:
-    """Return the text of a direction (3,) in the named axes; without their name if None."""
+    """Return the text of a direction (3,) in the named axes; `axes` None omits the name."""
     v = vector / np.linalg.norm(vector)
     largest = int(np.argmax(np.abs(v)))
     if abs(v[largest]) < 1 - _SMALL**2 / 2:

@@ -172,7 +172,7 @@ class CompiledTasks:
 
     @property
     def _any(self) -> NDArray[np.float64]:
-        """A valid target of each task: the world's pose and z axis, and the zero posture."""
+        """A valid target of each task: the identity pose, the z axis, zero joint positions."""
         goods = {12: np.eye(4)[:, :3].ravel(), 3: np.array([0.0, 0.0, 1.0])}
         return np.concatenate([goods.get(s, np.zeros(s)) for s in self.kernel.target_sizes])
 

@@ -281,7 +281,7 @@ def _bounds(given: object, n: int, name: str) -> Array:
 def boxes_of_joints(
     limits: Limits, joints: NDArray[np.intp], q: Array, qd: Array, dt: float, change: Array | None
 ) -> tuple[Array, Array]:
-    """Return the bounds of the speeds of some joints (K,), low and high, at their own states."""
+    """Return bounds of q̇, low and high (K,), for joints (K,) with their own q, qd and change."""
     low, high = _core.joint_box(
         lower=limits.lower[joints],
         upper=limits.upper[joints],

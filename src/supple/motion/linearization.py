@@ -161,7 +161,7 @@ class Linearization(ReadOnlyArrays):
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         if self.J.ndim > 2 and not np.isfinite(self.J).all():
-            raise InputError("J must be finite; given: a batch in which it is not")
+            raise InputError("J must be finite; given: a batch with entries that are not")
         U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
         return _read_only(U), _read_only(sigma), _read_only(Vt.swapaxes(-1, -2))
 
@@ -218,7 +218,7 @@ class Linearization(ReadOnlyArrays):
         """Return the condition number of JᵀJ + λ²I (...); see `damped_condition`.
 
         Args:
-            lambda2: λ², one for all linearizations of a batch or (...).
+            lambda2: λ², a number for all linearizations of a batch, or one for each (...).
         """
         m, n = self.J.shape[-2:]
         smallest = self.sigma[..., -1] if m >= n else 0.0
@@ -290,7 +290,7 @@ def _finite_copy(array: NDArray[Any], name: str) -> Array:
 
 
 def _previous(before: object, J: Array) -> Linearization | None:
-    """Return a copy of `before` without its own `before`: a chain would grow with every step."""
+    """Return a copy of `before` without its own `before`, so that no chain of steps grows."""
     if before is None:
         return None
     if J.ndim > 2:
@@ -318,7 +318,7 @@ def _effectors(given: object, rows: int) -> tuple[int, ...]:
 
 
 def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the end effectors of the stacked rows of several tasks."""
+    """Return the end effectors of the stacked rows of several tasks, numbered consecutively."""
     joined: list[int] = []
     for part in parts:
         first = max(joined, default=-1) + 1

@@ -128,7 +128,7 @@ class OpenRows(TaskRows):
         return x, J
 
     def bias(self, q: Array, qd: Array) -> Array:
-        """Return J̇q̇ (k,), not weighted: the second derivative of f along q̇, by differences."""
+        """Return J̇q̇ (k,), not weighted: second derivative of f along q̇, by finite differences."""
         speed = float(np.abs(qd).max(initial=0.0))
         if speed == 0:
             return np.zeros(len(self.names))
@@ -187,7 +187,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
 
 
 def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array | None]:
-    """Return x (rows,) and J (rows, n), or None for a J that the function does not return.
+    """Return x (rows,) and J (rows, n); J is None if the function does not return it.
 
     Raises:
         InputError: The function returns wrong shapes, or numbers that are not finite.
@@ -203,7 +203,7 @@ def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array
         return x, None
     J = numbers_of(made[1], f"{name} at q = {_short(q)}")
     if J.shape != (len(x), len(q)):
-        raise InputError(f"{name} must return J {(len(x), len(q))}; given: {J.shape}")
+        raise InputError(f"{name} must return J of shape {(len(x), len(q))}; given: {J.shape}")
     return x, J
 
 

@@ -72,7 +72,7 @@ class TaskRows:
 
     @property
     def effectors(self) -> tuple[int, ...]:
-        """The end effector of each row: one for position, one for rotation; or one per joint."""
+        """The end effector of each row: one for position, one for rotation, or one per joint."""
         if self.goal == Goal.POSTURE:
             return tuple(range(len(self.picked)))
         kinds = [min(c // 3, 1) for c in self.picked]
@@ -175,9 +175,9 @@ class TaskRows:
         return np.asarray(W * np.append(twist, tilting)[list(self.picked)])
 
     def _desired_axis(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the target of the controlled axis (3,) in the frame's axes, with that axis as z.
+        """Return the target direction (3,) of the controlled axis in the frame's axes.
 
-        The axes are permuted cyclically.
+        The frame's axes are permuted cyclically, such that the controlled axis is z.
         """
         goal = target if self.goal == Goal.AXIS else target[3 * self.about : 3 * self.about + 3]
         d = self._turn_axes(robot, q).T @ self._rotation(robot, q, self.base) @ goal

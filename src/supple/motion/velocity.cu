@@ -1,7 +1,7 @@
 // Velocity inverse kinematics of many robots, one thread for each (supple/velocity.hpp). Each
 // thread first tries the fast path, in registers. Robots that need the slow path (near a
-// singularity, and some at joint limits) are collected until there is one for every thread of the
-// block, so that a few of them do not keep all warps waiting.
+// singularity, and some at joint limits) are collected until every thread of the block has one, so
+// that the other warps need not wait for a few slow robots.
 //
 // Compiled at run time for one robot, its tasks, a step and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and the type `Real`.
@@ -17,13 +17,13 @@ constexpr int n = Constants::servo.chain.coordinates;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // number of threads in a block
-// Minimum number of resident blocks: small problems fit into the registers that this leaves. Tuned
-// constants are explained in docs/constants.md.
+// Minimum number of blocks on a multiprocessor, which limits the registers of a thread: small
+// problems need few. Tuned constants are explained in docs/constants.md.
 constexpr int small_problem = 42;  // rows times joints, in float
 constexpr int small_blocks = 5, large_blocks = 2;
 constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
 
-// The same step for the slow path, which computes singular values.
+// Returns the same step for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
   if (has_fast_path(step) && is_damped(step)) step.method = Method::damped_svd;
   return step;
@@ -40,7 +40,7 @@ struct SlowPath {
 // The arguments of a call. (The same layout as `Request` in gpu_velocities.py.)
 struct Request {
   const Real* q;      // (count, n)
-  const Real* qd;     // (count, n): current joint speeds; null if they do not matter
+  const Real* qd;     // (count, n): current joint speeds; null if no limit depends on them
   const Real* twist;  // (count, tasks, 6)
   Real* result;       // (count, n), which may be qd
   int count;
@@ -48,7 +48,7 @@ struct Request {
 
 struct Robot {
   Real q[n], qd[n], twist[twists], dq[n];
-  bool valid;  // all input is finite
+  bool valid;  // whether all input is finite
 };
 
 __device__ __forceinline__ Robot read(const Request& request, long long row) {

@@ -58,7 +58,7 @@ def robot_figure(
     ax: Any = None,
     title: str | None = None,
 ) -> Any:
-    """Return a figure of a robot at a configuration (n,), or at several (k, n), the last in full.
+    """Return a figure of a robot at q (n,), or at several q (k, n), the last one drawn in full.
 
     Args:
         robot: The robot.
@@ -94,7 +94,7 @@ def configurations(robot: Any, q: ArrayLike) -> Matrix:
     several = several[None] if several.ndim == 1 else several
     if several.ndim != 2 or several.shape[1] != robot.dof or not np.isfinite(several).all():
         raise InputError(
-            f"q must be finite, ({robot.dof},) or (k, {robot.dof}); given: {short_repr(q)}"
+            f"q must be finite, of shape ({robot.dof},) or (k, {robot.dof}); given: {short_repr(q)}"
         )
     if len(several) > _MAX_CONFIGURATIONS:
         keep = np.linspace(0, len(several) - 1, _MAX_CONFIGURATIONS).astype(int)

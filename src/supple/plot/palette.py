@@ -13,7 +13,7 @@ BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 
 SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # colors of successive curves
-DASHES = ("-", (0, (5, 1.5)), (0, (7, 1.5, 1.5, 1.5)), (0, (1, 1)))  # for each round of colors
+DASHES = ("-", (0, (5, 1.5)), (0, (7, 1.5, 1.5, 1.5)), (0, (1, 1)))  # one per round of colors
 AXES = (VERMILION, GREEN, BLUE)  # x, y, z
 STEEL = "#5b6b7a"  # links
 

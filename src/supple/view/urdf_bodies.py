@@ -25,8 +25,8 @@ _MAX_FACES = 400_000  # maximum number of triangles of a mesh
 def solids_in_urdf(path: Path, root: Element, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
     """Return the solids of all links in a URDF file, and messages about unreadable visuals.
 
-    Meshes are searched for in the folder of the file, those of package:// also in the folders above
-    it.
+    Meshes are searched for in the folder of the file; meshes named package://... also in the
+    folders above it.
 
     Args:
         path: The file.
@@ -90,7 +90,7 @@ def _geometry(shape: Element, path: Path) -> list[tuple[Any, tuple[int, int, int
         raise ValueError(f"the geometry {shape.tag} is not drawn")
     file = mesh_file(shape.get("filename", ""), path)
     if file.suffix.lower() not in _MESHES:
-        raise ValueError(f"meshes of the format {file.suffix} are not read")
+        raise ValueError(f"a mesh must be one of {', '.join(_MESHES)}; given: {file.name}")
     if file.stat().st_size > _MAX_BYTES:
         raise ValueError(f"{file.name} is larger than {_MAX_BYTES // 1_000_000} MB")
     with warnings.catch_warnings():

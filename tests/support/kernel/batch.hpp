@@ -1,4 +1,4 @@
-// Batches of the test harness, moved into and out of lanes.
+// Conversion of the test harness's batches to lanes and back.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace supple {
 namespace {
 
-// The lanes of one pack of matrices, each `size` entries long.
+// Loads up to width<L> matrices of `size` entries each, one per lane; the last one fills the rest.
 template <class L>
 std::vector<L> load(int size, long lanes, const scalar_t<L>* in) {
   std::vector<L> x(size);
@@ -28,7 +28,7 @@ void store(int size, long lanes, const L* x, scalar_t<L>* out) {
 }  // namespace
 }  // namespace supple
 
-// Every lane type: EXPORT(its name, its number, the type).
+// Calls EXPORT(name, number type, lane type) for every lane type.
 #define LAB_LANES(EXPORT)                  \
   EXPORT(f64x1, double, double)            \
   EXPORT(f64x2, double, Pack<double, 2>)   \

@@ -27,7 +27,7 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
   }
 }
 
-// The same with e (m) instead of x0, by the fast path, and 1 where the result is valid.
+// The same by the fast path, with e (m) instead of x0; `holds` is 1 where the result is valid.
 template <class L, class T = scalar_t<L>>
 void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* low, const T* high,
                    const T* numbers, T* x, T* active_set, T* damping_applied, T* holds) {

@@ -8,7 +8,7 @@
 namespace supple {
 namespace {
 
-// A step; the same layout as `STEP` in harness.py.
+// The settings of a step, with the same layout as `STEP` in harness.py.
 struct StepData {
   int method, rule, group, error_group;
   double parameter, max_error, max_angle, parameters[4];
@@ -16,7 +16,7 @@ struct StepData {
 
 constexpr int max_rows = 64;
 
-// The arrays that a step points to.
+// The arrays that the kernel's struct of a step points to.
 template <class T>
 struct StepArrays {
   int effector[max_rows], clamped[max_rows];

@@ -3,19 +3,20 @@
 // supple/ik/branch.hpp).
 //
 // Two CUDA kernels: `find` computes the candidates of each target with one thread, and `verify`
-// checks each candidate with a thread of its own. The first needs all registers, the second few.
+// checks each candidate with a thread of its own. `find` needs all registers, `verify` few.
 //
-// Compiled at run time for one robot: given.hpp holds its constants and those of the arm, `Arm`
-// (branches.py), which has one sample of each continuum.
+// Compiled at run time for one robot: given.hpp holds its constants and those of its arm, `Arm`
+// (branches.py), with one sample of each continuum.
 #include "supple/ik/branch.hpp"
 //
 #include "problem.hpp"
 
 namespace supple {
 
-constexpr int capacity = 8;  // candidates of a target (the same as `CAPACITY` in branches.py)
-constexpr int threads = 64;  // in a block (the same as `_THREADS` in branches.py)
-// Blocks on a processor at the same time, for which the compiler limits the number of registers.
+constexpr int capacity = 8;  // largest number of candidates of a target (`CAPACITY` in branches.py)
+constexpr int threads = 64;  // number of threads in a block (`_THREADS` in branches.py)
+// Number of blocks that run on a multiprocessor at the same time; it limits the registers of a
+// thread.
 constexpr int finding = 6, verifying = 8;
 
 // The arguments of a call. (The same layout as `Request` in branches.py.)
@@ -23,14 +24,14 @@ struct BranchRequest {
   const double* target;  // (count, 12)
   const double* q0;      // (count, n), or (n,), or null
   double* turn;          // (capacity, 6, 2, count): cosines and sines of the joints of candidates
-  double* q;             // (count, capacity, n); NaN beyond the solutions
-  double* error;         // (count, capacity, 2): position [m], rotation [rad]; infinite beyond
-  int* found;            // (count,): number of candidates, then of solutions
-  signed char* certain;  // (count,): whether these are all, and none belongs to a continuum
+  double* q;             // (count, capacity, n); NaN after the last solution
+  double* error;         // (count, capacity, 2): [m], [rad]; infinite after the last solution
+  int* found;            // (count,): number of candidates; after `verify`, of solutions
+  signed char* certain;  // (count,): whether no solution is missing or part of a continuum
   double position, rotation;  // tolerances [m], [rad]
   int count;
   int q0_step;  // n, or 0 if all targets share one q0
-  int nearest;  // whether those nearest to q0 come first
+  int nearest;  // whether the solutions nearest to q0 come first
 };
 
 namespace {
@@ -41,7 +42,8 @@ __device__ const double* q0_of(const BranchRequest& request, long long problem) 
   return request.q0 ? request.q0 + problem * request.q0_step : nullptr;
 }
 
-// Where joint i of a candidate has its cosine; its sine is `request.count` numbers later.
+// Returns the address of the cosine of joint i of a candidate; its sine is `request.count` numbers
+// later.
 __device__ double* turn_of(const BranchRequest& request, int problem, int candidate, int i) {
   return request.turn + (candidate * 12LL + 2 * i) * request.count + problem;
 }
@@ -58,8 +60,9 @@ __device__ __noinline__ bool polished(const BranchRequest& request, IterateState
       [&] { descend(at); });
 }
 
-// Polishes a candidate whose errors are not those of a solution, or that was rounded to a limit, in
-// memory of its own: the caller's numbers stay in registers. Returns whether it is a solution.
+// Polishes a candidate whose errors are too large or that was rounded to a limit. It uses memory of
+// its own, so that the caller's numbers stay in registers. Returns whether the result is a
+// solution.
 __device__ __noinline__ bool repaired(const BranchRequest& request, const double* target,
                                       Point& point, bool& certain) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
@@ -85,7 +88,7 @@ __device__ __noinline__ bool repaired(const BranchRequest& request, const double
 }
 
 // Evaluates a candidate: its configuration inside the limits and its errors. Returns whether it is
-// a solution; `certain` becomes false if a solution may be lost.
+// a solution; `certain` becomes false if a solution may be missing.
 __device__ bool solves(const BranchRequest& request, int problem, int candidate, Point& point,
                        bool& certain) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
@@ -177,8 +180,7 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
     solution = false;
     certain = certain && exact;
   }
-  // The place of this row: solutions sorted by their costs, of equal costs the first; then the
-  // rest.
+  // The index at which the row is written: solutions come first, sorted by cost and then by number.
   const double* const q0 = there && request.nearest ? q0_of(request, problem) : nullptr;
   const double cost =
       solution ? branch_cost(RobotConstants<double>::ik, point.q, q0) : Number<double>::huge;

@@ -1,11 +1,11 @@
-// Local minima of the cost from failed starts, in the precision of the search: for explore.cu.
+// Local minima of the cost from failed starts, in the precision of the search; used by explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
 // Minimizes the cost from a failed start. With `along` (rows,), whose squared norm is `length`, it
 // moves the frames as far along that direction as possible instead (see
-// supple/ik/reachability.hpp). Returns whether the target was met on the way; `value` receives the
+// supple/ik/reachability.hpp). Returns whether an iterate met the target; `value` receives the
 // smallest value of the objective.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                     const SearchReal* along, SearchReal length, float& value) {

@@ -1,7 +1,6 @@
-// Searches for a small number of problems, or for those that search.cu has not solved: one warp for
+// Solves a small number of problems, or the problems that search.cu has not solved: one warp for
 // each problem, and a different start in each thread. `several` selects whether solutions are
-// compared or the first one is returned.
-// Tuned constants are explained in docs/constants.md.
+// compared or the first one is returned. Tuned constants are explained in docs/constants.md.
 #include "warp.hpp"
 
 namespace supple {
@@ -10,7 +9,7 @@ namespace {
 constexpr int starts_per_round = 4;  // starts of a thread between reviews of the failed starts
 constexpr int singular = 8;          // number of near misses after which Newton's method is tried
 
-// Coordinate j of a start near q0.
+// Coordinate j of the seed of a start near q0.
 __device__ double near_coordinate(const Request& request, int problem, int start, int j) {
   return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1, j);
 }
@@ -101,7 +100,8 @@ struct Solutions {
   }
 };
 
-// Replaces the closest pose by the one found from the problem's own start, if `prefers_own`.
+// Replaces the closest pose by the one found from the problem's own start, if `prefers_own` says
+// so.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int tried = left ? tries : 0;
   const int most = restart_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
-  // whether the problem's own start has precedence: no result is accepted while it is running
+  // Whether the problem's own start has precedence: no result is accepted while it is running.
   const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
@@ -207,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       }
       if constexpr (several) {
         if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
-          double from[n];  // Newton's method converges to a singular pose as well
+          double from[n];  // Newton's method also converges to a singular pose
           for (int j = 0; j < n; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }

@@ -4,7 +4,7 @@
 namespace supple {
 
 // Evaluates the state and takes a step: on return q is the next configuration, but the errors are
-// those of the previous one.
+// still those of the previous configuration.
 __device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
     StateMemory<SearchReal> own;

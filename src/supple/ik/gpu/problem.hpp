@@ -41,11 +41,10 @@ struct Request {
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
   int* effort;           // (count, max_solutions, 2): iterations, restarts
-  unsigned short* near;  // (count, listed): the nearest seed in each of `listed` parts of the
-                         // table, nearest first
+  unsigned short* near;  // (count, listed): nearest seed of each part of the table, sorted
   SearchReal* rough;     // (count, n): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // (2,): number of problems taken by `search`, and number of those left
+  int* counter;          // (2,): number of problems that `search` has taken, and length of `left`
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
@@ -135,7 +134,7 @@ __device__ __noinline__ bool minimize_noinline(IterateState<T>& at, Minimization
   return minimize(ik, at, minimum, value, at.cost, flat);
 }
 
-// One iteration of Newton's method.
+// Performs one iteration of Newton's method.
 template <const auto& ik, class T>
 __device__ __forceinline__ bool minimize(IterateState<T>& at, Minimization<T>& minimum, T value,
                                          bool flat) {

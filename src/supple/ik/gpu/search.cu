@@ -1,7 +1,6 @@
-// Searches for many problems with one thread for each: `nearest_seeds` chooses seeds from the
-// table; `search` iterates, and each thread takes the next problem when it has finished one;
-// `finish` polishes the results in double precision. Problems that remain unsolved are left to
-// explore.cu.
+// Solves many problems, with one thread for each: `nearest_seeds` chooses seeds from the table;
+// `search` iterates, and each thread takes the next problem when it has finished one; `finish`
+// polishes the results in double precision. Problems that remain unsolved are left to explore.cu.
 // Tuned constants are explained in docs/constants.md.
 #include "problem.hpp"
 
@@ -133,8 +132,8 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     ++iteration;
     ++iterations;
     const bool found = search_converged(request, at);
-    // If the solution nearest to q0 is wanted, q0 is the only start here, and it may take more
-    // iterations.
+    // If the solution nearest to q0 is wanted, q0 is the only start of this CUDA kernel, and it may
+    // take more iterations.
     const bool stalled = is_stalled(request.nearest ? patient_after : start, iteration,
                                     iteration_factor, float(at.cost), before);
     if (open && (found || stalled)) {
@@ -152,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   }
 }
 
-// Polishes the results of `search`; problems that it has not solved are left for `explore`.
+// Polishes the results of `search`; problems that remain unsolved are left to `explore`.
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;

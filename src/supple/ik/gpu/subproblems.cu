@@ -1,5 +1,6 @@
-// A search that is decoupled into subproblems (subproblems.py): splits targets and merges
-// solutions. Independent of the robot. (`SolutionArrays` has the same layout in subproblems.py.)
+// Splits the targets of a search that is decoupled into subproblems (subproblems.py), and merges
+// the solutions of the subproblems. Independent of the robot. (`SolutionArrays` has the same layout
+// in subproblems.py.)
 #include "supple/ik/policy.hpp"
 
 namespace supple {
@@ -11,7 +12,8 @@ constexpr int first_starts = 0;
 // The joints of the whole problem; `limits` (2, n) holds the lower and the upper limits.
 __device__ JointRange joint_range(int n, const double* limits) { return {n, limits, limits + n}; }
 
-// Initializes the merged solutions. `step` is the distance from one q0 to the next.
+// Initializes the merged solutions. `step` is the stride from the q0 of one problem to the next: n,
+// or 0 if they share one q0.
 extern "C" __global__ void begin(const double* q0, int step, const double* limits, int n,
                                  SolutionArrays whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;

@@ -64,7 +64,7 @@ class GpuSubproblems(GpuSolver):
     def _whole(self) -> GpuSolver:
         """The solver of the undecoupled problem, for several solutions per target.
 
-        The CUDA kernel `merge` combines one solution of each subproblem.
+        Subproblems yield one: the CUDA kernel `merge` combines a single solution of each of them.
         """
         return GpuSolver(self.problem, *self._how)
 

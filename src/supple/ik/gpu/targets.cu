@@ -1,5 +1,5 @@
 // Reads the caller's arrays on a GPU, float or double with any strides, into targets in double. An
-// invalid target becomes NaN, because reporting it would require a synchronisation. Independent of
+// invalid target becomes NaN, because reporting it would require a synchronization. Independent of
 // the robot.
 #include "supple/ik/target.hpp"
 
@@ -9,9 +9,9 @@ namespace supple {
 // and `KINDS` in targets.py.)
 struct View {
   const void* data;
-  int axes, floats, rows, columns;  // batch axes; whether float; shape of one element
+  int axes, floats, rows, columns;  // number of batch axes; whether float; shape of one target
   long long size[8], step[8];       // lengths and strides of the batch axes, the last one first
-  long long row, column;            // strides inside an element
+  long long row, column;            // strides inside a target
 };
 enum Kind : int { pose, position, direction, orientation, plain };
 

@@ -1,5 +1,5 @@
-// Joint work of the threads of a warp on one problem: finding the nearest seeds, and deciding
-// whether the failed starts show that the target is unreachable.
+// Functions that all threads of a warp run together on one problem: they find the nearest seeds,
+// and decide whether the failed starts show that the target is unreachable.
 #pragma once
 
 #include "problem.hpp"
@@ -17,12 +17,12 @@ __device__ T least_of(T x) {
   return x;
 }
 
-// The first thread of a warp for which a condition holds, -1 if there is none.
+// The index of the first thread of a warp for which a condition holds, or -1.
 __device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
 
-// Returns, among this thread's entries of the table (four in every 128), the one with the smallest
-// component along a direction (numbers,), plus half its squared norm with `halves`. `best` receives
-// that smallest value.
+// Returns the entry with the smallest value among this thread's entries of the table (four in every
+// 128). The value is the component along a direction (numbers,) plus, with `halves`, half the
+// entry's squared norm; `best` receives it.
 __device__ int least_entry(const Request& request, const float* along, bool halves, float& best) {
   const float4* const table = reinterpret_cast<const float4*>(request.table);
   const int blocks = request.entries / 4;
@@ -58,7 +58,7 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
 
 // Returns the fraction of the smallest error found that no pose can avoid (see
 // supple/ik/reachability.hpp). q is the closest pose found and `far` its error. Every second thread
-// ascends from its own closest pose, if it has one.
+// starts its motion along the error from its own closest pose, if it has one.
 __device__ float unreachable_fraction(const Request& request, int problem, const SearchReal* q,
                                       const SearchReal* closest, int starts, float& far) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;

@@ -87,5 +87,5 @@ class VaryingWeights:
 
 
 def _depth(sigma: float, size: float) -> float:
-    """Return 0 at the edge of a region and outside, growing to 1 at the singularity."""
+    """Return the depth in a region: 0 at its edge and outside, 1 at the singularity."""
     return 1 - (sigma / size) ** 2 if sigma < size else 0.0

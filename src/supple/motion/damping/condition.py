@@ -102,7 +102,7 @@ class MayorgaCondition(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> MayorgaCondition:
-        """Set the threshold to the 90 % quantile of the condition number of J Jᵀ."""
+        """Set the threshold to about the 90 % quantile of the condition number of J Jᵀ."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2, 1.01 * (scale.largest / scale.sigma) ** 2, scale.lambda2)
 

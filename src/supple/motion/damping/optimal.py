@@ -72,8 +72,8 @@ class Optimal(KernelRule):
         """Return lambda2 and the number of Newton iterations.
 
         A `start` near the root, such as lambda2 of the previous step, saves iterations. Any other
-        start costs at most one more: from beyond the root, Newton's method on either function lands
-        below it.
+        start costs at most one more iteration: from beyond the root, Newton's method on either
+        function lands below it.
 
         Args:
             linearization: The linearization to damp.

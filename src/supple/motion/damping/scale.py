@@ -43,7 +43,7 @@ class Scale:
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
-        """Return the sizes for some rows of some frames of a robot."""
+        """Return the sizes for the given frames and rows of a robot."""
         q = robot.random(SAMPLES, seed=0)
         sigma = robot.singular_values(q, frame, rows=rows)
         # Directions that the robot can never move (out of the plane of a planar arm) are not

@@ -146,7 +146,7 @@ class Region(KernelRule):
         return np.eye(m) + (w - 1) * np.outer(self.direction, self.direction)
 
     def _depth(self, linearization: Linearization) -> float:
-        """Return 0 at the edge of the region, growing to 1 at the singularity."""
+        """Return the depth in the region: 0 at its edge and outside, 1 at the singularity."""
         sigma = linearization.sigma_min
         return 1 - (sigma / self.size) ** 2 if sigma < self.size else 0.0
 

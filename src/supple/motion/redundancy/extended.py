@@ -99,7 +99,7 @@ class _Stationarity:
         gradient = numbers_of(self.criterion(q.copy()), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient {q.shape}; given: {gradient.shape}"
+                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape}"
             )
         return gradient
 

@@ -98,7 +98,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
         return bool(every) and not any(callable(w) or np.ndim(w) == 2 for w in every)
 
     def at(self, linearizations: Sequence[Linearization]) -> WeightedDLS:
-        """Return the same step for stacked tasks, with the weights at their linearizations."""
+        """Return the same step for stacked tasks, with weights evaluated at linearizations."""
         rule, weights, joint = self._at(linearizations)
         counts = [len(one.e) for one in linearizations]
         ends = np.cumsum(counts)
@@ -123,8 +123,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
             given = getattr(given, "weights", given)
         if rule is None:
             raise InputError(
-                "Augmented: rule must be a damping rule, because weights return no lambda2; given: "
-                f"{short_repr(self.weights)}"
+                "Augmented: rule must be a damping rule, unless weights return lambda2; given: "
+                f"None and weights {short_repr(self.weights)}"
             )
         each = [
             _checked_weight(w(level) if callable(w) else w, len(level.e))
@@ -136,7 +136,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
         return rule, each, joint
 
     def as_weighted(self, counts: Sequence[int]) -> WeightedDLS:
-        """Return the same step for stacked tasks, which have `counts` rows, with constant weights.
+        """Return the same step for stacked tasks with `counts` rows, and with constant weights.
 
         Raises:
             InputError: A weight is a matrix or a function, or the weights do not match the tasks.
@@ -243,7 +243,7 @@ def _weighted(linearization: Linearization, weight: Array) -> Linearization:
 
 
 def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
-    """Return a weight: nonnegative numbers, or a symmetric positive definite matrix."""
+    """Return a weight after checking it: numbers >= 0, or a positive definite matrix."""
     weight = numbers_of(given, "Augmented: a weight")
     fits = weight.ndim < 2 and bool((weight >= 0).all())
     if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:

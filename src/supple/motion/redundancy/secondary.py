@@ -100,7 +100,9 @@ class GradientProjection:
     def __post_init__(self) -> None:
         check_callable(self, "rule", self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
-            raise InputError("GradientProjection: Region must not have a direction")
+            raise InputError(
+                f"GradientProjection: a Region must not have a direction; given: {self.rule}"
+            )
         _check(self, self.criterion)
         if self.alpha1 is not None:
             number_field(self, "alpha1", above=0.0)
@@ -171,7 +173,7 @@ class WeightedCriterion(ReadOnlyArrays):
         return Pseudoinverse()(Linearization(self.norm(linearization), right))
 
     def norm(self, linearization: Linearization, lambda2: float = 0.0) -> Array:
-        """Return the rows [J; α1 I; α2 A^½] (m + 2n, n), whose norm the step minimizes."""
+        """Return M = [J; α1 I; α2 A^½] (m + 2n, n): the step minimizes ‖M q̇ - [e; α1 v; 0]‖."""
         n = linearization.J.shape[1]
         if self.A is not None and len(self.A) != n:
             raise InputError(f"WeightedCriterion: A must be ({n}, {n}); given: {self.A.shape}")
@@ -313,8 +315,8 @@ def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
         gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
-                f"by {short_repr(step.criterion)}"
+                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape} "
+                f"from {short_repr(step.criterion)}"
             )
         return -step.gain * gradient
 

@@ -12,12 +12,12 @@ from supple.kinematics import Robot
 from supple.motion.layout import linearize
 from supple.motion.linearization import Array
 
-_SINGULAR = 1e-6  # relative; smaller singular values are zero
-_LAMBDA2 = 1e-12  # damping of the corrector: only against exact singularity
+_SINGULAR = 1e-6  # fraction of the largest singular value below which one counts as zero
+_LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
 _CLOSE = 1e-11  # error [m, rad] at which the corrector stops
 _CORRECTIONS = 12
-_HALVINGS = 12  # of a step that the corrector does not follow
-_LONGEST = 100_000  # points in each direction
+_HALVINGS = 12  # maximum number of halvings of a step that the corrector cannot follow
+_LONGEST = 100_000  # maximum number of points in each direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class SelfMotion:
     """A curve of configurations that keep the pose of a frame.
 
     Attributes:
-        q: Configurations (k, n) [rad or m] along the curve, at equal distances ‖Δq‖ apart from the
-            last ones in both directions.
+        q: Configurations (k, n) [rad or m] along the curve, at equal distances ‖Δq‖ except at
+            its two ends.
         start: Index of the given configuration.
         closed: Whether the curve returns to its start, up to full turns of joints; the last
             configuration is then one step before the first.
@@ -52,7 +52,7 @@ class SelfMotion:
 def self_motion(
     robot: Robot, q: ArrayLike, *, frame: str | None = None, step: float = 0.05
 ) -> SelfMotion:
-    """Trace the self-motion through a configuration: how a redundant arm moves as its hand rests.
+    """Trace the self-motion through q: how a redundant arm moves while its hand rests.
 
     From each configuration a step is taken along the null space of J (predictor), then back to the
     pose by damped least squares (corrector). The curve is traced in both directions until it
@@ -80,7 +80,7 @@ def self_motion(
     along = tracer.null_space(at)
     if len(along) != 1:
         raise InputError(
-            f"self_motion needs a null space of one dimension; given: one of {len(along)} at q"
+            f"self_motion needs a null space of one dimension; given: {len(along)} dimensions at q"
         )
     forward, end, closed = tracer.trace(along[0])
     if closed:
@@ -110,9 +110,9 @@ class _Tracer:
         return basis
 
     def corrected(self, q: Array, held: NDArray[np.bool_]) -> Array | None:
-        """Return the configuration back at the pose; None if it is not reached.
+        """Return a configuration near q that reaches the pose; None if none is found.
 
-        Joints that are held stay.
+        Joints that are marked in `held` do not move.
         """
         q = q.copy()
         for _ in range(_CORRECTIONS):
@@ -124,7 +124,7 @@ class _Tracer:
         return None
 
     def trace(self, along: Array) -> tuple[list[Array], str, bool]:
-        """Return configurations from the start on, the joint whose limit ends, and if it closes."""
+        """Return configurations, the joint whose limit ends the curve, and whether it closes."""
         found: list[Array] = []
         q, before = self.start, along
         nothing = np.zeros(len(q), dtype=np.bool_)

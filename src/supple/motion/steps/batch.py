@@ -46,7 +46,7 @@ def run_batch(
         where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
         raise InputError(
             "J, e and the resulting step must be finite; "
-            f"given: J[{where}] or e[{where}] is not, or is too large"
+            f"given: J[{where}] or e[{where}] with entries that are not, or too large"
         )
     return dq, lambda2  # type: ignore[return-value]
 
@@ -70,7 +70,7 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
 
 
 def threes(rows: int) -> tuple[int, ...]:
-    """Return the end effectors of rows that belong to no task: three rows for each.
+    """Return the end effector of each row of a linearization without tasks: three rows each.
 
     Raises:
         InputError: There are more than three rows, and not a multiple of three.

@@ -71,13 +71,13 @@ class EstimatedDLS:
         return self.step(linearization, self.start(linearization))[0]
 
     def start(self, linearization: Linearization) -> ExtremeValues:
-        """Return the exact values, by singular value decomposition."""
+        """Return the exact extreme singular values, by singular value decomposition."""
         return ExtremeValues.exact(linearization.single())
 
     def step(
         self, linearization: Linearization, memory: ExtremeValues
     ) -> tuple[Array, ExtremeValues]:
-        """Return q̇ (n,) and the values for the next step."""
+        """Return q̇ (n,) and the estimates for the next step."""
         dq, memory, _ = self._taken(linearization, memory)
         return dq, memory
 
@@ -87,7 +87,7 @@ class EstimatedDLS:
 
     @property
     def kernel(self) -> StepSpec:
-        """The rule for the compiled code, as that of a damped step."""
+        """The damped step with this rule, for the compiled code."""
         return DLS(self.rule).kernel
 
     def _taken(

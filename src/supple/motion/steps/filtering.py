@@ -24,7 +24,7 @@ from supple.motion.steps.estimate import (
 )
 
 DIRECTIONS = 3  # number of small singular values that are filtered separately
-_RESERVE_SIZE = 0.25  # σ max_gain below which α is larger than the bound requires
+_RESERVE_SIZE = 0.25  # value of σ max_gain below which α is larger than the bound requires
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class NumericalFilter:
     def _filtered(
         self, problem: ScaledProblem, e: Array, U: Array, sigma2: Array, edge: float
     ) -> tuple[Array, float, float, float, float]:
-        """Return the step for a unit e and a J of unit size, σ_eff, σ_o, α² of û_1 and λ²."""
+        """Return the step, σ_eff, σ_o, α² of û_1 and λ², for a unit e and a J of unit size."""
         J, one, blur = problem.J, np.eye(len(e)), problem.blur
         along = U.T @ e
         alpha2 = self.gains(np.sqrt(sigma2), along, edge)

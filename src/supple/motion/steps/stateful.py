@@ -28,7 +28,7 @@ class StepWithMemory(Protocol[Memory]):
 
 
 class StatefulStep(Generic[Memory]):
-    """A plain step around a step with memory, which keeps the memory between calls.
+    """A step that wraps a step with memory and keeps the memory between calls.
 
     The calls must be the successive steps of one robot. Do not share the object between robots or
     threads.
@@ -72,8 +72,8 @@ def has_memory(step: object) -> bool:
 def remembering(step: Any) -> Any:
     """Return a step that keeps its memory, and that of the steps that it wraps, between calls.
 
-    A step with memory is wrapped in a `StatefulStep`. A step that contains one is copied, with the
-    `StatefulStep` in its place.
+    A step with memory is wrapped in a `StatefulStep`. A step that wraps a step with memory is
+    copied, and the copy wraps the `StatefulStep`.
     """
     if isinstance(step, StatefulStep):
         return step

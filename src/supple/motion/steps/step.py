@@ -43,7 +43,7 @@ class Step(Protocol):
 
 
 def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Array]:
-    """Apply a step's formula to one linearization, and its kernel form to a batch."""
+    """Decorate a formula for one linearization, so that batches run in the kernel."""
 
     @wraps(formula)
     def call(self: Any, linearization: Linearization) -> Array:

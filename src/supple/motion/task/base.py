@@ -90,6 +90,7 @@ class Task:
 def _single(array: Array, name: str) -> Array:
     if array.ndim != 1:
         raise InputError(
-            f"{name} must not be a batch here; given: a batch of the shape {array.shape[:-1]}"
+            f"{name} must not be a batch; given: a batch of the shape {array.shape[:-1]}. "
+            "supple.linearize takes batches"
         )
     return array

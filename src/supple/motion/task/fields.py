@@ -38,7 +38,7 @@ def checked_weight(task: object, weight: ArrayLike, count: int | None) -> Weight
     w = numbers_of(weight, name)
     fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
     if not fits or (w <= 0).any():
-        many = f"{count} of them" if count else "a sequence of them"
+        many = f"{count} such numbers" if count else "a sequence of such numbers"
         raise InputError(f"{name} must be a number above 0 or {many}; given: {short_repr(weight)}")
     return float(w) if w.ndim == 0 else tuple(w.tolist())
 

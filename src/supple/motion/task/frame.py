@@ -80,7 +80,8 @@ class _FrameTask(Task):
     def differences(self, begin: Array, end: Array) -> Array:
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
             raise InputError(
-                f"velocities in the axes of {self.axes!r} do not follow from targets: give both"
+                f"axes={self.axes!r} needs targets and velocities: velocities in these axes cannot "
+                "be derived from targets; given: targets"
             )
         R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
         turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
