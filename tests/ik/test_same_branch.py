@@ -134,11 +134,12 @@ def test_a_singular_q0_belongs_to_the_branches_around_it():
 
 
 def test_rows_without_effect_do_not_make_a_task_singular():
-    planar = sp.dh([(1.0, 0, 0, 0), (1.0, 0, 0, 0)])  # the third row, z, is always zero
-    hand = sp.PositionTask()
-    assert on_same_branch(planar, hand, np.array([0.3, 0.5]), np.array([0.5, 0.7]))
-    assert not on_same_branch(planar, hand, np.array([0.3, 0.5]), np.array([0.3, -0.4]))
-    robot = sp.load("ur5e")  # position and axis have six rows of rank 5
+    planar = sp.load("planar3")
+    hand = sp.PositionTask()  # the third row, z, is always zero
+    bent = np.array([0.3, 0.5, 0.6])
+    assert on_same_branch(planar, hand, bent, bent + 0.2)
+    assert not on_same_branch(planar, hand, bent, np.array([0.3, -0.5, -0.6]))
+    robot = sp.load("ur5e")  # five rows
     tasks = [sp.PositionTask("tool0"), sp.AxisTask("tool0")]
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     assert on_same_branch(robot, tasks, q, q + np.array([0.1, 0.1, 0.1, 0.1, 0.1, 2.0]))
