@@ -88,7 +88,7 @@ def main() -> None:
             "",
             *(f"- {lines[-1]}" for lines in measured),
             "",
-            provenance(("supple", "numpy")),
+            provenance(("numpy",)),
             "",
         ]
     )

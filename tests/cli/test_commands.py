@@ -245,6 +245,7 @@ def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) 
     out.write_bytes(b"before")
     code = (
         "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
         "os.fsync = lambda fd: (os.kill(os.getpid(), signal.SIGINT), time.sleep(5))\n"
         f"sys.argv = ['supple', 'solve', 'ur5e', {str(file)!r}, '--out', {str(out)!r}]\n"
         "from supple.__main__ import main; main()"

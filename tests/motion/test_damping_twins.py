@@ -166,8 +166,8 @@ def test_instruction_sets_agree(rule: KernelRule) -> None:
         ({"parameters": 5 * [1.0]}, "parameters must be at most 4 entries long; given: 5"),
         ({"values": 0}, "values must be at least 1; given: 0"),
         ({"values": 65}, "values must be at most 64; given: 65"),
-        ({"gamma": np.ones((2, 2))}, "sigma and gamma must have .* given: 3 and 2 rows"),
-        ({"history": np.ones((2, 3))}, "sigma and history must have .* given: 3 and 2 rows"),
+        ({"gamma": np.ones((2, 2))}, "sigma and gamma must have .* given: 3 rows .* 2 rows"),
+        ({"history": np.ones((2, 3))}, "sigma and history must have .* given: 3 rows .* 2 rows"),
     ],
 )
 def test_what_the_kernel_does_not_take(changes: dict[str, Any], message: str) -> None:
