@@ -313,21 +313,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", type=int, default=20_000, help="of each closed form")
     parser.add_argument("--general", type=int, default=2_000, help="targets of arms without one")
-    parser.add_argument("--slow", type=int, default=50, help="targets that ssik solves")
+    parser.add_argument("--slow", type=int, default=50, help="targets that ssik solves; 0 omits it")
     parser.add_argument("--searched", type=int, default=2, help="targets of searches")
     parser.add_argument("--write", action="store_true", help="write bench/results")
     given = parser.parse_args()
     measure.one_core()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text = report(given, Peer("EAIK", folder), Peer("ssik", folder))
+        ssik = Peer("ssik", folder) if given.slow and _is_installed("ssik") else None
+        text = report(given, Peer("EAIK", folder), ssik)
     print(text)
     if given.write:
         measure.write("position_all", text)
 
 
-def report(given: Any, eaik: Peer, ssik: Peer) -> str:
-    """Return all results as a page."""
+def _is_installed(name: str) -> bool:
+    """Return whether a package is in the environment of the peers; ssik is not on every machine."""
+    python, _ = interpreter("position")
+    return (
+        subprocess.run([str(python), "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode
+        == 0
+    )
+
+
+def report(given: Any, eaik: Peer, ssik: Peer | None) -> str:
+    """Return all results as a page; without ssik, its columns are empty."""
     speed = ["| | supple | in a batch, each | EAIK | ssik |", "|---|---:|---:|---:|---:|"]
     count = [
         "| | targets | solutions | not certain | own q missed | missed of EAIK's | of ssik's | "
@@ -337,14 +347,16 @@ def report(given: Any, eaik: Peer, ssik: Peer) -> str:
     folder = eaik.folder
     for name, robot in closed_form_arms().items():
         save_arm(folder, name, robot)
-        took = times(robot, name, folder, {eaik: TIMED, ssik: 5}, CHUNK)
+        took = times(robot, name, folder, {eaik: TIMED} | ({ssik: 5} if ssik else {}), CHUNK)
+        slow = f"{took['ssik'] / 1e3:.1f} ms" if ssik else ""
         speed.append(
             f"| {name} | {took['one']:.1f} µs | {took['batch']:.1f} µs | {took['EAIK']:.1f} µs | "
-            f"{took['ssik'] / 1e3:.1f} ms |"
+            f"{slow} |"
         )
         every, of_ssik = Completeness(), Completeness()
         every.check(robot, given.targets, 0, name, eaik)
-        of_ssik.check(robot, given.slow, 3_000_000, name, ssik)
+        if ssik:
+            of_ssik.check(robot, given.slow, 3_000_000, name, ssik)
         every.search(robot, given.searched)
         count.append(row(name, every, of_ssik))
         print(speed[-1], count[-1], sep="\n", file=sys.stderr, flush=True)
@@ -362,7 +374,8 @@ def report(given: Any, eaik: Peer, ssik: Peer) -> str:
             "# All solutions of 6-joint arms",
             "",
             f"One core, {ROUNDS} interleaved rounds of {TIMED} poses, medians. "
-            f"EAIK {eaik.version}, ssik {ssik.version}{NO_WHEEL.get(platform.machine(), '')}",
+            f"EAIK {eaik.version}"
+            + (f", ssik {ssik.version}{NO_WHEEL.get(platform.machine(), '')}" if ssik else "."),
             measure.provenance(("supple", "numpy")),
             "",
             *speed,

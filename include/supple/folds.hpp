@@ -267,8 +267,8 @@ SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v
 // gets the slope of the secant, and e loses the part for which the joints would be too fast to stop
 // at the fold. Joints whose entry of `stopped` (n) is not zero have a known speed: e loses their
 // motion, the folds are those of the other joints, and the columns of the stopped joints become
-// zero. `curvature` is κ dt; `offset` (m) is the offset from the targets, from which `gain`
-// computes the feedback in e was computed.
+// zero. `curvature` is κ dt; `offset` (m) is the offset from the targets, of which e contains
+// `gain` times as much.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T gain, T curvature, const T* q, const T* offset,
@@ -304,7 +304,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     rows_bias_acceleration(of, joint_poses, vi, bias);
     const T h = dt * dot(m, ui, bias);
     const T outward = h > 0 ? T(-1) : T(1), off = outward * dot(m, ui, offset);
-    const T fold = T(0.5) * s * s / max(abs(h), Number<T>::tiny) * dt;
+    const T fold = T(0.5) * s * s / max(abs(h), T(Number<T>::tiny)) * dt;
     const T returns = max(gain * off - outward * dot(m, ui, e), T(0));
     const T less =
         (1 - unreached_gain<T>)*min(gain * max(off - fold, T(0)), T(returns / unreached_gain<T>));

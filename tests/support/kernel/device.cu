@@ -193,7 +193,8 @@ template <class T>
 __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
                           const T* offset, T* J, T* e, T* speed, T* change, T* work) {
   const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
-  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, speed, J, e, work);
+  const Fold<T> fold =
+      correct_folds(of, limit, T(0.01), T(10), T(0.005), q, offset, speed, J, e, work);
   const T free = free_depth(rows, columns, J, speed, fold.depth, work);
   const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
   work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
