@@ -232,7 +232,7 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
 
 
 def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
-    """Run every test without a mutant; yield the failures."""
+    """Run the tests of all mutants on the unchanged sources; yield the failures."""
     by_file: dict[str, set[str]] = defaultdict(set)
     for mutant in mutants:
         by_file[mutant.test.partition("::")[0]].add(mutant.test)

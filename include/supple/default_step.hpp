@@ -66,9 +66,9 @@ SUPPLE_FN T end_of_motion(const Servo<T>& servo, const ServoState<T>& state, int
   return fast && is_slide(servo.chain, j) ? copysign(T(1), speed) : T(0);
 }
 
-// Updates state.stopped: joints at a limit (`end_of_motion`) are stopped if the step exceeds it. If
-// `releases`, joints are released that would reduce the error by leaving their limit. Returns
-// whether something changed.
+// Updates state.stopped: a joint at a limit (`end_of_motion`) is stopped if the step would move it
+// beyond that limit. If `releases`, a stopped joint is released if moving away from its limit would
+// reduce the error. Returns whether any joint was stopped or released.
 template <class T>
 SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
   const int m = servo.rows, n = servo.chain.coordinates;

@@ -37,10 +37,11 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
 }
 
-// Replaces σ̂² of `count` directions by their filter gains α², the damping added along each of
-// them. `along` holds the components of the unit vector e along them; `edge` is 1/max_gain. With
-// `printed`, α² bounds the gain of a unit error along the direction, as in the paper. Otherwise it
-// bounds the gain of the component c of e along it, plus a reserve close to the singularity.
+// Replaces σ̂² of `count` directions by the damping α² that is added along each of them (the filter
+// gains of Maciejewski & Klein). `along` holds the components c of e/‖e‖ along the directions;
+// `edge` is 1/max_gain. With `printed`, α² keeps the joint speed of a unit error along a direction
+// below max_gain, by the formula printed in the paper. Otherwise it keeps that of the component c
+// below max_gain, and close to the singularity some more damping is added.
 template <class L, class T>
 SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
                                 L* alpha2) {

@@ -29,8 +29,8 @@ inline constexpr T fold_range = T(20);
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
-// Damping begins where σ² is below this multiple of κ dt ‖e‖. The second derivative of a position
-// in any direction is at most 2 κ.
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The multiple is 2 because the second
+// derivative of a position along any unit vector of joint space is at most 2 κ.
 template <class T>
 inline constexpr T damped_range = T(2);
 
@@ -39,8 +39,8 @@ inline constexpr T damped_range = T(2);
 template <class T>
 inline constexpr T unreached_gain = T(0.4);
 
-// Joints whose entry of v is smaller than this are ignored: they do not limit the speed along v,
-// nor influence the side on which a fold is left.
+// Joints whose entry of v is smaller than this are ignored: they neither limit the speed along v
+// nor influence on which side the arm leaves a fold.
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
@@ -54,8 +54,9 @@ inline constexpr T avoidable_bend = T(0.7);
 template <class T>
 inline constexpr T undamped_speed = T(1.5);
 
-// Near a fold, motion along v and along -v leads away from it. The other side is chosen if the
-// joints have this many times more room there than on this side, and than the way across the fold.
+// Motion along v and along -v both lead away from a fold, on different sides. The arm crosses the
+// fold if the room up to the joint limits on the other side is more than this multiple of the room
+// on its own side, and of the distance across the fold.
 template <class T>
 inline constexpr T fold_room = T(4);
 
@@ -296,7 +297,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     }
   }
   for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
-  // Whether only one direction is weak: the plane of `is_avoidable` contains one singularity.
+  // Whether only one singular value is small, as `is_avoidable` assumes.
   const bool alone = count == m && free > m && (m < 2 || sigma[m - 2] * sigma[m - 2] >= least);
   T lost(0), damped(1);
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {

@@ -22,9 +22,9 @@ struct JointLimit {
 namespace supple::inline SUPPLE_ISA {
 
 // The distance by which a braking joint may appear to pass its position limit because of rounding,
-// relative to its position. In double this is the accumulated error of some thousand steps of a
-// control loop, where `advance` puts the joint back at the limit; in float it is the error of one
-// step.
+// relative to its position. In double this covers the error accumulated over a few thousand steps
+// of a control loop, in which `advance` sets such a joint back to its limit; in float, the error of
+// one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 

@@ -46,8 +46,8 @@ struct Frame {
   T position[3];                   // [m] in the joint's frame
 };
 
-// A joint that moves a frame. `first` is false if an earlier joint in the frame's range has the
-// same coordinate.
+// A joint that moves a frame. `first` is false if an earlier joint that moves the frame has the
+// same coordinate (a mimic joint).
 struct Support {
   int joint;
   bool first;

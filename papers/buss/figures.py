@@ -24,7 +24,7 @@ class Shape:
     """An articulated figure of the paper's program; `name` is also the name of its robot.
 
     Attributes:
-        targets: Sines of the three target coordinates, for each end effector.
+        targets: For each end effector, its three target coordinates as sine functions of time.
         lambdas: Damping of DLS, and of DLS with clamped errors.
         steps: Numbers of updates before and during the measurement.
         paper_us: Times of an update with the transpose and with DLS in the paper [µs].

@@ -32,7 +32,7 @@ class ScaledArm:
         return cls(robot, float(np.linalg.norm(away, axis=1).max()))
 
     def jacobian(self, q: Array) -> Array:
-        """Return Ĵ (..., 6, n) in reaches and radians."""
+        """Return Ĵ (..., 6, n), with lengths in units of the reach and angles in radians."""
         rows = np.repeat([1 / self.reach, 1.0], 3)
         columns = np.where(self.robot.prismatic, self.reach, 1.0)
         return np.asarray(self.robot.jacobian(q) * rows[:, None] * columns)

@@ -174,7 +174,7 @@ def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
 
 
 def test_a_twist_that_is_too_large_is_refused() -> None:
-    """The test above does not only reject wrong shapes and NaN."""
+    """Of the inputs in `BAD`, the huge twist is refused because the step would not be finite."""
     with pytest.raises(InputError, match="the step is finite"):
         make("default")(*BAD["huge twist"])
 

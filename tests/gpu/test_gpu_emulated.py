@@ -350,7 +350,7 @@ def on_device(given: Array, tasks: Any) -> BatchSolution:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
-    """The nearest rotation, from the same deviation on, whoever reads the target."""
+    """CPU and GPU replace a matrix by the nearest rotation above the same deviation from one."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     rough = off_by(T, 5e-4).astype(dtype)
     turn = OrientationTask(rows=("rz",))

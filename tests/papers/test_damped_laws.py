@@ -174,7 +174,7 @@ def test_the_gain_of_one_direction() -> None:
 
 @shapes
 def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int]) -> None:
-    """MK (11), (12); DW (32): both sums are monotone in λ; the part outside range(J) stays."""
+    """MK (11), (12); DW (32): as λ grows, ‖q̇‖ falls and the residual rises, monotonically."""
     for lin in cases(shape):
         U, sigma, _ = np.linalg.svd(lin.J)
         gamma = U.T @ lin.e

@@ -182,7 +182,7 @@ class _Checker:
         if name.startswith("xacro:"):
             raise self._error(
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
-                "xacro arm.urdf.xacro > arm.urdf"
+                "for example with: xacro arm.urdf.xacro > arm.urdf"
             )
         self.expected = ""  # only the name of the root is checked
         self.depth += 1

@@ -31,7 +31,9 @@ def device_named(given: object) -> str:
     if given is None:
         return "cuda"
     if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
-        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {short_repr(given)}')
+        raise InputError(
+            f'device must be "cpu", "cuda", or one GPU such as "cuda:0"; given: {short_repr(given)}'
+        )
     return given
 
 

@@ -230,7 +230,7 @@ def _compiled(text: str, options: Sequence[str]) -> bytes:
 
 
 def link(codes: Sequence[bytes]) -> bytes:
-    """Link pieces of machine code by the driver's linker; a CUDA context must be current."""
+    """Link pieces of machine code with the CUDA driver's linker; a CUDA context must be current."""
     cuda = driver()
     kind = cuda.CUjitInputType.CU_JIT_INPUT_CUBIN
     state = check(cuda.cuLinkCreate(0, [], []))

@@ -97,7 +97,10 @@ class ClosedFormArm:
     def solve_on_gpu(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any, device: str
     ) -> Found:
-        """Return the same solutions; the CPU solves targets with a continuum, or not certain."""
+        """Return the solutions of `solve`, computed on a GPU.
+
+        The CPU solves targets with a continuum of solutions, and those that the GPU is not sure of.
+        """
         from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
 
         found = gpu_branches(problem, self, device).solve(targets, seeds, spec)

@@ -149,7 +149,7 @@ def _followed(path: PathProblem, start: Array | None) -> Followed:
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:
-    """Return the configurations among which the path is searched."""
+    """Return the configurations, layer by layer, among which a joint path is searched for."""
     if isinstance(path.arm, ClosedFormArm | AnyArm):
         made = Branches(path, start)
         if not made.count or len(made.begin):

@@ -124,13 +124,14 @@ class PathGraph:
     def changed(
         self, cost: Array, known: NDArray[np.bool_]
     ) -> tuple[Array, tuple[Indices, Indices]]:
-        """Return the costs (L, P) after one change, and the layer and column that it begins in.
+        """Return the costs (L, P) after one more reconfiguration, and layer and column before it.
 
-        A change crosses an interval only if no continuous step does.
+        A reconfiguration crosses an interval only if no continuous step crosses it.
 
         Args:
-            cost: Costs before the change (L, P).
-            known: Configurations that fewer changes reach (L, P): none leads to them.
+            cost: Costs before this reconfiguration (L, P).
+            known: Mask (L, P) of configurations that fewer reconfigurations reach; these are not
+                considered again.
         """
         entry = np.full(cost.shape, np.inf)
         layer, column = np.full(cost.shape, -1), np.full(cost.shape, -1)
@@ -153,7 +154,7 @@ class PathGraph:
         return entry, (layer, column)
 
     def farthest(self, layer: int, column: int) -> tuple[int, int]:
-        """Return the layer and column where all ways from a configuration have ended."""
+        """Return the layer and column of the last configuration reachable from a given one."""
         entry = np.full(self.q.shape[:2], np.inf)
         entry[layer, column] = 0.0
         last, cost = _last(self.continued(entry)[0])

@@ -46,7 +46,7 @@ class Layers(ABC):
         return Track(self.graph.x[part.layers], self.graph.q[part.layers, part.columns])
 
     def cut(self, part: Part, x: float) -> None:
-        """Remove the step of a part that begins at, or contains, a place of the path."""
+        """Remove from a part the step between the two layers on either side of the parameter x."""
         i = int(np.searchsorted(self.graph.x[part.layers], x, side="right")) - 1
         i = min(i, len(part.layers) - 2)
         self.graph = self.graph.without(

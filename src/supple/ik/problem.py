@@ -329,7 +329,7 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
 
 
 def _iteration_factor(max_step: float | None) -> int:
-    """Return the factor of the number of iterations for a `max_step` below the default."""
+    """Return the factor by which a `max_step` below the default increases the iterations."""
     if max_step is None or max_step >= _LONGEST:
         return 1
     return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))

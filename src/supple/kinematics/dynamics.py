@@ -148,7 +148,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
 
 
 def _root(matrix: Matrix) -> Matrix:
-    """Return C (k, 3, 3) with C Cᵀ = I; negative eigenvalues of I are rounding and count as 0."""
+    """Return C (k, 3, 3) with C Cᵀ = matrix; negative eigenvalues are rounding errors."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 

@@ -72,7 +72,7 @@ class TaskRows:
 
     @property
     def effectors(self) -> tuple[int, ...]:
-        """The end effector of each row: one for position, one for rotation, or one per joint."""
+        """Groups of rows whose errors are clamped together: position, rotation, or joints."""
         if self.goal == Goal.POSTURE:
             return tuple(range(len(self.picked)))
         kinds = [min(c // 3, 1) for c in self.picked]

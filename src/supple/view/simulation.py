@@ -228,7 +228,7 @@ class Simulation:
             InputError: There are fewer than two different targets.
         """
         if len(targets) < 2:
-            raise InputError("a path needs two targets; given: fewer")
+            raise InputError(f"a path needs at least two targets; given: {len(targets)}")
         path = []
         for each in np.moveaxis(np.array(targets), 1, 0):  # the targets of one end effector
             parts = [sp.poses.interpolate(a, b, _SHARES) for a, b in pairwise(each)]

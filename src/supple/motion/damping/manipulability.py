@@ -101,6 +101,6 @@ class ManipulabilityRate(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ManipulabilityRate:
-        """Damp when a step reduces the manipulability by more than 1 %."""
+        """Return a rule that damps when a step reduces the manipulability by more than 1 %."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2, 0.99, scale.lambda2, scale.manipulability)

@@ -31,7 +31,7 @@ ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
 @dataclass(frozen=True)
 class KernelRule:
-    """A rule that the kernel also has, with its numeric fields, in order, as parameters."""
+    """A rule with a twin in the kernel, whose parameters are its numeric fields in order."""
 
     rule: ClassVar[Rule]
     spectral: ClassVar[bool] = True  # whether the rule needs singular values

@@ -132,7 +132,7 @@ class GravityTorque(ReadOnlyArrays):
 
     τ are the torques that hold the robot against gravity, computed from the masses of its links; a
     payload is added to the mass of a link (`Robot.with_inertia`). The gradient is exact:
-    ∇h = (∂τ/∂q)(weight τ).
+    ∇h = (∂τ/∂q)ᵀ(weight τ).
 
     Attributes:
         robot: The robot, with masses.

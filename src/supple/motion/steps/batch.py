@@ -15,9 +15,9 @@ def run_batch(
 ) -> tuple[Array, Array]:
     """Return q̇ (..., n) and lambda2 (...) of a step for a batch of linearizations.
 
-    The batch runs on SIMD lanes and threads. The results equal those of the step's formula, applied
-    one by one, up to rounding; float32 input gives float32 output. There is no previous step for
-    rules that compare with it.
+    The batch runs on SIMD lanes and threads. Up to rounding, the results equal those of the step
+    applied to each linearization separately; float32 input gives float32 output. Rules that use
+    the previous step act as in a first step.
 
     Args:
         kernel: The step.

@@ -83,7 +83,7 @@ class NumericalFilter:
             raise InputError(f"NumericalFilter: printed must be True or False; given: {given}")
 
     def __call__(self, linearization: Linearization) -> Array:
-        """Return q̇ (n,) for the exact directions."""
+        """Return q̇ (n,), with the exact singular directions instead of estimates."""
         return self.step(linearization, self.start(linearization))[0]
 
     def start(self, linearization: Linearization) -> SingularSubspace:
