@@ -174,12 +174,12 @@ def run(name: str, robot: sp.Robot, count: int, seeds: int) -> str:
         if not found.continuous and seeds and has_branch(robot, poses, seeds, found):
             missed.append(i)
     t, u = (np.array(each or [0.0]) * 1e3 for each in (times, ended))
+    lost = f"{len(missed)}: no. {', '.join(map(str, missed))}" if missed else "0"
     return (
-        f"| {name} | {count} | {continuous} | {changed} | {obstructed} | {len(missed)} "
+        f"| {name} | {count} | {continuous} | {changed} | {obstructed} | {lost} "
         f"| {unreported} | {worst[0] * 1e3:.3f} mm, {worst[1] * 1e3:.3f} mrad "
         f"| {largest:.3f} | {np.median(t):.1f} | "
         f"{np.quantile(t, 0.95):.1f} | {t.max():.0f} | {np.median(u):.0f} |"
-        + (f"<!-- {missed} -->" if missed else "")
     )
 
 
