@@ -283,8 +283,8 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
     if not (abs(mimic.multiplier) <= _MAX_SIZE and abs(mimic.offset) <= _MAX_SIZE):
         numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
         raise DescriptionError(
-            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must have a "
-            f"multiplier and an offset of magnitude at most {_MAX_SIZE:g}, given {numbers}."
+            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must have a finite "
+            f"multiplier and offset of magnitude at most {_MAX_SIZE:g}, given {numbers}."
         )
     return mimic
 
