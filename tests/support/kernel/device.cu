@@ -4,6 +4,7 @@
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/decoupled.hpp"
 #include "supple/default_step.hpp"
 #include "supple/direction.hpp"
 #include "supple/elementary.hpp"
@@ -199,6 +200,7 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
   work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
   work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
+  work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
 }
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
