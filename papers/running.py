@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -104,10 +105,19 @@ def _interrupts_delayed() -> Iterator[None]:
     """Delay interrupts of this process, and block them in the processes that it starts meanwhile.
 
     Ctrl-C reaches the whole process group, and a worker that is still importing would print a
-    traceback. A signal mask is inherited, so it protects the worker from its first instruction.
+    traceback. A signal mask is inherited, so it protects the worker from its first instruction. It
+    does not protect this process: another thread (of BLAS, for example) can receive the signal, and
+    Python then calls the handler in the main thread. So the handler is replaced, too.
     """
+    came = []
+    main = threading.current_thread() is threading.main_thread()  # only it may set a handler
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.signal(signal.SIGINT, lambda *_: came.append(True)) if main else None
     try:
         yield
     finally:
+        if main:
+            signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)

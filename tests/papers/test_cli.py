@@ -89,6 +89,25 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
     assert not list((tmp_path / "page").iterdir())
 
 
+def test_an_interrupt_that_another_thread_receives_waits_too() -> None:
+    """While workers are started: Python would otherwise raise it in the main thread at once, and
+    leave a worker without its data."""
+    done = python(
+        "import os, signal, threading, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from supple.papers.running import _interrupts_delayed\n"
+        "threading.Thread(target=time.sleep, args=(2,), daemon=True).start()\n"
+        "try:\n"
+        "    with _interrupts_delayed():\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(0.2)\n"
+        "        print('started')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    assert done.stdout == "started\ninterrupted\n", done.stderr
+
+
 def group_lives(group: int) -> bool:
     try:
         os.killpg(group, 0)
