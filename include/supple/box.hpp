@@ -103,7 +103,7 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 // Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
 // -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper bound;
 // if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
-// smallest λ² that is used (see `ridge`).
+// lower bound given by `ridge` if that is larger.
 //
 // Block pivoting comes first: solve for the free entries, then move all entries that violate their
 // optimality conditions between the free and the active set. A few rounds nearly always suffice
@@ -279,9 +279,9 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 
 // Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. This is faster
 // than `limited_step`, but valid only where a few rounds of block pivoting suffice. In each round
-// the free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
-// initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
-// the lanes where x is valid.
+// the free entries get the smallest damping, at least λ², for which ‖x‖ <= `bound`. `active_set` is
+// the initial guess on entry and the result on return; `damping_applied` receives the damping.
+// Returns the lanes where x is valid.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,

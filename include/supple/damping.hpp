@@ -14,7 +14,7 @@ namespace supple {
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // largest λ², threshold of w/(previous w); then as `manipulability`
+  manipulability_rate,  // factor, threshold of w/(previous w), the two of `manipulability`
   error,                // λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error
@@ -134,9 +134,9 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
-// Returns the largest λ² whose residual ‖e - J q̇‖, for e projected onto the range of J, is at most
-// `share` times ‖e‖; zero where e is zero (Maciejewski & Klein 1988, eq. 12). With s and c as in
-// `optimal_lambda2` and y = σ₁²/λ², the relative residual is
+// Returns the largest λ² whose residual ‖e - J q̇‖ is at most `share` times ‖e‖, with e projected
+// onto the range of J; zero where that projection is zero (Maciejewski & Klein 1988, eq. 12). With
+// s and c as in `optimal_lambda2` and y = σ₁²/λ², the relative residual is
 //
 //   ψ = √(Σ c²/(1 + s²y)²) / √(Σ c²)
 //

@@ -158,8 +158,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
-// Writes s times `along` (n) to x (n), clamped to a box, outside of which s times `along` can be
-// only by rounding errors. If `limited`, active_set (n) marks the joints at an end of the box.
+// Writes s times `along` (n) to x (n), and clamps x to the box, which it can leave by rounding
+// errors only. If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
 SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
                           T* x, T* active_set) {
@@ -174,8 +174,8 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
 // Number of slower steps that are tried before the robot continues the previous stop.
 inline constexpr int slower_tries = 3;
 
-// Returns a factor s such that the joints can stop along J x = d (m) after the step s x: 1 if
-// possible, else the largest suitable one of a few smaller factors. It is above 1 only if the box
+// Returns a factor s such that the joints can stop along d = J x (m) after the step s x: 1 if
+// possible, else the largest suitable one of a few smaller factors. s is above 1 only if the box
 // requires it, and negative if no suitable factor is found. q and v (n) are the positions and
 // speeds before the step, low and high (n) the box of the step.
 template <class T>

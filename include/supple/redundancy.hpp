@@ -1,7 +1,7 @@
 // Redundancy: (J, e, v) -> q̇ with a secondary velocity v in the null space, and task priorities.
 //
-// v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. J* is the
-// damped pseudoinverse Jᵀ(JJᵀ + λ²I)⁻¹. The Python counterparts,
+// v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. The
+// Python counterparts,
 // src/supple/motion/redundancy/{secondary,priority}.py, follow the papers and cite them;
 // tests/kernel/test_redundancy_lanes.py compares the two.
 #pragma once
@@ -14,14 +14,14 @@
 
 namespace supple {
 
-// How a secondary velocity v is added to a step. K is the damped inverse Jᵀ(J Jᵀ + λ² I)⁻¹; α1 and
-// max_speed are fields of `Redundancy`.
+// How a secondary velocity v is added to a step. K is the damped pseudoinverse Jᵀ(J Jᵀ + λ² I)⁻¹;
+// α1 and max_speed are fields of `Redundancy`.
 enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // K e + (I - K J) v, with λ² from the step's rule
   weighted_projection,   // K e + α1²/λ² (I - K J) v, with λ² from the step's rule, at least α1²
-  total_speed,           // the same with the smallest λ² >= α1² for which ‖q̇‖ <= max_speed
-  total_speed_switched,  // null_space if ‖q̇‖ <= max_speed, else the λ² > 0 where ‖q̇‖ = max_speed
+  total_speed,           // weighted_projection with the smallest λ² where ‖q̇‖ <= max_speed
+  total_speed_switched,  // undamped if then ‖q̇‖ <= max_speed, else the λ² where ‖q̇‖ = max_speed
 };
 
 template <class T>

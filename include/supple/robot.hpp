@@ -32,7 +32,7 @@ struct Joint {
   // is then stored.
   bool branches;
   T scale, offset;  // offset in [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // cosine and sine; adding the angle to the offset would round large angles
+  T phase[2];       // cosine and sine; adding the angle to the displacement would round it
   T rotation[9];    // columns x, y, z; for Placement::twist only a cosine and a sine
   T position[3];    // [m] in the parent's frame
 };
@@ -59,7 +59,7 @@ struct Chain {
   int joints, frames;
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
-  // Whether displacements must be checked for overflow: some joint slides, or has a scale or
+  // Whether displacements must be checked for overflow: some joint is prismatic, or has a scale or
   // offset.
   bool lengths;
   const Joint<T>* joint;

@@ -193,7 +193,7 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   L best = select(open, stop, high);
   open = open & (at_low < zero);
   const L close = L(T(64) * Number<T>::epsilon) * (abs(stop) + most);
-  // Whether the same end moved twice, and whether the last trial fits.
+  // Whether the last two rounds moved the same end of the bracket, and whether the last trial fits.
   mask_t<L> again = L(0) != L(0), fitted = again;
   for (int round = 0; round < 48 && any(open); ++round) {
     // Regula falsi, where the value at an end that stays is halved (Illinois method). After some

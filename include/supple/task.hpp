@@ -12,9 +12,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Computes the weighted J (rows, coordinates). Relative to a moving base, it maps q̇ to the twist
-// of the frame minus that of the base, at the frame's origin. Joints that move both are skipped, so
-// their columns are exactly zero. If the task is `alternate` and has a target, J refers to the
+// Computes the weighted J (rows, coordinates). If the base moves, J maps q̇ to the twist of the
+// frame minus that of the base, at the frame's origin. Joints that move both are skipped, so their
+// columns are exactly zero. If the task is `alternate` and has a target, J refers to the
 // position of the target instead of the frame's origin (Buss 2009, section 2). The row of a tilt is
 // zero if there is no target.
 template <class L, class T>
@@ -159,7 +159,8 @@ SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
   }
 }
 
-// Computes the target (target_size,) that the current configuration meets exactly.
+// Computes the target (target_size,) that the current configuration meets exactly. Does nothing for
+// a posture.
 template <class L, class T>
 SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             L* target) {

@@ -23,9 +23,9 @@ inline constexpr int task_axes_spatial = -3;
 // [rad]. Values 0 to 5 are the components of the twist.
 inline constexpr int task_tilt = 6;
 
-// A task. One with an axis goal has two rows, the rotations about the x and y axes of the frame
-// itself: `row` is {3, 4} and `axes` is task_axes_frame. If its allowed range is a cone, it has one
-// row instead, the tilt.
+// A task. If its goal is an axis, it has two rows, the rotations about the x and y axes of the
+// frame itself: `row` is {3, 4} and `axes` is task_axes_frame. If the allowed range of the axis is
+// a cone, the task has one row instead, the tilt.
 template <class T>
 struct Task {
   Goal goal;

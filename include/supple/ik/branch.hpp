@@ -82,7 +82,7 @@ SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double 
 }
 
 // Evaluates the errors at q, given the cosines and sines of the arm's joint angles. This is faster
-// than `evaluate_error`, which computes them.
+// than `evaluate_error`, which computes the cosines and sines.
 template <class L>
 SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate, const L* cosine,
                               const L* sine, IterateState<L>& at) {

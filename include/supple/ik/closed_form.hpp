@@ -1,7 +1,7 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// For arms of six revolute joints of which three consecutive axes intersect in a point or are
-// parallel (Pieper 1968). An arm is given by its axes in the world at q = 0, and a target by the
+// All six joints are revolute, and three consecutive axes intersect in a point or are parallel
+// (Pieper 1968). An arm is given by its axes in the world at q = 0, and a target by the
 // displacement X of the frame from its pose at q = 0:
 //
 //   X = E1(q1) E2(q2) ... E6(q6)         Ei: rotation about axis i, a line in space

@@ -208,7 +208,7 @@ SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, Itera
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// Calls `descend`, with compile-time sizes where they are common.
+// Calls `descend`. Common sizes are passed as compile-time constants.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;

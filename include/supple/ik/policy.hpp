@@ -74,7 +74,7 @@ struct JointRange {
 };
 
 // Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
-// q0, as near to zero as its limits allow, and its number of starts is `starts`.
+// q0, as near to zero as its limits allow. The solution's number of starts is `starts`.
 template <class Index>
 SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
                            const double* q0, int starts) {
@@ -171,8 +171,8 @@ SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
 }
 
 // Whether the closest pose that was found from q0 is preferred to the one with the smallest cost: a
-// slightly higher cost is accepted to avoid jumps along a path, and a higher one if the joints stay
-// near q0.
+// slightly higher cost is accepted to avoid jumps along a path, and an even higher cost if the
+// joints stay near q0.
 SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best_cost) {
   const double ratio = own_displacement <= near_q0 ? own_cost_near : own_cost_far;
   return own_cost <= ratio * best_cost;

@@ -123,8 +123,8 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   return valid;
 }
 
-// Calls `extreme_eigenvalues`, with compile-time sizes for the common ones; the results have the
-// same bits.
+// Calls `extreme_eigenvalues`. Common sizes are passed as compile-time constants, which gives the
+// same result bit for bit.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> extreme_eigenvalues_any_size(int n, L* a, L* smallest, L* largest,
                                                               L* work) {

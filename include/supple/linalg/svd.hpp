@@ -82,8 +82,8 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// Returns the lanes where a row with this squared length counts as zero: smaller squares have lost
-// digits.
+// Returns the lanes where a row of the given squared length counts as zero: squares of this size
+// have lost digits.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);
