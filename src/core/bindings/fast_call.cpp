@@ -1,6 +1,6 @@
 // The fast path of `solve`: a callable object that replaces the Python function. It solves a single
-// target with common arguments itself, or by a prepared function if all its solutions are requested
-// and nothing else, and passes every other call on to the Python function.
+// target with common arguments itself. If the only option is solutions="all", it calls a prepared
+// function. Every other call is passed on to the Python function.
 #define NO_IMPORT_ARRAY
 #include "bindings/module.hpp"
 
@@ -155,10 +155,12 @@ struct SolutionClass {
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
-    if (slots.size() != solution_fields) throw nb::type_error("solution must have 10 slots");
+    if (slots.size() != solution_fields)
+      throw nb::type_error("the solution class must have 10 slots");
     for (int i = 0; i < solution_fields; ++i) {
       const nb::object slot = given.attr(slots[i]);
-      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("slots must be plain");
+      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type)
+        throw nb::type_error("the slots of the solution class must be plain members");
       offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
     }
   }

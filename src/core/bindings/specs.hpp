@@ -108,8 +108,8 @@ struct ErrorClampSpec {
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
-  int group = 0;        // rows of each end effector for the selective methods; 0: see `effectors`
-  Ints effectors = {};  // (m,): the end effector of each row; three rows for each if empty
+  int group = 0;        // rows per end effector, for the selective methods; if 0, see `effectors`
+  Ints effectors = {};  // (m,): the end effector of each row; if empty, three rows for each
   std::vector<ErrorClampSpec> error_clamps = {};  // applied in this order
   double max_angle = std::numeric_limits<double>::infinity();
   DampingSpec damping = {};

@@ -85,7 +85,7 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
     }
   }
   float* const end = failures.cost + failures.count;
-  const int kept = std::min(failures.count, polish_lanes);  // the failures are sorted by cost
+  const int kept = std::min(failures.count, polish_lanes);  // the best ones, sorted by cost
   for (int i = 0; i < kept; ++i) {
     const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
     if (best == i) continue;

@@ -1,5 +1,5 @@
-// One problem on a CPU: each lane runs a different start. For files that are compiled once for each
-// instruction set. Tuned constants are explained in docs/constants.md.
+// Solves one problem on a CPU: each lane runs a different start. Included only by files that are
+// compiled once for each instruction set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
-// compiled once for each instruction set. Tuned constants are explained in docs/constants.md.
+// The state of a search on the lanes of a CPU, in scratch memory of one thread. Included only by
+// files that are compiled once for each instruction set. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +64,7 @@ constexpr int hard_after = 16;
 // The best failed starts of a problem. The first `minimized` of them have been minimized by
 // Newton's method.
 struct FailedStarts {
-  int count, minimized, since_review;  // kept; minimized; failed since the last review
+  int count, minimized, since_review;  // starts kept, minimized, and failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
@@ -93,7 +94,7 @@ struct Workspace {
   PolishLanes* polish_work;    // for a `Minimization` of `polish`
   double* single_work;         // for a `Minimization` of `single`
   double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
-  float* float_box;            // the same
+  float* float_box;            // (4, n): `box` in float
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.

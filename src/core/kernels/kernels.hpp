@@ -37,7 +37,7 @@ struct Request {
   T* bias_jerk;          // (count, frames, 6): 2 J̇ q̈ + J̈ q̇
   T* sigma;              // (count, min(row_count, coordinates)): singular values of `rows`
   T* manipulability;     // (count,): product of the singular values
-  const int* rows;       // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
+  const int* rows;       // (row_count,): rows of the Jacobian (6 * frames, coordinates), for sigma
   int row_count;
 };
 
@@ -89,7 +89,7 @@ struct LimitRequest {
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // number of tasks, and of their rows and values
+  int tasks, rows, targets, velocities;  // number of tasks, rows, target and velocity values
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
@@ -129,7 +129,7 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // Admissible speeds of a joint, by `joint_box` in limits.hpp.
+  // Computes the admissible speeds of a joint: `joint_box` in limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
@@ -178,9 +178,9 @@ struct Table {
   int padded, size;              // number of values of a padded q, and of a record
   const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
-  const int* begin;              // (clusters lanes + 1,): the first block of each cluster
-  // (blocks lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
-  // of the target in each direction (6 tasks, padded), and the target that the seed reaches
+  const int* begin;              // (clusters * lanes + 1,): the first block of each cluster
+  // (blocks * lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
+  // of the target in each direction (6 * tasks, padded), and the target that the seed reaches
   // (targets,).
   const float* record;
   const float* scale;   // (targets,): factors of the values of a target
