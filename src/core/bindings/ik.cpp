@@ -209,7 +209,7 @@ void bind_solver(nb::module_& m) {
       .def("set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
            nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
                    "list[int]]]) -> None"),
-           "Set the subproblems: for each its solver, and the indices of its coordinates and of its "
+           "Set the subproblems: for each its solver, and the indices of its coordinates and "
            "target values.")
       .def_rw("given_tasks", &PySolver::given_tasks,
               "The tasks as Python objects, for the results.")
