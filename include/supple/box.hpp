@@ -189,7 +189,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
 }
 
 // Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with
-// the additional damping δ². `A` (m m) and `z` (m) are scratch memory.
+// the additional damping δ². `A` (m x m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {

@@ -14,8 +14,8 @@ namespace supple {
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // factor, threshold of w/(previous w), the two of `manipulability`
-  error,                // λ²/‖e‖²
+  manipulability_rate,  // factor, threshold of w/(previous w), parameters of `manipulability`
+  error,                // ratio λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error
   condition_bound,      // bound on the condition number of the damped matrix
@@ -25,7 +25,7 @@ enum class Rule : int {
   optimal,              // bound on ‖q̇‖
   optimal_newton,       // bound on ‖q̇‖
   curvature,            // c in λ² = c ‖e‖ - σ²
-  error_norm,           // λ²/‖e‖
+  error_norm,           // ratio λ²/‖e‖
   residual_optimal,     // bound on the relative residual
 };
 

@@ -20,8 +20,8 @@ inline constexpr int longest_stop = 4096;
 template <class T>
 inline constexpr T same_direction = T(1e-10);
 
-// Margin to the limits in a simulated stop, relative to its speed: the real stop differs from it by
-// rounding errors.
+// Margin to the limits in a simulated stop, relative to the speed: the real stop differs from the
+// simulated one by rounding errors.
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
@@ -121,8 +121,8 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + 2 * m * n + m * m + 2 * m + 7 * n;
 }
 
-// Whether joints can stop along the direction d (m) within all limits. q, v and c (n each;
-// overwritten) are the positions, the speeds and the changes of the speeds in the last step.
+// Whether the joints can stop along the direction d (m) within all limits. q, v and c (n each;
+// overwritten) are the joint positions, the speeds, and the changes of speed in the last step.
 template <class T>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
   const Chain<T>& chain = of.rows.chain;

@@ -133,7 +133,7 @@ SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T
   return depth_of(sigma[(m < free ? m : free) - 1], least);
 }
 
-// Whether a joint is at the end of its range, the upper one for `end` = 1, the lower one for -1.
+// Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
 template <class T>
 SUPPLE_FN bool is_at_end(const JointLimit<T>& limit, T q, T end) {
   const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
@@ -290,7 +290,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
   bool any_beyond = count < m;
-  if (any_beyond) {  // the part of the offset that no free joint reduces to first order
+  if (any_beyond) {  // to first order, the free joints cannot reduce this part of the offset
     for (int r = 0; r < m; ++r) beyond[r] = offset[r];
     for (int i = 0; i < count; ++i) {
       const T part = dot(m, u + i * m, beyond);

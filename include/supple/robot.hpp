@@ -32,7 +32,7 @@ struct Joint {
   // is then stored.
   bool branches;
   T scale, offset;  // offset in [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // cosine and sine; adding the angle to the displacement would round it
+  T phase[2];       // cosine and sine; as part of the displacement, the angle would be rounded
   T rotation[9];    // columns x, y, z; for Placement::twist only a cosine and a sine
   T position[3];    // [m] in the parent's frame
 };
@@ -41,7 +41,7 @@ struct Joint {
 template <class T>
 struct Frame {
   int joint;
-  int support_begin, support_end;  // range of its joints in `Chain::support`, root first
+  int support_begin, support_end;  // range in `Chain::support`: the joints that move the frame
   T rotation[9];                   // columns x, y, z, in the joint's frame
   T position[3];                   // [m] in the joint's frame
 };

@@ -113,7 +113,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
 }
 
-// Computes a step of the kernel: state.dq and state.lambda2.
+// Computes the step state.dq and its damping state.lambda2, by a step of the kernel.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

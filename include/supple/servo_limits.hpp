@@ -72,7 +72,7 @@ SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const Ser
         rows[i * n + j] = entry / L(joint[j]);
       }
     }
-    // The factor R of the QR factorization has the same norm and only n rows.
+    // The factor R of the QR factorization defines the same norm with only n rows.
     qr(m + n, n, rows, tau);
     for (int i = 0; i < n; ++i) {
       for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
@@ -92,7 +92,7 @@ template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
                            const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
-  // Returns the lowest speed of a joint that must return.
+  // Returns the slowest speed at which joint j may return; zero for a joint inside its limits.
   const auto least = [&](int j) {
     const JointLimit<T>& limit = servo.limit[j];
     const bool brakes = limit.acceleration < Number<T>::huge;

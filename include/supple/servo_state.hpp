@@ -78,7 +78,7 @@ struct ServoState {
   // (n, n): matrix N of the norm ‖N q̇‖ that a step in Python minimizes; null if J and λ² define
   // the norm.
   const L* metric = nullptr;
-  L* direction = nullptr;  // (rows,): direction of J q̇, if it is kept
+  L* direction = nullptr;  // (rows,): direction of J q̇, if the direction is kept
   L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
   L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
   // (n,): -1 or 1 for a joint that is stopped at its lower or upper position limit, or for a
@@ -106,7 +106,7 @@ SUPPLE_FN StepRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state)
 }
 
 // Writes J with the weights of the step (of the first step if there are several) to `seen`: the J
-// on which its damping rule depends. Returns its number of rows.
+// on which the step's damping rule depends. Returns the number of rows of `seen`.
 template <class L, class T>
 SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;

@@ -40,12 +40,12 @@ struct Task {
   const T* posture_weight;
   // Whether J is that of a point at the target's position, attached to the frame's link.
   bool alternate = false;
-  // The axis of the frame about which it may turn freely (0, 1, 2 for x, y, z), or -1 for none.
+  // The axis (0, 1, 2 for x, y, z) about which the frame may turn freely, or -1 for none.
   // With such an axis, the rotation rows are those about the other two axes of the frame, or the
   // tilt.
   int about = -1;
-  // The allowed range of each row of e, before weighting; zero if a row has none. For a posture:
-  // (rows,).
+  // The ends of the allowed range of each row of e, before weighting; both are zero if a row has no
+  // range. The ends for a posture are in separate arrays (rows,).
   bool ranged = false;
   T lower[6] = {}, upper[6] = {};
   const T *posture_lower = nullptr, *posture_upper = nullptr;

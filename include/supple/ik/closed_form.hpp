@@ -26,7 +26,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether the three special axes intersect in a point or are parallel.
+// Kinds of arms: the three special axes intersect in a point (spherical), or they are parallel.
 enum class ArmKind : int { spherical, parallel };
 
 // A 6-joint arm with a closed form.

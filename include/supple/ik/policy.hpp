@@ -28,8 +28,8 @@ namespace supple::inline SUPPLE_ISA {
 
 // ---- input and output --------------------------------------------------------------------------
 
-// Whether a target (targets,) and an initial guess q0 (n,), or null, are finite and so small that
-// their squares do not overflow.
+// Whether a target (targets,) and an initial guess q0 (n,; may be null) are finite and so small
+// that their squares do not overflow.
 SUPPLE_FN bool is_valid(int targets, const double* target, int n, const double* q0) {
   bool valid = true;
   for (int i = 0; i < targets; ++i) valid &= abs(target[i]) <= max_input;
