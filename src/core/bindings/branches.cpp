@@ -40,7 +40,7 @@ struct ArmSpec {
 // Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int samples = 1;       // samples of an angle that is not determined
+  int samples = 1;       // number of samples of an angle that is not determined
   bool wraps = false;    // whether solutions that differ by full turns are distinct
   bool nearest = false;  // whether the solutions nearest to q0 come first
   int threads = 1;       // maximum number of threads

@@ -53,15 +53,15 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "max_seeds",
                                                 "threads",
                                                 "device"};
-// Interned, as the names in a call are, so that comparing pointers suffices.
+// Interned strings, like the names in a call, so that comparing pointers suffices.
 PyObject *keyword_name[keywords], *solutions_name;
 
 // Values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
-  double max_move;     // 0 for none
-  double timeout;      // infinite for none
+  double max_move;     // 0 if there is no bound
+  double timeout;      // infinite if there is no limit
   Bounds bounds;
 };
 
@@ -232,7 +232,7 @@ struct FastCall {
   vectorcallfunc call;
   nb::object function, solver_of, all_solver_of, task;
   nb::dict all_defaults;              // defaults of the function's keyword arguments
-  nb::tuple statuses, near_statuses;  // by outcome, without and with max_move
+  nb::tuple statuses, near_statuses;  // the status of each outcome: without and with max_move
   SolutionClass solution;
   SolveArguments defaults;
 };

@@ -281,7 +281,7 @@ struct SolverSpec {
   double float_tolerance = 0;   // smallest position tolerance of the search in float [m]
   double max_lambda2 = 0;       // bound on λ² if joints are scaled
   Ints posture_index = {};      // (n,): index of its posture in a target, -1 for none; or empty
-  Doubles posture_weight = {};  // (n,), at most 1; or empty
+  Doubles posture_weight = {};  // (n,): weights of the postures, at most 1; or empty
   Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
   int table_size = 1;           // number of seeds in the table
   std::vector<TargetSpec> targets = {};  // for the fast path, in the caller's order; or empty

@@ -88,7 +88,7 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Completes the solutions of a target, sorted by their distance to q0, or without q0 by their
+  // Completes the solutions of a target, sorted by their distance to q0 if `nearest`, else by their
   // distance from joint limits, largest first.
   void end(const double* q0) {
     if (waiting_) verify();
@@ -188,7 +188,7 @@ class BranchPolisher {
     for (int i = 0; i < 6; ++i) {
       const std::size_t j = std::size_t(coordinate_[i]), last = to.sampled.size();
       const double lower = ik_.lower[j], upper = ik_.upper[j];
-      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many
+      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many wraps
       for (std::size_t s = first; s < last; ++s) {
         const double q = to.q[s * n + j];
         for (double k = std::ceil((lower - q) / full_turn); q + full_turn * k <= upper; ++k) {

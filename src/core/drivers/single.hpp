@@ -122,7 +122,7 @@ class SingleSolver {
     return false;
   }
 
-  // Counts a failed start, and keeps the errors of the best one for the report.
+  // Counts a failed start, and keeps the errors of the best failed start for the report.
   template <class L>
   void count_failure(const IterateState<L>& at, int lane) {
     ++failed_;
@@ -264,7 +264,7 @@ class SingleSolver {
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
   float close_cost_ = 0.02f;       // ‖e‖² below which a lane is completed in double precision
   int failed_ = 0;                 // number of failed starts
-  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best failed start
+  double failed_cost_ = 3e300, failed_error_[2] = {};  // cost, errors of the best failed start
 };
 
 // Not inlined: the functions that it calls then have one caller only, and are inlined into it.

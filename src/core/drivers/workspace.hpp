@@ -40,7 +40,7 @@ IterateState<L> make_state(const IkProblem<T>& ik, Arena<CacheLine>& arena) {
   return at;
 }
 
-// The start that runs on one lane of the search.
+// The state of the start that runs on one lane of the search.
 struct LaneState {
   std::ptrdiff_t problem;  // negative: the lane is idle
   int start;               // number of the start
@@ -97,7 +97,7 @@ struct Workspace {
   float* float_box;            // (4, n): `box` in float
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
-  // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
+  // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
   std::size_t allocate(const SolveRequest& request, void* memory) {
     Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
     const int n = request.search->chain.coordinates;

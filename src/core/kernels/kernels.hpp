@@ -89,7 +89,7 @@ struct LimitRequest {
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // number of tasks, rows, target and velocity values
+  int tasks, rows, targets, velocities;  // number of tasks, rows, target values, velocity values
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
@@ -184,7 +184,7 @@ struct Table {
   // (targets,).
   const float* record;
   const float* scale;   // (targets,): factors of the values of a target
-  const float* limits;  // (3, padded): limits, lower and upper; largest first step of each joint
+  const float* limits;  // (3, padded): lower limit, upper limit, largest first step of each joint
 };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
@@ -206,7 +206,7 @@ struct SolveRequest {
   RestartBudget budget;  // maximum number of starts, depending on the error of the best start
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`
-  bool nearest;          // whether to find the solution nearest to q0: needs `single`, one solution
+  bool nearest;          // find the solution nearest to q0; requires `single` and max_solutions = 1
   double max_move;   // largest joint displacement from q0, needs `single` and q0; 0 for no bound
   double* q;         // (count, max_solutions, n)
   Outcome* outcome;  // (count, max_solutions)

@@ -42,7 +42,7 @@ struct Request {
   const Real* q;      // (count, n)
   const Real* qd;     // (count, n): current joint speeds; null if no limit depends on them
   const Real* twist;  // (count, tasks, 6)
-  Real* result;       // (count, n), which may be qd
+  Real* result;       // (count, n); may be the same array as qd
   int count;
 };
 
