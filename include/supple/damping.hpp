@@ -14,7 +14,7 @@ namespace supple {
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // factor, threshold of w/(previous w), parameters of `manipulability`
+  manipulability_rate,  // largest λ², threshold of w/(previous w), parameters of `manipulability`
   error,                // ratio λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error

@@ -24,8 +24,8 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T fold_range = T(20);
 
-// Curvature that changes the step along u by less than half of this is ignored as well: motion
-// along other directions has effects of the same order, which may cancel it.
+// Curvature that changes the step along u by less than half of this fraction is ignored as well:
+// motion along other directions has effects of the same order, which may cancel that change.
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
@@ -54,7 +54,7 @@ inline constexpr T avoidable_bend = T(0.7);
 template <class T>
 inline constexpr T undamped_speed = T(1.5);
 
-// Motion along v and along -v both lead away from a fold, on different sides. The arm crosses the
+// Motions along v and along -v both lead away from a fold, on different sides. The arm crosses the
 // fold if the room up to the joint limits on the other side is more than this multiple of the room
 // on its own side, and of the distance across the fold.
 template <class T>

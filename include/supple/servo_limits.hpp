@@ -52,8 +52,8 @@ template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
 // Moves the step x (n) into a box with ‖x‖ <= servo.bound, with the smallest change in the norm
-// that the step minimizes: that of the rows state.metric, or of [W J; λ S⁻¹] with row weights W and
-// joint weights S. Returns the damping applied.
+// ‖N q̇‖ that the step minimizes: N is state.metric or, if that is null, [W J; λ S⁻¹] with row
+// weights W and joint weights S. Returns the damping applied.
 template <class L, class T>
 SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
                                   const L* low, const L* high, L* x, L* active_set, L* scratch) {
@@ -92,7 +92,8 @@ template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
                            const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
-  // Returns the slowest speed at which joint j may return; zero for a joint inside its limits.
+  // Returns the speed of joint j nearest to zero: inside its box or, if the joint is outside its
+  // limits, within its acceleration limit.
   const auto least = [&](int j) {
     const JointLimit<T>& limit = servo.limit[j];
     const bool brakes = limit.acceleration < Number<T>::huge;

@@ -38,7 +38,7 @@ struct Task {
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
-  // Whether J is that of a point at the target's position, attached to the frame's link.
+  // Whether J refers to the point of the link at the target's position, not to the frame's origin.
   bool alternate = false;
   // The axis (0, 1, 2 for x, y, z) about which the frame may turn freely, or -1 for none.
   // With such an axis, the rotation rows are those about the other two axes of the frame, or the

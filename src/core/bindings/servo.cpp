@@ -105,7 +105,8 @@ class PyServo {
       if (given.is_none()) return nullptr;
       if (!contiguous_data(given, count))
         throw nb::value_error(
-            "targets, velocities and accelerations must have the sizes of these tasks");
+            "targets, velocities and accelerations must be C-contiguous float64 arrays with the "
+            "sizes of these tasks");
       return static_cast<const double*>(
           PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     };
@@ -284,7 +285,8 @@ class PyServo {
     kept = convert_(name, given);
     if (!contiguous_data(kept, count))
       throw nb::value_error(
-          "targets, velocities and accelerations must have the sizes of these tasks");
+          "targets, velocities and accelerations must be C-contiguous float64 arrays with the "
+          "sizes of these tasks");
     return data_of<double>(kept);
   }
 

@@ -43,7 +43,7 @@ struct Branches {
 };
 
 // Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
-// verified several at a time, each on a lane; those that need iterations are polished alone.
+// verified several at a time, each on a lane; those that need iterations are polished one by one.
 class BranchPolisher {
  public:
   // `coordinate` holds the index in q of each joint of the arm. `slack` is that of `ClosedForm`; if

@@ -133,8 +133,8 @@ class SingleSolver {
     failed_error_[1] = get(at.rotation, lane);
   }
 
-  // Continues from q0 by Newton's method, which converges to a singular pose as well. Returns
-  // whether it has found a solution near q0.
+  // Tries Newton's method from q0; it converges to a singular pose as well. Returns whether it has
+  // found a solution near q0.
   bool newton_from_q0() {
     const int best = find_closest(request_, workspace_, problem_, nullptr);
     if (!get(converged(ik_, workspace_.polish), best)) return false;

@@ -122,8 +122,8 @@ struct Workspace {
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
-  // Sets all lanes to zero. Idle lanes are evaluated as well, and large angles would slow down
-  // their sines.
+  // Sets all lanes to zero. Idle lanes are evaluated as well, and sines of large angles would slow
+  // the search down.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
       for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);

@@ -52,7 +52,7 @@ struct Request {
   int q0_step;        // n, or 0 if all problems share one q0
   int nearest;        // whether the solution nearest to q0 is wanted
   int max_solutions;  // for each problem
-  int* solutions;     // (count,): number of solutions; null if there is only one
+  int* solutions;     // (count,): number of solutions; null if max_solutions is 1
 };
 
 // The result of a start that was polished in double precision.
