@@ -65,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // With QR, z is the residual of the task, which is λ² times the z of Cholesky. It is not
-    // divided by λ², which may be zero; instead the multipliers contain the factor λ², as `scale`.
+    // With QR, z is the residual of the task, which is λ² times the z of Cholesky. z is not divided
+    // by λ², which may be zero; instead the multipliers contain the factor λ², as `scale`.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {

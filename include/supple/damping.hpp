@@ -241,7 +241,7 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
-      const L l = square(largest) / p1;  // the smallest σ_min² with σ₁²/σ_min² <= κ
+      const L l = square(largest) / p1;  // the smallest σ_min² with σ₁²/σ_min² <= p1
       const L floor = square(least);
       const mask_t<L> regular = floor >= l;
       const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);

@@ -37,7 +37,7 @@ struct Stopper {
 // high.
 template <class T>
 struct Factors {
-  T least, most;  // empty if least > most
+  T least, most;  // the interval is empty if least > most
 };
 
 template <class T>

@@ -133,7 +133,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
+  // Compute σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
   L *e_o = rest, *z_o = rest + k;
   for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
   remove_components(k, count, x, m, e_o);

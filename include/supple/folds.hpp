@@ -34,7 +34,7 @@ inline constexpr T fold_least = T(0.01);
 template <class T>
 inline constexpr T damped_range = T(2);
 
-// While a target beyond a fold returns, the part of the offset beyond the fold is multiplied by
+// While a target beyond a fold moves back, the part of the offset beyond the fold is multiplied by
 // only this fraction of the gain: no motion reduces that part, and it delays the return of the arm.
 template <class T>
 inline constexpr T unreached_gain = T(0.4);
@@ -75,7 +75,7 @@ struct Fold {
 
 // Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
 // min(m, n)² entries. In the second case zeros of J are skipped: a row of a posture has only one
-// other entry.
+// nonzero entry.
 template <class T>
 SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
   if (m <= n) return gram(m, n, J, A);

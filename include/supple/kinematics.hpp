@@ -87,7 +87,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Computes the sines and cosines of `joint_sines`. Displacements must be within Elementary::reach.
+// Computes sines and cosines for `joint_sines`, for displacements within Elementary::reach.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {

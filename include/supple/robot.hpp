@@ -15,7 +15,7 @@ enum class Motion : int { revolute, prismatic };
 // How the constant rotation from the parent's frame to the joint's frame is stored.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
-  twist,    // about x, by an angle with cosine rotation[0] and sine rotation[1]
+  twist,    // a rotation about x, by an angle with cosine rotation[0] and sine rotation[1]
   general,  // a full matrix
 };
 

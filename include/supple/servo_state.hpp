@@ -22,7 +22,7 @@ struct Servo {
   Chain<T> chain;
   int tasks, rows;  // number of tasks, and of their rows
   const Task<T>* task;
-  const int* task_rows;  // (tasks,)
+  const int* task_rows;  // (tasks,): number of rows of each task
   ControlMode mode;
   const Step<T>* step;         // (tasks,) in mode priority, else one
   Redundancy<T> redundancy;    // for mode secondary

@@ -113,8 +113,8 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// Returns coordinate j of a seed. The first `used` values of the seed sequence were used for other
-// seeds.
+// Returns coordinate j of a seed from the seed sequence, whose first `used` values were used for
+// other seeds.
 SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
   return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
 }

@@ -95,8 +95,8 @@ SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T
 
 // Special properties of a candidate.
 struct Mark {
-  bool sampled;   // an angle is not determined, and the candidate has one of its samples
-  bool critical;  // a double root within the slack: the arm is at a singularity
+  bool sampled;   // whether an angle is not determined by the target, but sampled
+  bool critical;  // whether a root is double within the slack: the arm is at a singularity
 };
 SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
@@ -216,7 +216,7 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
       is_double[count] = at_zero || next_zero;
       root[count++] = root_between(a, 4, piece[i], piece[i + 1], at);
     } else if (next_zero && (polynomial_at(a, 4, piece[i + 2]) < T(0)) == (next < T(0))) {
-      is_double[count] = true;  // touches zero, or almost
+      is_double[count] = true;  // the quartic touches zero, or almost does
       root[count++] = piece[i + 1];
     }
     at = next;

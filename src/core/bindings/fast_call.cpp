@@ -214,7 +214,7 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   request.next = &next;
   solver.run(arguments.bounds, request);
   if (outcome == Outcome::nonfinite) return {};
-  // A copy, because the caller may change q0 later. Bytes are made faster than an array.
+  // A copy, because the caller may change q0 later. A bytes object is made faster than an array.
   const char* const guess = reinterpret_cast<const char*>(request.q0);
   PyObject* const start = guessed ? PyBytes_FromStringAndSize(guess, n * Py_ssize_t(sizeof(double)))
                                   : Py_NewRef(Py_None);

@@ -73,7 +73,7 @@ struct SearchSpec {
   double max_move = 0;     // largest joint displacement from q0 [rad or m]; 0 for no bound
   bool explain = false;    // whether statistics of failed starts are returned
   int threads = 1;         // maximum number of threads
-  int merged_at_once = 1;  // targets whose subproblems are solved and merged together
+  int merged_at_once = 1;  // number of targets whose subproblems are solved and merged together
 
   bool operator==(const SearchSpec&) const = default;
 };

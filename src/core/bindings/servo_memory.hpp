@@ -14,7 +14,7 @@ namespace supple {
 // step leaves the last record unchanged; and the arrays that both share.
 class ServoMemory {
  public:
-  // `remembers` is whether the step keeps J_before or u. `scratch_size` is the number of doubles of
+  // `remembers` is true if the step keeps J_before or u. `scratch_size` is the number of doubles of
   // scratch memory that the kernel needs.
   void allocate(const Servo<double>& servo, int targets, int velocities, bool remembers,
                 int scratch_size) {

@@ -109,7 +109,7 @@ struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
   int group = 0;        // rows per end effector, for the selective methods; if 0, see `effectors`
-  Ints effectors = {};  // (m,): the end effector of each row; if empty, three rows for each
+  Ints effectors = {};  // (m,): end effector of each row; if empty, each end effector has 3 rows
   std::vector<ErrorClampSpec> error_clamps = {};  // applied in this order
   double max_angle = std::numeric_limits<double>::infinity();
   DampingSpec damping = {};

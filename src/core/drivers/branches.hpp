@@ -182,7 +182,7 @@ class BranchPolisher {
     to.sampled.push_back(sampled);
   }
 
-  // Appends the solutions that differ from those since `first` by full turns of some joints.
+  // Appends the solutions that differ from those with indices >= `first` by full turns of joints.
   void append_wraps(Branches& to, std::size_t first) {
     const std::size_t n = std::size_t(n_);
     for (int i = 0; i < 6; ++i) {
@@ -206,7 +206,7 @@ class BranchPolisher {
     }
   }
 
-  // Sorts the solutions since `first` by their costs.
+  // Sorts the solutions with indices >= `first` by their costs.
   void sort(Branches& to, std::size_t first, const double* q0) {
     const std::size_t count = to.sampled.size() - first, n = std::size_t(n_);
     order_.resize(count);
@@ -248,7 +248,7 @@ class BranchPolisher {
   int waiting_ = 0;
   Lanes cosine_[6], sine_[6];
   Mark mark_[width<Lanes>];
-  // for sorting
+  // memory for sorting
   std::vector<std::pair<double, std::size_t>> order_;
   std::vector<double> sorted_;
 };

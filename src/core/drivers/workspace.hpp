@@ -57,8 +57,8 @@ struct LaneState {
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
 // In a batch, a target that this many starts have missed is solved like a single problem, with a
-// start on every lane. So all lanes work on a hard problem, and a batch and a single call agree on
-// which targets are unreachable.
+// start on every lane. All lanes then work on a hard problem, and a batch and a single call agree
+// on which targets are unreachable.
 constexpr int hard_after = 16;
 
 // The best failed starts of a problem. The first `minimized` of them have been minimized by

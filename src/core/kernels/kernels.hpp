@@ -26,7 +26,7 @@ inline constexpr int axes_spatial = -3;
 template <class T>
 struct Request {
   std::ptrdiff_t count;
-  int frames;            // number of frames to compute, from the first of the chain
+  int frames;            // number of frames to compute: the first ones of the chain
   int axes;              // axes_... or the index of a frame of the chain
   const T* q;            // (count, coordinates)
   const T* qd;           // (count, coordinates), for bias_acceleration and bias_jerk
@@ -67,8 +67,8 @@ struct StepRequest {
   T* lambda2;        // (count,)
 };
 
-// Projects steps into boxes (bounds on each joint velocity) and limits their norms to `bound`.
-// Arrays are C-ordered.
+// The projection of `count` steps into boxes (bounds on each joint velocity), with norms of at most
+// `bound`. Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;

@@ -48,7 +48,7 @@ __device__ void restart(const Request& request, int problem, int start, int trie
   for (int j = 0; j < n; ++j)
     q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
   if (is_corner_seed(seed)) {
-    SearchReal corner[n];  // a copy: arrays that are passed to a call leave registers
+    SearchReal corner[n];  // a copy, because arrays that are passed to a function leave registers
     choose_corner(request, problem, seed, corner);
     for (int j = 0; j < n; ++j) q[j] = corner[j];
   }
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       Polished polished;
       polished.solved = false;
       if (__any_sync(everyone, found)) {
-        SearchReal q[n];  // a copy: arrays that are passed to a call leave registers
+        SearchReal q[n];  // a copy, because arrays that are passed to a function leave registers
         for (int j = 0; j < n; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
         int winner = first_of(polished.solved);
