@@ -52,8 +52,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
   };
   high = speed + largest(speed, change, above, over);
   low = speed - largest(-speed, -change, below, under);
-  // After a change above the acceleration limit, no change is within both the jerk and the
-  // acceleration limit.
+  // If the last change of speed was above the acceleration limit, the next change may not be able
+  // to keep both the jerk and the acceleration limit.
   const L rounding = L(T(64) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
   valid = valid & (low <= high + rounding);
   high = select(over, max(min(high, max(above, -max_speed)), low), high);

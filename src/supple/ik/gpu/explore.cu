@@ -100,8 +100,8 @@ struct Solutions {
   }
 };
 
-// Replaces the closest pose by the one found from the problem's own start, if `prefers_own` says
-// so.
+// Replaces the closest pose by the closest pose found from the problem's own start, if
+// `prefers_own` accepts it.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
