@@ -166,7 +166,7 @@ struct Bidiagonal {
   L *y, *leading, *rest;  // scratch memory: y and leading for `secular`, rest for the caller
   L unit, shrink;         // shrink is 1/unit
   L frobenius;            // squared Frobenius norm of B
-  L error;                // ±‖e‖/(unit bound)
+  L error;                // ±‖e‖/(unit * bound)
   mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
 

@@ -49,7 +49,7 @@ struct DampingRequest {
   bool redundant;  // whether the Jacobians have more columns than rows
   Damping<T> damping;
   const T* sigma;    // (count, values), each row descending
-  const T* gamma;    // (count, values)
+  const T* gamma;    // (count, values): uᵢᵀe, see `Spectrum`
   const T* history;  // (count, 3): ‖e‖², previous manipulability or -1, ‖J - previous J‖
   T* lambda2;        // (count,)
 };
