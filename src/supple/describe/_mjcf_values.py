@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of <compiler>: unit of angles, order of Euler angles, implied limits, masses."""
+    """Settings of <compiler>: unit of angles, order of Euler angles, limits, origin of masses."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
@@ -120,7 +120,10 @@ class Values:
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
-        """Return the numbers of an attribute (count,), of which at least `least` must be given."""
+        """Return the numbers (count,) of an attribute, completed by those of `default`.
+
+        The file must give all of them, or at least `least` if it is not zero, or none.
+        """
         text, numbers = self.all.get(key, ""), list(default)
         if not text.strip():
             return np.array(numbers)
@@ -173,7 +176,7 @@ class Values:
         return T
 
     def _between_ends(self) -> Array:
-        """Return the pose of a site with two ends; z points from the second to the first."""
+        """Return the pose of a site with two ends; z points from the second end to the first."""
         if "pos" in self.all or self.text("type", "sphere") not in _LONG:
             kinds = ", ".join(_LONG)
             raise self.error(f"fromto: expected no pos and one of the types {kinds}")
@@ -191,7 +194,7 @@ class Values:
 
 
 def _onto_z(direction: Array) -> Array:
-    """Return the smallest rotation (4, 4) that maps z to a unit vector; about x for -z."""
+    """Return the smallest rotation (4, 4) that maps z to a unit vector; for -z, it is about x."""
     x, y, z = (float(value) for value in direction)
     sine = math.hypot(x, y)
     axis = np.array((-y, x, 0.0)) / sine if sine > 1e-10 else np.array((1.0, 0.0, 0.0))

@@ -28,7 +28,7 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
 
     Args:
         name: Name of the robot. Files are read by `supple.urdf` and `supple.mjcf`.
-        tips: Name of the end effector (any link or frame), or several; by default those of the
+        tips: Name or names of the end effectors (any links or frames); by default those of the
             robot's table.
 
     Raises:

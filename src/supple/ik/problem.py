@@ -64,7 +64,7 @@ class SeedTable:
 
     Attributes:
         seeds: Configurations (N, n).
-        reached: Targets that they reach, in the kernel's layout (N, k).
+        reached: Targets that these configurations reach, in the kernel's layout (N, k).
         scale: Weights of the target values in the distance used to look up seeds (k,).
     """
 
@@ -87,7 +87,8 @@ class CompiledProblem:
         layout: The tasks, postures last.
         order: For each task of the layout, its index among the caller's tasks.
         primary: Number of rows to be met; the other rows belong to postures.
-        rest: For each coordinate, the index of its rest posture in a target, or -1 (n,).
+        rest: For each coordinate, the index of its rest position in a target, or -1 (n,); empty
+            without a posture task.
         rule: Damping rule of the search.
         settings: Damping rule and maximum joint displacement from the caller, or None.
         seed_table: Seeds for the GPU.
@@ -403,7 +404,7 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
 def _postures(
     robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
-    """Return the index of each coordinate's rest posture in a target, and its relative weight."""
+    """Return the index of each coordinate's rest position in a target, and its relative weight."""
     if not rows:
         return [], []
     rest, pull = [-1] * robot.dof, [0.0] * robot.dof

@@ -228,7 +228,7 @@ def _inverse(pose: Matrix) -> Matrix:
 def z_onto(axis: Matrix) -> Matrix:
     """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
     x, y, z = (float(c) for c in axis)
-    if z < -0.5:  # near -z the formula below is ill conditioned: mirror the axis
+    if z < -0.5:  # near -z the formula below is ill conditioned: rotate by π about x first
         flip = np.diag([1.0, -1.0, -1.0])
         return flip @ z_onto(flip @ axis)
     k = 1.0 / (1.0 + z)

@@ -87,8 +87,8 @@ def analytic_jacobian(
         x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(I, Ω) J
 
     p is the position of the frame, and Ω maps its angular velocity to the rates of the k
-    parameters. The first three rows are those of `jacobian`. Several frames have an axis before the
-    matrix axes.
+    parameters. The first three rows are those of `jacobian`. For several frames, the result has an
+    axis of frames before the matrix axes.
 
     Args:
         q: Configurations (..., n) [rad or m].

@@ -71,7 +71,7 @@ class EulerAngles:
         """Return the angles (..., 3) [rad] of rotations (..., 3, 3).
 
         The middle angle is in [0, π] for proper Euler angles and in [-π/2, π/2] for the others. At
-        a singularity the first angle is 0.
+        a singularity the angle about the moving axis i is 0.
         """
         i, j, k, s = self.i, self.j, self.k, self.sign
         third = 3 - i - j

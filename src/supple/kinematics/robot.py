@@ -25,7 +25,7 @@ from supple.kinematics.tree import Tree, tree
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # other than frames
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # not names of frames
 
 
 class Robot:
@@ -82,7 +82,7 @@ class Robot:
         _structures: dict[str, Structure]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
-        """Place a description in the world.
+        """Make a robot from a description, placed in the world.
 
         Args:
             description: Joints, links and frames of the robot.
@@ -169,8 +169,8 @@ class Robot:
     ) -> Any:
         """Return a Matplotlib figure of the robot, drawn from its kinematics.
 
-        Joints are orange, sliding ones light blue; the axes of an end effector are vermilion (x),
-        green (y) and blue (z). `figure.savefig("robot.png")` writes it.
+        Joints are orange, prismatic ones light blue; the axes of an end effector are vermilion (x),
+        green (y) and blue (z). `figure.savefig("robot.png")` writes the figure to a file.
 
         Args:
             q: Configuration (n,) [rad or m], or several (k, n), of which the last is drawn in full
@@ -216,9 +216,9 @@ class Robot:
         return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
-        """Convert configurations (..., N) of the robot before `freeze` to this one's (..., n).
+        """Convert configurations (..., N) of the robot before `freeze` to those of this robot.
 
-        The inverse of `full_q`; positions of the frozen joints are ignored.
+        This is the inverse of `full_q`: the result is (..., n), without the frozen joints.
         """
         return self._full.reduced(q)
 

@@ -25,7 +25,7 @@ ANGLE_TOLERANCE = 2e-3
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Structure:
-    """The joint axes of an arm and their relations; `str()` of it is a description in words.
+    """The joint axes of an arm and their relations; `str()` describes them in words.
 
     If three consecutive axes of six revolute joints intersect in one point or are parallel, the
     solutions of a pose have a closed form: they follow from polynomials of degree at most 4 (Pieper
@@ -218,7 +218,7 @@ def _closed_form(
 
 
 def _common_point(axes: Matrix, points: Matrix) -> Matrix:
-    """Return the point (3,) nearest to some lines."""
+    """Return the point (3,) with the least sum of squared distances from k lines."""
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     point: Matrix = np.linalg.solve(across.sum(axis=0), np.einsum("kij,kj->i", across, points))
     return point

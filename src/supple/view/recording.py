@@ -121,7 +121,7 @@ class Replay:
 
     Attributes:
         path: Configurations (k, n), one for each step.
-        since: Time at which the first one is shown [s].
+        since: Time at which the first configuration is shown [s].
         dt: Length of a step [s].
     """
 

@@ -23,7 +23,7 @@ from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, turns
 from supple.motion.linearization import Array
 
-# Source files that are compiled in parallel and linked, and their kernels.
+# Source files that are compiled in parallel and linked, and their CUDA kernels.
 _CALLED = ("iterate.cu", "polish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
@@ -164,7 +164,7 @@ class GpuSolver:
         return memory
 
     def solve(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
-        """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
+        """Solve targets (B, k) from the seeds q0: (B, n), (n,) for all targets, or None.
 
         Returns:
             For s = max_solutions: q (B, s, n), status (B, s), position and rotation errors
