@@ -143,7 +143,7 @@ class Solve:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that the solutions depend on, as plain values by name."""
+        """All settings that the solutions depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -220,7 +220,7 @@ class BatchJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the results depend on, as plain values by name."""
+        """All settings, files and versions that the results depend on, as plain values by name."""
         return {
             **self.stage.settings,
             "columns": list(self.targets.columns),
@@ -276,8 +276,8 @@ def solve_parquet(
         folder: A new folder for the results, or the folder of the same job to continue it.
         part_rows: Maximum number of targets in a part.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished targets and the number of all targets, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished targets and the number of
+            all targets.
 
     Raises:
         InputError: A column is missing or has the wrong type, unit or order, or the folder contains
@@ -286,7 +286,7 @@ def solve_parquet(
         OSError: The folder cannot be written; parts that were already written are kept.
     """
     if not isinstance(stage, Solve):
-        raise InputError(f"stage must be Solve(robot, ...); given: {short_repr(stage)}")
+        raise InputError(f"stage must be a Solve, such as Solve(robot); given: {short_repr(stage)}")
     check_gpus(stage.device, ray)
     files = open_source(source, part_rows)
     chosen: Targets | None = None

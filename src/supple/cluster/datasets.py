@@ -101,7 +101,7 @@ class DatasetJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the samples depend on, as plain values by name."""
+        """All settings and versions that the samples depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -190,7 +190,7 @@ class DatasetJob:
         return np.asarray(q[np.arange(BLOCK), sigma.argmin(axis=1)])
 
     def _paths(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return straight lines in joint space between uniform configurations."""
+        """Return configurations on straight lines in joint space between random configurations."""
         start, end = np.moveaxis(self.robot.random((BLOCK // PATH, 2), seed=random), 1, 0)
         share = np.linspace(0, 1, PATH)[:, None]
         return np.asarray(((1 - share) * start[:, None] + share * end[:, None]).reshape(BLOCK, -1))
@@ -311,8 +311,8 @@ def sample_dataset(
         test_share: Fraction of the cubes that are for testing, 0 to 1.
         part_rows: Number of samples in a part.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished samples and the number of all samples, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished samples and the number of
+            all samples.
 
     Raises:
         InputError: An argument is malformed, or the folder contains another job.
@@ -349,6 +349,7 @@ def _check_volume(job: DatasetJob) -> None:
     if not found.success.any():
         raise InputError(
             f"the scheme 'workspace' needs a robot that reaches random poses; given: "
-            f"{job.robot.name}, {job.robot.dof} degrees of freedom, which reaches none of 2000. "
+            f"{job.robot.name} with {job.robot.dof} degrees of freedom, which reaches none of 2000 "
+            "random poses. "
             "Available: 'joints', 'singular', 'paths'"
         )

@@ -157,7 +157,7 @@ class ReachJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the map depends on, as plain values by name."""
+        """All settings and versions that the map depends on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -393,8 +393,8 @@ def reachability(
         values: Whether to compute manipulability and smallest singular value as well.
         device: "cuda" for a GPU; None or "cpu" for the CPU.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished poses and the number of all poses, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished poses and the number of
+            all poses.
 
     Raises:
         InputError: An argument is malformed, or the folder contains another job.

@@ -43,7 +43,7 @@ class Job(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the results depend on, as plain values by name."""
+        """All settings, files and versions that the results depend on, as plain values by name."""
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -64,7 +64,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Summary:
-    """The contents of a folder of parts.
+    """A summary of the parts in a folder, and of the run that computed them.
 
     Attributes:
         folder: The folder.
@@ -165,7 +165,7 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-# ---- beginning and ending ------------------------------------------------------------------------
+# ---- starting and finishing a run ----------------------------------------------------------------
 
 
 @contextmanager

@@ -157,7 +157,7 @@ class ReachMap:
 
         Args:
             position: Positions (..., 3) in the world [m].
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
         """
         where = finite_array(position, (3,), "position", batch=True)
         index, inside = self._voxel(where)
@@ -192,7 +192,7 @@ class ReachMap:
         Args:
             axis: Normal of the plane, "x", "y" or "z".
             position: Coordinate of the plane along the axis, in the world [m].
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
         """
         check_one_of(axis, "axis", tuple(_AXES))
         k = _AXES.index(axis)
@@ -206,7 +206,7 @@ class ReachMap:
         return np.asarray(np.take(values, index, axis=k))
 
     def points(self, value: str = "dexterity", least: float = 0.0) -> tuple[Array, Array]:
-        """Return the centers (N, 3) [m] and the values (N,) of the voxels above a value `least`."""
+        """Return the centers (N, 3) [m] and values (N,) of the voxels with values above `least`."""
         values = self._value(value)
         chosen = np.argwhere(values > least)
         return self.origin + self.spacing * chosen, values[tuple(chosen.T)]
@@ -246,7 +246,7 @@ class ReachMap:
         """Return a Matplotlib figure of the three slices through a point.
 
         Args:
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
             at: The point (3,) in the world [m]; by default the base of the robot. A point outside
                 the map is replaced by the nearest one inside.
 

@@ -64,7 +64,7 @@ class Targets:
 
     @property
     def matrices(self) -> bool:
-        """Whether the poses are matrices."""
+        """Whether the poses are given as matrices, in the column T."""
         return self.columns == (MATRIX,)
 
 
@@ -117,7 +117,7 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
 
 
 def kinds_of(schema: Any, where: str) -> dict[str, str]:
-    """Return the kind of each column of an Arrow schema, as in `targets_of`.
+    """Return the kind of each column of an Arrow schema by name, as `targets_of` expects it.
 
     Raises:
         InputError: The metadata of a position column states another unit than m.

@@ -53,8 +53,8 @@ class TreeJoint:
 class TreeBody:
     """A body: index of its parent, pose in the parent, joints, sites by name, and masses.
 
-    Each mass entry has the mass, the pose and the inertia matrix (3, 3), in the axes of this pose,
-    of an <inertial>. It is None for a <geom>, whose mass would follow from its shape.
+    The mass entry of an <inertial> is its mass, its pose, and its inertia matrix (3, 3) in the axes
+    of this pose. The entry of a <geom>, whose mass would follow from its shape, is None.
     """
 
     name: str

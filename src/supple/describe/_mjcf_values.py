@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of <compiler>: unit of angles, order of Euler angles, limits, origin of masses."""
+    """Settings of <compiler>: unit of angles, Euler sequence, automatic limits, masses of geoms."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
@@ -113,16 +113,17 @@ class Values:
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number; only 19 digits are read, which exceed any limit."""
+        """Return a required whole number; only its first 19 digits are read, beyond any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
-        """Return the numbers (count,) of an attribute, completed by those of `default`.
+        """Return the numbers (count,) of an attribute; missing ones are those of `default`.
 
-        The file must give all of them, or at least `least` if it is not zero, or none.
+        An attribute that is not empty must have all numbers or, if `least` is not zero, at least
+        `least` of them.
         """
         text, numbers = self.all.get(key, ""), list(default)
         if not text.strip():

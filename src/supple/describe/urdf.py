@@ -108,7 +108,7 @@ def _name(element: Element) -> str:
 
 
 def _inertia(link: str, element: Element) -> Inertia:
-    """Return the inertia of a link as stated; numbers that cannot be read are unknown."""
+    """Return the inertia of a link as stated in the file; unknown (NaN) if it cannot be read."""
     try:
         part = element.find("inertial")
         if part is None:

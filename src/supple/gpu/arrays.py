@@ -70,7 +70,7 @@ def seen(
     dtypes: Sequence[type[np.generic]] = (np.float64,),
     strided: bool = False,
 ) -> DeviceArrayView:
-    """Return a view of an array in GPU memory, after its writes are ordered before `stream`.
+    """Return a view of an array in GPU memory, and let `stream` wait for writes to the array.
 
     Args:
         given: The array.

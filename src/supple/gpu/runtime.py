@@ -134,7 +134,7 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
 def compile_source(
     text: str, architecture: str, *, accurate_sines: bool = False, relocatable: bool = False
 ) -> bytes:
-    """Compile C++ source by NVRTC, or read the machine code from disk.
+    """Compile C++ source by NVRTC, or read the machine code from the cache on disk.
 
     Args:
         text: The source.

@@ -58,7 +58,7 @@ class SolveOptions:
         deadline: End of the time limit, by the same clock [s].
         explain: Whether the solution includes a report.
         threads: Maximum number of threads.
-        progress: Function of the number of finished targets and the number of all targets.
+        progress: Function called with the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
         max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
     """
@@ -148,7 +148,7 @@ def parse_options(
 def _max_move(given: object, seeded: bool, in_gpu_memory: bool) -> float:
     """Return `max_move` of `solve` as a number."""
     if not seeded:
-        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} alone")
+        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} without q0")
     if in_gpu_memory:
         raise InputError(
             "max_move is not available for targets in GPU memory; given: "

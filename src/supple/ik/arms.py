@@ -99,7 +99,8 @@ class ClosedFormArm:
     ) -> Found:
         """Return the solutions of `solve`, computed on a GPU.
 
-        The CPU solves targets with a continuum of solutions, and those that the GPU is not sure of.
+        The CPU solves targets with a continuum of solutions, and targets for which the solutions of
+        the GPU may not be complete.
         """
         from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
 
@@ -141,7 +142,7 @@ def replaced(
 
 @dataclass(frozen=True)
 class RedundantArm:
-    """An arm of seven joints with a closed form if one joint is fixed, at each value of a grid."""
+    """An arm of seven joints, with a closed form for each value of one of them on a grid."""
 
     ordered: ClassVar[bool] = False
 
@@ -274,7 +275,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
 
 
 def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:
-    """Return the arm with a joint fixed at `count` values; None if it has no closed form then."""
+    """Return the arm with a joint fixed at `count` values; None if one has no closed form."""
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)

@@ -226,6 +226,6 @@ class Driver:
 
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
-    """Return the fields of `SolutionArrays`."""
+    """Return the arrays of solutions in the order of the fields of `SolutionArrays`."""
     restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

@@ -80,9 +80,9 @@ def follow(
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
             joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
             function of q (n,), whose mean along the path is compared.
-        length: Length of a path that is a function.
-        position_tolerance: Largest deviation of the tool between the targets [m].
-        rotation_tolerance: The same for its rotation [rad].
+        length: Length of a path that is a function, which is called with lengths from 0 to this.
+        position_tolerance: Largest allowed distance of the tool from the path [m].
+        rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
         threads: Maximum number of threads; by default all cores.
 
     Raises:
@@ -171,7 +171,7 @@ def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
 
 
 def _reason(layers: Layers, part: Part) -> str:
-    """Return why a part of a route cannot go on to the end, and where if it could go farther."""
+    """Return why a part of a route cannot go on to the end; and where, if beyond the part."""
     graph, path = layers.graph, layers.path
     i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
     reason = path.why(int(layers.layers[i]), graph.q[i, column])

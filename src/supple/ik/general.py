@@ -68,7 +68,7 @@ _NEIGHBORS = {
     ).reshape(n * n, 3)
     for n in (3, 4)
 }
-_TRIALS = 32  # number of random configurations that select the numberings
+_TRIALS = 32  # number of random configurations on which the numberings are tested
 _REGULAR = 0.8  # fraction of them at which a numbering must be regular
 _RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
 _CHUNK = 4096  # number of poses that are solved at a time; each takes some 20 kB
@@ -78,8 +78,9 @@ _CHUNK = 4096  # number of poses that are solved at a time; each takes some 20 k
 class GeneralArm:
     """An arm with six revolute joints, whose joints are numbered cyclically from `start` on.
 
-    In some numberings X is on the right side of the equations, in others X⁻¹ is on the left side.
-    The other side is the same for all targets.
+    X is the displacement of the frame, which depends on the target. In some numberings X is on the
+    right side of the equations, in others X⁻¹ is on the left side. The other side is the same for
+    all targets.
 
     Attributes:
         start: Index of the joint that is number 1.
@@ -200,7 +201,7 @@ class GeneralArm:
     def _last(self, R: Array, q: Array) -> Array:
         """Return the last angles (K,) from the others (K, 5) and the rotations of X (K, 3, 3).
 
-        X, followed by the inverses of the other rotations, turns a vector orthogonal to axis 6 by
+        X, followed by the inverses of the other rotations, rotates a vector orthogonal to axis 6 by
         this angle.
         """
         place = -self.start % 6  # X acts after this number of rotations
@@ -312,7 +313,7 @@ def _line(p: Array, h: Array) -> Array:
 
 def _motion(R: Array, t: Array) -> Array:
     """Return the matrices (B, 15, 15) by which rotations R and translations t transform lines."""
-    S = np.zeros_like(R)  # t ×
+    S = np.zeros_like(R)  # matrices of the cross products with t
     S[:, 0, 1], S[:, 0, 2], S[:, 1, 2] = -t[:, 2], t[:, 1], -t[:, 0]
     S -= S.swapaxes(-1, -2)
     SR, tR = S @ R, (t[:, None] @ R)[:, 0]

@@ -77,7 +77,7 @@ class PathGraph:
         return made
 
     def lengths(self, i: Indices | np.intp, a: Indices, b: Indices) -> Array:
-        """Return the costs (...) of steps from columns a of layers i to columns b one layer on."""
+        """Return the costs (...) of steps from column a of layer i to column b of layer i + 1."""
         if self.weights is None:
             return self.cost.motion(self.q[i + 1, b] - self.q[i, a])
         mean = (self.weights[i, a] + self.weights[i + 1, b]) / 2
@@ -117,7 +117,7 @@ class PathGraph:
         return cost, came
 
     def closed(self) -> NDArray[np.bool_]:
-        """Return the intervals (L - 1,) that no continuous step crosses."""
+        """Return a mask (L - 1,) of the intervals that no continuous step crosses."""
         if self.steps is not None:
             return np.array([not len(a) for a, _ in self.steps], dtype=bool)
         there = np.isfinite(self.q[..., 0])
@@ -126,7 +126,9 @@ class PathGraph:
     def changed(
         self, cost: Array, known: NDArray[np.bool_]
     ) -> tuple[Array, tuple[Indices, Indices]]:
-        """Return the costs (L, P) after one more reconfiguration, and layer and column before it.
+        """Return the costs (L, P) after one more reconfiguration, and the node before it.
+
+        A node is given by its layer and its column.
 
         A reconfiguration crosses an interval only if no continuous step crosses it.
 

@@ -111,15 +111,16 @@ class PathProblem:
     def bend(self, step: Array) -> Array:
         """Return bounds (K, 2) [m, rad] on the error halfway along straight joint steps (K, n).
 
-        Both ends of a step are on a path whose target moves at constant velocity. The tool's
-        acceleration is at most the square of the sum of joint speeds, times the lever arm.
+        Both ends of a step are on the path, and the target is assumed to move at constant velocity.
+        The tool's acceleration is at most the square of the sum of joint speeds, times the lever
+        arm.
         """
         return np.asarray(
             np.abs(step).sum(axis=-1)[..., None] ** 2 / 8 * np.array([2 * self.reach, 1.0])
         )
 
     def wrapped(self, change: Array) -> Array:
-        """Return displacements without full turns of joints that may turn fully."""
+        """Return displacements (..., n) without full turns of the joints that can turn fully."""
         if not self.turns.any():
             return change
         return change - self.turns * np.rint(change * (self.turns > 0) / (2 * np.pi))

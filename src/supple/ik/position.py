@@ -200,8 +200,8 @@ def solve(
             tolerances; 8 with `step` or an `OpenTask`.
         explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
-        progress: Function of the number of finished targets and the number of all targets, called
-            repeatedly during a batch.
+        progress: Function called repeatedly during a batch, with the number of finished targets and
+            the number of all targets.
         device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
             that holds the target. On a GPU, timeout, explain, threads and progress are not
             available; with max_move, the CPU searches again where the GPU's solution is too far.

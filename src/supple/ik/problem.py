@@ -37,7 +37,7 @@ from supple.motion.task import (
 from supple.motion.task_rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
-_ENTRIES = 512  # the same on a GPU; these entries also determine the size of the robot
+_ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
@@ -90,7 +90,7 @@ class CompiledProblem:
         rest: For each coordinate, the index of its rest position in a target, or -1 (n,); empty
             without a posture task.
         rule: Damping rule of the search.
-        settings: Damping rule and maximum joint displacement from the caller, or None.
+        settings: Damping rule and maximum joint displacement of the caller; None if not given.
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
         poses: Number of tasks if all of them are poses, else 0.
@@ -189,7 +189,7 @@ def compile_problem(
 
 
 def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
-    """Return the damping rule and the maximum joint displacement.
+    """Return the damping rule and the maximum joint displacement after checking them.
 
     Raises:
         InputError: The kernel does not have the rule, or the displacement is not above zero.
@@ -330,7 +330,7 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
 
 
 def _iteration_factor(max_step: float | None) -> int:
-    """Return the factor by which a `max_step` below the default increases the iterations."""
+    """Return the factor of the number of iterations, above 1 for a `max_step` below the default."""
     if max_step is None or max_step >= _LONGEST:
         return 1
     return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))

@@ -158,7 +158,7 @@ def _limits(
     near = q if q0 is None else q0
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
-    moves = lin.J.any(axis=0)  # a finger, for example, does not move the hand
+    moves = lin.J.any(axis=0)  # joints that move a task; those of fingers do not move the hand
     for j in np.flatnonzero(moves).tolist():
         name = robot.joint_names[j]
         if q[j] <= robot.lower[j] + _AT_LIMIT:

@@ -22,7 +22,7 @@ _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the 
 
 
 def largest_move(q: Array, q0: Array) -> Array:
-    """Return the largest displacement of a joint from q0, both (..., n): (...) [rad or m]."""
+    """Return the largest joint displacement (...) of q from q0, both (..., n) [rad or m]."""
     return np.asarray(np.abs(q - q0).max(axis=-1, initial=0.0))
 
 
@@ -57,9 +57,9 @@ def on_same_branch(
 def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDArray[np.bool_]:
     """Return whether the straight motions from q0 to q, both (B, n), cross a singularity (B,).
 
-    A task with fewer rows than joints may pass a singularity so closely that its null space turns
-    by more than a right angle between two samples, which looks like a crossing. Where a crossing is
-    found, samples are therefore taken closer together, `_LEVELS` times.
+    If J has fewer rows than columns, a motion may pass a singularity so closely that the null space
+    rotates by more than 90° between two samples, which looks like a crossing. Where a crossing is
+    found, samples are therefore taken closer together, up to `_LEVELS` times.
     """
     count = np.clip(np.ceil(largest_move(q, q0) / _STEP), 1, _MOST_SAMPLES).astype(int)
     count = np.full_like(count, _PARTS) if level else count

@@ -37,8 +37,8 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
                                                  to axis 4 if it is parallel
         shoulder   det J, divided by the other two
 
-    Each sign changes only at a singularity of its kind, where it is zero. All
-    solutions of a regular pose have different signs, apart from full turns of joints.
+    Each sign changes only at a singularity of its kind, where it is zero. All solutions of a
+    regular pose have different signs, apart from solutions that differ by full turns of joints.
 
     Raises:
         InputError: The arm has no such branches.

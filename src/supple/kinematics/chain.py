@@ -115,8 +115,8 @@ def chain(
         frames: The frames whose kinematics are computed.
         coordinates: Length of q.
         stack: Whether results get an axis for the frames.
-        axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are
-            expressed.
+        axes: `AXES_WORLD`, `AXES_BODY` or `AXES_SPATIAL` of `_core`, or the frame in whose axes
+            twists are expressed.
         rows: Rows of the stacked Jacobian whose singular values are computed.
     """
     extra = [] if isinstance(axes, int) else [axes]

@@ -271,7 +271,7 @@ class Robot:
 
         Args:
             q: Configurations (..., n) [rad or m].
-            frame: Name of a frame, or several; the end effectors by default.
+            frame: Name of a frame, or a sequence of names; the end effectors by default.
             threads: Maximum number of threads; all cores by default.
             out: Array for the result, of matching shape and type, which avoids allocating large
                 results. After an error it may be partly overwritten.
@@ -330,7 +330,7 @@ class Robot:
         one multiplication and one addition; sines, cosines and sign changes are not counted.
 
         Args:
-            frame: Name of a frame, or several; the end effectors by default.
+            frame: Name of a frame, or a sequence of names; the end effectors by default.
         """
         return self._chain(frame).operations()
 

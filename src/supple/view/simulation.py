@@ -225,7 +225,7 @@ class Simulation:
         """Return a path along straight lines through targets, each (tips, 4, 4) [m].
 
         Raises:
-            InputError: There are fewer than two different targets.
+            InputError: There are fewer than two targets.
         """
         if len(targets) < 2:
             raise InputError(f"a path needs at least two targets; given: {len(targets)}")
@@ -240,7 +240,7 @@ class Simulation:
 
     @property
     def recording(self) -> bool:
-        """Whether steps are recorded."""
+        """Whether steps are being recorded."""
         return self._is_recording
 
     @property

@@ -47,10 +47,10 @@ class GpuSolutions:
     them.
 
     Attributes:
-        q: Joint coordinates (..., 8, n) [rad or m] of the solutions of each target, the best first;
-            NaN beyond them.
-        position_error: Position errors (..., 8) [m]; infinite beyond the solutions.
-        rotation_error: Rotation errors (..., 8) [rad]; infinite beyond the solutions.
+        q: Joint coordinates (..., 8, n) [rad or m] of up to 8 solutions of each target, the best
+            first; NaN in unused entries.
+        position_error: Position errors (..., 8) [m]; infinite in unused entries.
+        rotation_error: Rotation errors (..., 8) [rad]; infinite in unused entries.
         count: Number of solutions of each target (...), int32.
         complete: Whether these are all solutions of each target (...), int8. Zero where they form a
             continuum, of which there is one sample.

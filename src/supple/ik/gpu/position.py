@@ -327,8 +327,8 @@ def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
 
     Args:
         found: Arrays of solutions, beginning with q (B, s, n) and ending with their number (B,).
-        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by it
-            are duplicates.
+        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by
+            multiples of it are duplicates.
     """
     *parts, count = found
     q = parts[0]

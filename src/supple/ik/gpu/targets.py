@@ -43,7 +43,7 @@ class View(ctypes.Structure):
 
 
 class Reader:
-    """Reader of the targets and seeds of a problem on one GPU."""
+    """A converter of targets and seeds in the memory of one GPU to the kernel's layout."""
 
     def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
         self.problem, self.device = problem, device
@@ -92,7 +92,7 @@ class Reader:
         """Return a copy of seeds (n,) or (..., n), because the caller may change the original.
 
         Raises:
-            InputError: The shape is neither (n,) nor (..., n).
+            InputError: The shape is neither (n,) nor (..., n) with the batch axes of the targets.
         """
         n = self.problem.layout.robot.dof
         array, own, inner = self._viewed(given, ((n,),), stream, "q0")
