@@ -138,7 +138,7 @@ def _product(A: Array, B: Array) -> Array:
 
 
 def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
-    """Return an option as a float64 array of one of the given shapes; no shapes allow any shape."""
+    """Return an option as a float64 array of one of `shapes`, or of any shape if there are none."""
     value = default if given is None else given
     array = described_numbers(value, what)
     if shapes and array.shape not in shapes:

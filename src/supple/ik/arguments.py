@@ -231,8 +231,8 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
         return q
     if q.shape[:-1] != batch:
         raise InputError(
-            f"q0 must have the shape ({robot.dof},), or {(*batch, robot.dof)} with one seed per "
-            f"target; given: {q.shape}"
+            f"q0 must have the shape ({robot.dof},), or (..., {robot.dof}) with the batch axes of "
+            f"the targets, {batch}; given: {q.shape}"
         )
     return q
 

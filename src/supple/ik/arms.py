@@ -24,7 +24,7 @@ from supple.motion.task import PoseTask, Task
 
 GRID = 32  # number of values at which a joint of a redundant arm is fixed
 _COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses in the choice of this joint
-_RANK_TRIALS, _RANK = 16, 1e-9  # number of configurations; relative singular value that is zero
+_RANK_TRIALS, _RANK = 16, 1e-9  # number of configurations; relative singular value taken as zero
 
 # Solutions q (S, n) of all B targets, their position and rotation errors (S,), whether each is a
 # sample of a continuum (S,), the number of solutions of each target (B,), and whether these are all
@@ -275,7 +275,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
 
 
 def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:
-    """Return the arm with a joint fixed at `count` values; None if one has no closed form."""
+    """Return the arm with a joint fixed at `count` values; None unless each has a closed form."""
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)

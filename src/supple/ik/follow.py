@@ -80,7 +80,7 @@ def follow(
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
             joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
             function of q (n,), whose mean along the path is compared.
-        length: Length of a path that is a function, which is called with lengths from 0 to this.
+        length: Length of the path if it is a function, which is called with values from 0 to this.
         position_tolerance: Largest allowed distance of the tool from the path [m].
         rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
         threads: Maximum number of threads; by default all cores.

@@ -54,7 +54,7 @@ class Followed:
         reconfigurations: The changes of branch between the pieces.
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
-        rotation_deviation: Largest rotation of the tool away from the path, likewise [rad].
+        rotation_deviation: Largest rotation of the tool away from the path [rad].
     """
 
     robot: Robot

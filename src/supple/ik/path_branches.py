@@ -123,7 +123,7 @@ class Branches(Layers):
             self._keep(int(at), row)
 
     def _keep(self, i: int, row: Indices) -> None:
-        """Add connections `row` (k,) after target i that are not barred, between free solutions."""
+        """Add connections `row` (k,) of target i that are not barred and join free solutions."""
         for a, b in enumerate(row.tolist()):
             free = self.following[i, a] < 0 and b not in self.following[i]
             if b >= 0 and free and (i, a, b) not in self.barred:
@@ -244,8 +244,8 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
     """Return shifts of a joint q (K,) by full turns, and where it is inside its limits with them.
 
-    Each entry is (shift, begin, end). If shifts keep all of q inside, only one of them is returned,
-    with q nearest to the middle of its range.
+    Each entry is (shift, begin, end). If some shifts keep all of q inside, only the one that brings
+    q nearest to the middle of its range is returned.
     """
     shifts = turn * np.arange(-_TURNS, _TURNS + 1) if turn else np.zeros(1)
     inside = (low <= q + shifts[:, None]) & (q + shifts[:, None] <= high)

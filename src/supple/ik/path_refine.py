@@ -58,7 +58,7 @@ def refined(path: PathProblem, track: Track) -> Refined:
 
 
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
-    """Return solutions near the guesses (K, n) at places x (K,), and their number before a failure.
+    """Return solutions near guesses (K, n) at places x (K,), and their number up to a failure.
 
     Where no solution is found near a guess, the solution at the previous place is tracked.
     """

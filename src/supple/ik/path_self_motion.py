@@ -77,7 +77,10 @@ class SelfMotion(Layers):
         return True
 
     def _reachable(self, layers: Indices) -> Indices:
-        """Return the layers before the first target out of reach, and the targets just before."""
+        """Return the layers before the first target out of reach.
+
+        All targets from the last of these layers up to that target are added as layers.
+        """
         self._solve(layers)
         end = self._first_empty(layers)
         if end == len(layers):

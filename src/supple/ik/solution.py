@@ -132,7 +132,7 @@ def robot_of(solution: Any) -> Robot:
 
 
 def seed_of(solution: Any, what: str) -> Array:
-    """Return the seeds of a solution, or raise an error if it has none; `what` needs them."""
+    """Return the seeds of a solution, or raise the error that `what` needs them."""
     if solution.q0 is None:
         raise InputError(f"{what} needs q0= in the call of solve; given: a solution without q0")
     q0: Array = solution.q0

@@ -226,7 +226,7 @@ class Panel:
         gui, view, simulation = self._server.gui, self._view, self._simulation
         targets: list[Any] = []
         add = gui.add_button("Add target", hint="Adds the present target to the path.")
-        follow = gui.add_button("Follow", hint="Finds a motion on straight lines through them.")
+        follow = gui.add_button("Follow", hint="Finds a motion on lines through the targets.")
         play = gui.add_button("Play")
         clear = gui.add_button("Clear")
         self._path_words = gui.add_markdown("")

@@ -98,8 +98,8 @@ class Reader:
         array, own, inner = self._viewed(given, ((n,),), stream, "q0")
         if own not in ((), lead):
             raise InputError(
-                f"q0 must have the shape ({n},), or {(*lead, n)} with one seed per target; "
-                f"given: {array.shape}"
+                f"q0 must have the shape ({n},), or (..., {n}) with the batch axes of the targets, "
+                f"{lead}; given: {array.shape}"
             )
         count = math.prod(own)
         memory = self.device.allocate(8 * n * count, stream)
