@@ -141,7 +141,7 @@ class _Reader:
         }
         kind = kinds.get(joint.kind)
         if kind is None:
-            what = "free" if joint.kind == "free" else "a ball joint"
+            what = "a free joint" if joint.kind == "free" else "a ball joint"
             if name not in weld:
                 raise DescriptionError(
                     f"joint {short_repr(name)} is {what}, which has more than one degree of "

@@ -135,7 +135,7 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
         )
     if kind in _WELDABLE and name not in weld:
         raise DescriptionError(
-            f"joint {short_repr(name)} is {kind}, which has more than one degree of freedom; "
+            f"joint {short_repr(name)} is {kind}, with more than one degree of freedom; "
             f"weld it with fixed=[{short_repr(name)}]."
         )
     origin, limit = _Part(element, "origin"), _Part(element, "limit")

@@ -310,7 +310,7 @@ class Device:
         check(self._driver.cuMemcpyHtoDAsync(pointer, source.ctypes.data, source.nbytes, stream))
 
     def download(self, target: Any, pointer: int, stream: int) -> None:
-        """Copy to a C-contiguous NumPy array, and wait for the copy."""
+        """Copy from the GPU to a C-contiguous NumPy array, and wait for the copy."""
         check(self._driver.cuMemcpyDtoHAsync(target.ctypes.data, pointer, target.nbytes, stream))
         self.wait(stream)
 

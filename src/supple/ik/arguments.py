@@ -223,7 +223,7 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
     """Return q0 as an array: one seed for all targets (n,), or one per target (..., n)."""
     if q0 is None:
         return None
-    # A copy, because results refer to it.
+    # A copy, because results keep a reference to it.
     q = np.array(coordinates(q0, robot.dof, "q0"), dtype=np.float64, order="C")
     if q.ndim == 1:
         if not np.isfinite(q).all():

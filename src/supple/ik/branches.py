@@ -158,7 +158,7 @@ def _of_any_arm(
 def _with_searched(
     found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
 ) -> Found:
-    """Search for a solution of each target without one, given by the mask `missing` (B,)."""
+    """Return `found` with a searched solution of each target of the mask `missing` (B,)."""
     q, position, rotation, sampled, count, certain = found
     own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
     more = driver.solve_batch(targets[missing], own)

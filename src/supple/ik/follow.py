@@ -171,7 +171,10 @@ def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
 
 
 def _reason(layers: Layers, part: Part) -> str:
-    """Return why a part of a route cannot go on to the end; and where, if beyond the part."""
+    """Return why a part of a route cannot be continued to the end of the path.
+
+    The place of the obstacle is added if it is beyond the end of the part.
+    """
     graph, path = layers.graph, layers.path
     i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
     reason = path.why(int(layers.layers[i]), graph.q[i, column])

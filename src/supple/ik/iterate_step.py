@@ -291,7 +291,7 @@ def step_search(
         InputError: Both a step and a damping rule are given, or `step` is not a valid step.
     """
     if step is not None and damping is not None:
-        problem = "damping must not be given with step=, which has its own"
+        problem = "damping must not be given with step=, because a step has its own damping"
         raise InputError(f"{problem}; given: damping={short_repr(damping)}")
     if step is None:
         step = DLS(default_damping(layout) if damping is None else damping)

@@ -128,9 +128,8 @@ class PathGraph:
     ) -> tuple[Array, tuple[Indices, Indices]]:
         """Return the costs (L, P) after one more reconfiguration, and the node before it.
 
-        A node is given by its layer and its column.
-
-        A reconfiguration crosses an interval only if no continuous step crosses it.
+        A node is given by its layer and its column. A reconfiguration crosses an interval only if
+        no continuous step crosses it.
 
         Args:
             cost: Costs before this reconfiguration (L, P).

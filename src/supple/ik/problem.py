@@ -43,7 +43,7 @@ _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
-# Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
+# Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _FAR = 10.0  # error above which the damping does not grow further

@@ -146,7 +146,7 @@ class SolutionArrays:
 
     def __bool__(self) -> NoReturn:
         raise InputError(
-            "the truth of several solutions is ambiguous: use success.all() or success.any()"
+            "the truth value of several solutions is ambiguous: use success.all() or success.any()"
         )
 
     def __repr__(self) -> str:

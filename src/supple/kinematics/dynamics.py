@@ -129,7 +129,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
 
     References:
         Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
@@ -170,7 +170,7 @@ def gravity_torques(
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
     q, g = coordinates(q, self.dof, "q"), finite_array(gravity, (3,), "gravity")
     each = bodies(self)
@@ -206,7 +206,7 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
     q = coordinates(q, self.dof, "q")
     each = bodies(self)

@@ -85,8 +85,8 @@ class EulerAngles:
             middle = np.arctan2(away, R[..., i, i])
         else:
             middle = np.arctan2(s * R[..., i, k], away)
-        # R_i(-first) R = R_j R_k, and row j of this product is that of R_k. So the last angle is
-        # accurate even where the first one is not.
+        # R_i(-first) R = R_j R_k, and row j of this product equals row j of R_k. So the last angle
+        # is accurate even where the first one is not.
         c, m = np.cos(first)[..., None], s * np.sin(first)[..., None]
         row = c * R[..., j, :] + m * R[..., third, :]
         other = 3 - j - k

@@ -38,9 +38,9 @@ class Robot:
     on SIMD lanes and threads. float32 in gives float32 out; every other type is computed in
     float64.
 
-    A frame is the name of a link or of an extra frame. If `frame` is omitted it is the robot's end
-    effector, or all of `tips` if there are several. With one name, results have no frame axis; with
-    a sequence of k names, they have an axis of length k before the matrix axes.
+    A frame is given by its name: that of a link or of an extra frame. If `frame` is omitted it is
+    the robot's end effector, or all of `tips` if there are several. With one name, results have no
+    frame axis; with a sequence of k names, they have an axis of length k before the matrix axes.
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
     relative to the world. `axes` selects the axes in which it is expressed: "world", "body" (the

@@ -197,7 +197,7 @@ class GpuSolver:
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
             self.launch(at, count, options, stream, step)
-        # All results are copied at once.
+        # Copy all results in one transfer.
         host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)
         gpu.download(host, memory.pointer, stream)
 
