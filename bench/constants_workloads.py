@@ -43,7 +43,7 @@ COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch
 
 
 def targets(robot: sp.Robot) -> dict[str, Array]:
-    """Return the targets of an arm, and the seeds of some of them."""
+    """Return the targets of an arm by kind, and initial guesses q0 for some of the kinds."""
     rng = np.random.default_rng(7)
     q, other = robot.random(10_000, seed=1), robot.random(400, seed=2)
     start, opposite = other.copy(), other.copy()
@@ -97,7 +97,7 @@ class Clock:
         self.begin = time.process_time()
 
     def us(self, count: int = 1) -> float:
-        """Return the time divided by a count."""
+        """Return the time since the creation divided by a count [µs]."""
         return 1e6 * (time.process_time() - self.begin) / count
 
 
@@ -216,7 +216,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
 
 
 def of_two_arms() -> dict[str, Measures]:
-    """Solve both hands of a robot whose arms share a lift, and targets out of their reach."""
+    """Solve for both hands of a robot whose arms share a lift, within and beyond its reach."""
     robot = arms("panda", "ur5e", lift=True)
     q = robot.random(300, seed=3)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -243,7 +243,7 @@ def of_chains() -> dict[str, Measures]:
 
 
 def of_long_joints() -> dict[str, Measures]:
-    """Solve for mobile manipulators with a large range of the base."""
+    """Solve for mobile manipulators whose base has a large or unlimited range."""
     made = {}
     for name, limit, far in (
         ("base ±3 m", 3.0, 1.0),
@@ -344,7 +344,7 @@ def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
 
 
 def main(file: str, *words: str) -> None:
-    """Set a constant, run all workloads and print their measures."""
+    """Set constants as `words` say, run all workloads and print their measures."""
     for setting in words:
         name, is_setting, value = setting.partition("=")
         module, _, constant = name.rpartition(".")

@@ -100,7 +100,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
 
 
 def main(millions: int) -> None:
-    """Solve, check and report."""
+    """Solve and check `millions` of random problems; print the counts and write the report."""
     import cupy
 
     def solve(robot: sp.Robot) -> Any:

@@ -34,7 +34,7 @@ def interleaved(
 
 
 def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median of each contender."""
+    """Return the median time of each contender."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -79,7 +79,7 @@ def closed_form_arms() -> dict[str, Any]:
 
 
 def general_arms() -> dict[str, list[Any]]:
-    """Return arms without a closed form, several of the last kind."""
+    """Return arms without a closed form by name; "random arms" are several, the others one."""
     import supple as sp
 
     rng = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def general_arms() -> dict[str, list[Any]]:
 
 
 def changed(robot: Any, by: float) -> Any:
-    """Return a robot with random errors of its geometry [m], [rad]."""
+    """Return a robot whose geometry has random errors of standard deviation `by` [m], [rad]."""
     import supple as sp
 
     rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ def changed(robot: Any, by: float) -> Any:
 
 
 def solver_of(peer: str, axes: Array, offsets: Array) -> Any:
-    """Return a function from a pose to all configurations of an arm, and one that is only timed."""
+    """Return two functions of a pose: one returns all exact solutions, the other is timed."""
     if peer == "EAIK":
         from eaik.IK_HP import HPRobot
 
@@ -136,7 +136,7 @@ def solver_of(peer: str, axes: Array, offsets: Array) -> Any:
 
 
 def serve(peer: str, folder: Path) -> None:
-    """Solve or time the targets of arms, as lines of JSON request it."""
+    """Solve targets, or time their solution, as requested by lines of JSON on stdin."""
     measure.one_core()
     arms: dict[str, Any] = {}
     for line in sys.stdin:
@@ -218,7 +218,7 @@ def save_arm(folder: Path, name: str, robot: Any) -> None:
 
 
 def missed(robot: Any, T: Array, q: Array, of: Array, ours: Any) -> int:
-    """Return how many of the configurations (S, 6) of targets `of` (S,) supple missed."""
+    """Return the number of solutions q (S, 6), of targets with indices `of` (S,), not in `ours`."""
     every = ours.padded()  # (B, k, 6)
 
     def away(q: Array, of: Array) -> Any:
@@ -254,7 +254,7 @@ class Completeness:
     lost_searched: int = 0
 
     def check(self, robot: Any, count: int, seed: int, name: str, peer: Peer | None) -> None:
-        """Solve random targets and compare with the configurations they were made from."""
+        """Solve for the poses of random q; count missing q and missing solutions of the peer."""
         import supple as sp
 
         for first in range(0, count, CHUNK):
@@ -271,7 +271,7 @@ class Completeness:
                 self.lost_theirs += missed(robot, T, theirs, of, found)
 
     def search(self, robot: Any, count: int) -> None:
-        """Compare with what searches from many seeds find."""
+        """Search from many seeds; count the solutions found and those that "all" lacks."""
         import supple as sp
 
         for i in range(count):
@@ -309,12 +309,12 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
 
 
 def main() -> None:
-    """Measure, and print or write the results."""
+    """Measure all arms; print the results and, with `--write`, write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--targets", type=int, default=20_000, help="of each closed form")
-    parser.add_argument("--general", type=int, default=2_000, help="targets of arms without one")
+    parser.add_argument("--targets", type=int, default=20_000, help="per arm with a closed form")
+    parser.add_argument("--general", type=int, default=2_000, help="per kind without closed form")
     parser.add_argument("--slow", type=int, default=50, help="targets that ssik solves; 0 omits it")
-    parser.add_argument("--searched", type=int, default=2, help="targets of searches")
+    parser.add_argument("--searched", type=int, default=2, help="searched from many seeds")
     parser.add_argument("--write", action="store_true", help="write bench/results")
     given = parser.parse_args()
     measure.one_core()
@@ -328,7 +328,7 @@ def main() -> None:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a package is in the environment of the peers; ssik is not on every machine."""
+    """Return whether the peers' environment has a package; ssik is not on every machine."""
     python, _ = interpreter("position")
     return (
         subprocess.run([str(python), "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode

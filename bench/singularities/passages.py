@@ -87,7 +87,7 @@ class Passage:
 
     @property
     def singular(self) -> tuple[float, float]:
-        """The times between which σ is small or the pose out of reach [s]."""
+        """First and last time at which σ is small or the pose is out of reach [s]."""
         times = self.t[(self.sigma < NEAR) | ~self.reachable]
         return float(times[0]), float(times[-1])
 

@@ -27,7 +27,7 @@ def eq14(sigma: float, bound: float) -> float:
 
 
 def least_gain(sigma: float, bound: float, c: float) -> float:
-    """Return the smallest α² that bounds the speed for a command with the fraction c along û."""
+    """Return the smallest α² that keeps the speed within `bound` if c = ûᵀẋ/‖ẋ‖."""
     if sigma <= c / (2 * bound):
         return (c / (2 * bound)) ** 2
     return max(0.0, sigma * c / bound - sigma**2)
