@@ -131,11 +131,11 @@ def test_several_tasks(cupy: ModuleType) -> None:
     for there in (direction, direction[0]):  # (batch axes broadcast, as on the CPU)
         found = solve(robot, [cupy.asarray(position), cupy.asarray(there)], tasks=tasks)
         same = solve(robot, [position, there], tasks=tasks, device="cuda")
-        # (unit vectors are made there, and may differ in the last bit)
+        # Directions are normalized on the GPU and may differ in the last bit.
         np.testing.assert_allclose(found.q.numpy(), same.q, atol=1e-5)
         assert (found.status.numpy() == same.status).all()
         assert same.success.all() or there.ndim == 1
-    # zero vectors have no direction
+    # Zero vectors have no direction.
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
     assert (nowhere.status.numpy() == SolveStatus.NONFINITE_INPUT).all()
 

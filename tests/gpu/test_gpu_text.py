@@ -53,7 +53,10 @@ extern "C" int on_cpu(const supple::Request* request, bool careful) {
 
 
 def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
-    """What runs a step's text: (q, twist, qd, careful) -> speeds, how many went the quick way."""
+    """Return a function of (q, twist, qd, careful) that runs the source of a step on the CPU.
+
+    It returns the speeds and the number of configurations for which the fast path was valid.
+    """
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         pytest.skip("no C++ compiler here")
@@ -61,7 +64,7 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     follower = velocity_ik(arm, None, step, options.get("limits"), options.get("dt"))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
-    # (its own namespace, or the linker would use the constants of one library for all of them)
+    # Each library has its own namespace, so that the linker does not merge their constants.
     own = f"-Dsupple=supple_{abs(hash(folder))}"
     command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", own, "-o", str(library)]
     subprocess.run([*command, str(folder / "step.cpp")], check=True)
