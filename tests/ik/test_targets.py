@@ -67,7 +67,7 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
     assert turns(qd) <= 1
     at = pose_of("planar2", q[-1])[:3, 3]
     closest = far / max(beyond, 1.0)
-    # Near the boundary, joint errors are only the square root of position errors.
+    # Near the boundary, a joint error of √ε causes only a position error of order ε.
     np.testing.assert_allclose(at, closest, atol=1e-6 if beyond > 1.01 else 1e-3)
     if beyond > 1.01:
         assert np.abs(qd[-1]).max() < 1e-4
@@ -219,7 +219,7 @@ def test_times_that_are_not_even() -> None:
 
 
 def test_a_twist_alone_moves_the_frame_along() -> None:
-    """Resolved rate without a target: after a second the frame has moved by the twist."""
+    """With a twist and no target, the frame has moved by twist × 1 s after a second."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
     dt, goal = 1e-3, moved(pose_of("panda", q0), v[:3])
@@ -227,7 +227,7 @@ def test_a_twist_alone_moves_the_frame_along() -> None:
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
-    # By default accelerations are limited: the frame starts from rest and lags accordingly.
+    # By default, accelerations are limited, so the frame starts from rest and lags behind.
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
     limits = Servo(arm, dt=dt).limits
     start = (np.abs(result.qd[20]) / limits.max_acceleration).max()

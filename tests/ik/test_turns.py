@@ -57,7 +57,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
 def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
-    """The solution has the 2π wraps nearest to the posture, not to the seed."""
+    """The 2π wraps of a solution are those nearest to the posture, not to q0."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
