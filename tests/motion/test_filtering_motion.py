@@ -91,7 +91,7 @@ def by(step: Callable[[Linearization], Array]) -> Move:
 
 
 def test_the_filter_passes_the_inner_singularity() -> None:
-    """With the corrected gain, the paper's claim holds: peak < 4 %, integral < 0.25, speed < 0.05."""
+    """With the corrected gain, peak < 4 %, integral < 0.25, speed < 0.05, as the paper claims."""
     for step in (NumericalFilter(BOUND), StatefulStep(NumericalFilter(BOUND))):
         found = two_link(by(step))
         assert found.peak < 0.04

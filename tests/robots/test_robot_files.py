@@ -22,7 +22,7 @@ MOVING = re.compile(r"<joint[^>]*\stype\s*=\s*['\"](revolute|continuous|prismati
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """MuJoCo writes no warnings to a file."""
+    """Keep MuJoCo from writing warnings to a file."""
     mujoco.set_mju_user_warning(lambda _: None)
     yield
     mujoco.set_mju_user_warning(None)
