@@ -344,7 +344,7 @@ def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
 
 
 def main(file: str, *words: str) -> None:
-    """Set constants as `words` say, run all workloads and print their measures."""
+    """Set the constants given as NAME=VALUE, run all workloads and print their measures."""
     for setting in words:
         name, is_setting, value = setting.partition("=")
         module, _, constant = name.rpartition(".")

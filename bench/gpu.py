@@ -61,7 +61,7 @@ def problems() -> Iterator[Problem]:
 
 
 class Stopwatch:
-    """Device time [ms] between two events on a stream."""
+    """A stopwatch for the device time [ms] between two events on a stream."""
 
     def __init__(self, stream: int) -> None:
         self.driver, self.stream = runtime.driver(), stream

@@ -76,7 +76,7 @@ def write(name: str, text: str) -> Path:
 
 def overview() -> str:
     """Return the beginning of each result, up to its first section, with links to the rest."""
-    lines = ["# Results", "", "What `make bench` measured; the whole of each behind its link.", ""]
+    lines = ["# Results", "", "What `make bench` measured; headings link to full results.", ""]
     for file in sorted((HERE / "results").glob("*.md")):
         title, text = file.read_text().removeprefix("# ").split("\n", 1)
         short = text.split("\n## ", 1)[0]

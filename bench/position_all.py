@@ -47,7 +47,7 @@ NO_WHEEL = {
     "no wheel for this machine."
 }
 MANIPULAPY = measure.FILES / "ManipulaPy/ManipulaPy_data"
-# a, alpha, d, theta of an arm with the lengths of an ABB IRB 2400, and the limits of its joints
+# Rows a, alpha, d, theta of an arm with the lengths of an ABB IRB 2400, and its joint limits.
 IRB = [
     (0.1, -np.pi / 2, 0.615, 0.0),
     (0.705, 0.0, 0.0, -np.pi / 2),
@@ -59,7 +59,7 @@ IRB = [
 IRB_LIMITS = np.deg2rad(
     [(-180, 180), (-100, 110), (-60, 65), (-200, 200), (-120, 120), (-400, 400)]
 )
-# a, alpha, d, theta of an arm with the lengths of a Kinova Jaco: a wrist with bends of 60°
+# Rows a, alpha, d, theta of an arm with the lengths of a Kinova Jaco; the wrist's twists are 60°.
 JACO = [
     (0.0, np.pi / 2, 0.2755, 0.0),
     (0.41, np.pi, 0.0, 0.0),
@@ -246,7 +246,7 @@ class Completeness:
     targets: int = 0
     solutions: int = 0
     unsure: int = 0
-    lost: int = 0  # of the configurations that the targets were made from
+    lost: int = 0  # missing configurations that targets were made from
     theirs: int = 0
     lost_theirs: int = 0
     searched: int = 0
@@ -295,7 +295,7 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
     many = robot.fk(robot.random(batch, seed=1))
 
     def in_batch() -> float:
-        before = time.process_time_ns()  # long enough to be interrupted by others
+        before = time.process_time_ns()  # because other programs may interrupt a long call
         sp.solve(robot, many, solutions="all", threads=1)
         return (time.process_time_ns() - before) / batch / 1e3
 

@@ -103,7 +103,7 @@ def ratios(times: dict[str, list[float]]) -> dict[str, float]:
 
 
 def main(rounds: int) -> None:
-    """Time each step in single calls, in batches and in a Servo; print and save the table."""
+    """Time each step alone, with kinematics and in a Servo; print and save the table."""
     measure.one_core()
     robot = sp.load("panda")
     q = robot.random(PAIRS, seed=0)

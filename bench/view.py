@@ -127,7 +127,7 @@ def latencies(page: Any, viewer: Viewer) -> list[dict[str, float]]:
 
 
 def round_trips(viewer: Viewer) -> list[float]:
-    """Return the times between sending a drag message and receiving poses, no browser [ms]."""
+    """Return times from sending a drag message to receiving poses, without a browser [ms]."""
     T, found = viewer.simulation.targets[0], []
     protocol: Any = f"viser-v{version('viser')}"
     url = f"ws://127.0.0.1:{viewer.port}"

@@ -55,7 +55,7 @@ def test_the_bench_changes_one_number_and_nothing_else() -> None:
 
 
 def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
-    """Only the constant becomes tunable; a size derived from it must remain a constant."""
+    """A size derived from a tunable constant keeps its value, because array sizes are constants."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}
     made = tunable(text, [Constant(name, name, Path("a.hpp"), x) for name, x in values.items()])

@@ -67,7 +67,7 @@ class Measures:
 
 
 def errors(passage: Passage, q: Array) -> Array:
-    """Return the errors of the end effector at each time (K + 1, 2) [m], [rad]."""
+    """Return the end effector's position and rotation errors over time (K + 1, 2) [m], [rad]."""
     return apart(passage, passage.robot.fk(q, threads=1), passage.poses)
 
 

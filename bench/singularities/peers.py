@@ -277,7 +277,7 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
 
 
 def run(make: Callable[[Arm, float], Move], arm: Arm, commands: dict[str, Array]) -> Array:
-    """Return a method's joint angles (K + 1, n) in a passage, which it leaves at the first NaN."""
+    """Return a method's joint angles (K + 1, n) in a passage; the run stops at the first NaN."""
     dt, twists, poses = float(commands["dt"]), commands["twists"], commands["poses"]
     delay, noise = int(commands["delay"]), commands["noise"]
     move = make(arm, dt)

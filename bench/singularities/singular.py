@@ -112,7 +112,7 @@ def moved(T: Array, by: Array) -> Array:
 
 
 def difference(T: Array, to: Array) -> Array:
-    """Return the displacement [m] and rotation vector [rad] between poses (6,), in world axes."""
+    """Return displacement and rotation vector (6,) [m, rad] from T to `to`, in world axes."""
     return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
 
 

@@ -121,7 +121,7 @@ def test_branches_are_all_solutions_of_a_pose(tmp_path: Path) -> None:
 def test_a_sample_depends_on_its_index_alone(
     scheme: Any, tables: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Samples do not change with the size of the parts or the number of samples; a seed does."""
+    """A sample depends on its index and the seed, not on parts or the number of samples."""
     names = [f"q:{name}" for name in UR5E.joint_names]
     sample_dataset(UR5E, tmp_path / "a", 1500, scheme=scheme, part_rows=999)
     fewer = parquet.read_table(tmp_path / "a")

@@ -57,7 +57,7 @@ def bits(found: ReachMap) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 64, 1000])
 def test_orientations_are_spread_evenly(count: int) -> None:
-    """Each rotation is within twice the angle of a perfect covering from a sampled rotation."""
+    """Every rotation is near a sampled one: within twice the angle of a perfect covering."""
     wxyz = uniform_orientations(count)
     np.testing.assert_allclose(np.linalg.norm(wxyz, axis=1), 1, atol=1e-12)
     random = np.random.default_rng(0).normal(size=(2000, 4))

@@ -116,7 +116,7 @@ def test_copies_do_not_disturb_each_other() -> None:
 
 
 def test_a_copy_takes_what_the_original_takes() -> None:
-    """A copy has the class, the tasks and the attributes of the original, also of a subclass."""
+    """A copy of an instance of a subclass has its class, its tasks and its attributes."""
 
     class Named(Servo):
         def __init__(self, name: str) -> None:

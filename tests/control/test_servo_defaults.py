@@ -38,7 +38,7 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
-    """The tool is fast enough if q̇ of least norm, plain or relative to max_speed, keeps limits."""
+    """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))

@@ -316,7 +316,7 @@ def test_out_may_be_q_itself() -> None:
 
 
 def test_a_pose_that_is_slightly_off_is_straightened() -> None:
-    """An array with slightly scaled axes and the same numbers as a list give the same step."""
+    """A slightly scaled rotation gives the same step as an array and as a list."""
     T = pose_of("panda", Q + 0.1)
     T[:3, :3] *= 1 + 3e-7
     np.testing.assert_allclose(

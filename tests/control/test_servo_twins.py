@@ -91,7 +91,7 @@ def twist(k: int) -> Array:
 
 @pytest.mark.parametrize("step", STEPS, ids=key)
 def test_a_servo_goes_where_its_step_says(step: Any) -> None:
-    """In the kernel and in Python, five steps with knowledge of the previous one are equal."""
+    """The kernel and Python give equal steps, also for rules that compare with the last step."""
     arm, task = robot("panda"), PoseTask()
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))

@@ -82,7 +82,7 @@ def test_a_target_beside_a_singularity_is_reached_out_of_it(
 
 
 def test_a_stretched_arm_folds_for_a_target_inside() -> None:
-    """The target is beside the arm's line; for a target on it, the arm could stay stretched."""
+    """The arm reaches a target beside its line. (For one on its line it could stay stretched.)"""
     arm = robot("planar2")
     reach = float(pose_of("planar2", np.zeros(2))[0, 3])
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))

@@ -41,7 +41,7 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
     claims = []
     for name in ("lower", "upper"):
         for i, x in enumerate(getattr(robot, name).tolist()):
-            if np.isinf(x):  # a limit beyond 1e12 counts as none
+            if np.isinf(x):  # a limit beyond 1e12 counts as infinite
                 sign = "-" if x < 0 else ""
                 for T in ("double", "float"):
                     huge = f"{sign}Number<{T}>::huge"

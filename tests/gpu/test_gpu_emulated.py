@@ -1,7 +1,7 @@
-"""What the GPU's kernels decide, without a GPU: their text on a CPU, whose warps take turns.
+"""Laws of the CUDA kernels on an emulated GPU, which runs their sources on the CPU.
 
-What a GPU makes of them is for the tests that are marked; here are a planar arm's problems, few
-(a warp for each) and many (a thread for each).
+Most problems are those of a planar arm: few (solved by a warp each) and many (by a thread each).
+Tests marked `cuda` run on a real GPU.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_targets_are_met_whatever_their_order() -> None:
 
 
 def test_several_frames_are_met_whatever_their_order() -> None:
-    q = ARM.random(200, seed=8)  # (more than the threads of a block)
+    q = ARM.random(200, seed=8)  # more than the threads of a block
     elbow, hand = ARM.frames[-2:]
     tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
     p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
@@ -164,7 +164,7 @@ def test_a_plane_that_nothing_crosses_saves_starts() -> None:
     T[:, 2, 3] += 2.0
     found = solve(robot, T, device="cuda")
     assert (found.status == SolveStatus.UNREACHABLE).all()
-    assert found.restarts.max() < 160  # (without it half of them need all 256)
+    assert found.restarts.max() < 160  # without the plane, half of the targets need all 256
     closest = solve(robot, T)
     for kind in ("position_error", "rotation_error"):
         np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
@@ -180,7 +180,7 @@ def test_the_nearest(near: bool) -> None:
     moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
     first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
     assert moved.mean() <= 1.1 * there.mean() < first.mean()
-    if near:  # what a start nearby finds is the answer, and nothing is compared with it
+    if near:  # the solution of a nearby start is returned without others
         assert (found.restarts == 0).mean() >= 0.9
 
 
@@ -203,7 +203,7 @@ def test_several_are_distinct_and_the_best_comes_first() -> None:
 
     found = solve(ARM, p[0], tasks=HAND, solutions=20, prefer=cost, device="cuda")
     costs = [cost(q) for q in found.q]
-    assert len(costs) == 20  # (one joint more than needed: as many as are asked for)
+    assert len(costs) == 20  # the arm is redundant, so all are found
     assert costs == sorted(costs)
     assert found.success.all()
     # Without redundancy there are two solutions, with the elbow on either side.

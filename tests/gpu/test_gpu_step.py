@@ -106,7 +106,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
 def test_random_robots_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
     q = arm.random(200_000, seed=rng).astype(np.float32)
-    q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
+    q[::7] = SINGULAR["panda"][1]  # these need the slow path
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
     found = velocities(arm, q, twist, device="cuda")
     hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
@@ -124,7 +124,7 @@ def test_limits(kind: str, dtype: type) -> None:
     assert np.isfinite(found).all()
     if dtype == np.float64:
         far = np.abs(found - expected).max(axis=1)
-        assert (far <= 1e-6).mean() > 0.999  # (a limit that acts by a hair may be another)
+        assert (far <= 1e-6).mean() > 0.999  # rounding may decide which limit acts
     for i in range(0, 4000, 7):
         low, high = bounds.box(q[i].astype(float), qd[i].astype(float), dt)
         # Joints that must return inside their limits do so within the bound on the norm.
@@ -196,7 +196,7 @@ def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
     q, twist = (x.astype(np.float32) for x in some("panda", 300))
     whole = velocities(arm, q, twist, device="cuda")
     q[3, 0], q[4, 6], twist[5, 2], twist[6, 5] = np.nan, np.inf, -np.inf, np.nan
-    twist[7] = 3e38  # (its square is none)
+    twist[7] = 3e38  # its square overflows
     found = cupy.asarray(velocities(arm, cupy.asarray(q), cupy.asarray(twist))).get()
     assert np.isfinite(found).all()
     assert (found[3:7] == 0).all()
@@ -228,7 +228,7 @@ def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         velocities(arm, q, twist, out=out, stream=torch.cuda.current_stream())
-        q += 0.01 * out  # a control loop: where they go is in the graph, too
+        q += 0.01 * out  # the integration of q is in the graph, too
     for at, asked in data:
         q.copy_(torch.tensor(at))
         twist.copy_(torch.tensor(asked))

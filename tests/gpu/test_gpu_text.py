@@ -1,6 +1,6 @@
-"""The text that the GPU's compiler gets for steps, run on the CPU: all of it but the kernel's head.
+"""The CUDA source of steps, compiled and run on the CPU, except the entry point of the kernel.
 
-So the constants, the quick way and the careful one are tested where there is no GPU.
+This tests constants, the fast path and the slow path on machines without a GPU.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_optimal_damping_in_float(tmp_path: Path) -> None:
     q = (SINGULAR["panda"][1] + away).astype(np.float32)
     twist = (rng.normal(size=(2000, 6)) * 10.0 ** rng.uniform(-6, 4, (2000, 1))).astype(np.float32)
     found, quick = run(q, twist)
-    assert 200 < quick < 1900  # both ways are met
+    assert 200 < quick < 1900  # both paths occur
     hold_optimal(arm, q, twist, found, bound)
     q[0, 0], twist[1, 2] = np.nan, np.inf
     assert (run(q, twist)[0][:2] == 0).all()

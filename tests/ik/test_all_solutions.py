@@ -160,7 +160,7 @@ def test_limits_select_among_the_solutions() -> None:
 
 
 def test_errors_are_those_of_the_returned_configurations() -> None:
-    """A solution less than 1e-9 rad outside a limit is moved to it; errors are those after that."""
+    """A solution less than 1e-9 rad outside a limit is moved to it before errors are computed."""
     robot = sp.load("ur5e")
     q = np.array([0.4, -1.1, 1.3, 0.3, 0.9, -0.7])
     T = robot.fk(q)
@@ -288,13 +288,13 @@ def test_continuum_of_a_wrist_above_the_base() -> None:
     assert len(np.unique(np.round(found.q[:, 0], 3))) >= 8
 
 
-# Twice the angle between upper arm and vertical, in both directions and from different zeros.
+# Candidates of q3: twice the angle from upper arm to vertical, either way, for any zero of q3.
 ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2, -np.pi / 2, np.pi)]
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 def test_a_stretched_arm_is_isolated(name: str) -> None:
-    """At the end of the reach, the solution is found, no joint is free, and all are complete."""
+    """At the end of the reach, the solution is found, `complete` is true and no joint is free."""
     robot = sp.load(name).with_limits(lower=np.full(6, -4.0), upper=np.full(6, 4.0))
     q = robot.random(50, seed=17)
     q[:, 2] = 0.0 if name == "ur5e" else np.arctan2(0.0203, 0.4318) + np.pi / 2
@@ -388,7 +388,7 @@ def test_selected_solutions_are_not_complete() -> None:
 
 
 def test_other_joints_stay_at_the_seed() -> None:
-    """Joints that do not move the end effector keep their positions of q0."""
+    """Joints that do not move the end effector stay at q0."""
     arm = sp.load("ur5e").description
     finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
     robot = sp.Robot(replace(arm, joints=(*arm.joints, finger), tips=arm.leaves))
@@ -424,7 +424,7 @@ def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
 
 
 def test_free_joints_of_redundant_arms() -> None:
-    """All joints of a redundant arm are free, except the elbow between spherical joints."""
+    """All joints of a 7-joint arm are free, except an elbow between spherical joints."""
     for name, still in (("iiwa14", [3]), ("panda", [])):
         robot = sp.load(name)
         found = sp.solve(robot, robot.fk(robot.random(seed=15)), solutions="all")
@@ -445,7 +445,7 @@ def test_other_robots_are_searched() -> None:
     "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
 )
 def test_arms_that_do_not_move_in_all_directions(link: tuple[float, ...]) -> None:
-    """An arm whose axes are all parallel or intersect in one point has no complete solutions."""
+    """If all axes are parallel or meet in one point, solutions are found but not complete."""
     robot = sp.dh([link] * 6)
     T = robot.fk(np.linspace(0.1, 0.9, 6))
     found = sp.solve(robot, T, solutions="all")

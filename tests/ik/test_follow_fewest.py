@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 UR5E = sp.load("ur5e")
 PANDA = sp.load("panda")
 DENSE = 20  # samples of the oracle for each target
-NEAR = 0.02  # steps between them on one branch [rad]: across a fold, the tool moves 0.05 mm
+NEAR = 0.02  # largest step between samples of one branch [rad]; at a fold, 0.05 mm of the tool
 
 
 def wandering(rng: np.random.Generator, joints: int, turns: Array) -> Array:
@@ -67,7 +67,7 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
-    """The path needs more than the range of some joints, which is less than a full turn."""
+    """Where joints must exceed their ranges, `follow` has no more changes than the exact search."""
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
     room = rng.uniform(2.6, 3.1, 6)

@@ -11,7 +11,7 @@ ROUNDING = 1e-12
 
 
 def inside(robot, count, seed=0):
-    """Return q0 (count, n) inside the limits, at a distance of a tenth of the range from them."""
+    """Return q0 (count, n) inside the limits, at least a tenth of the range away from them."""
     low, high = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
     return low + (high - low) * np.random.default_rng(seed).uniform(0.1, 0.9, (count, robot.dof))
 

@@ -201,7 +201,7 @@ def test_a_list_of_tasks_may_change() -> None:
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
 def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timeout includes the compilation of the problem, which is slower than it here."""
+    """The timeout includes the time to compile the problem, which exceeds it in this test."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.5)
@@ -244,7 +244,7 @@ def test_short_steps_let_others_run() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_short_steps_can_be_stopped() -> None:
-    """Signal handlers run during a long call; an exception of the third one ends the call."""
+    """Signal handlers run during a long call; the exception of the third signal ends the call."""
 
     class RungError(Exception):
         pass

@@ -176,7 +176,7 @@ def test_jumps_on_lines_are_noticed():
             assert found.moved == np.abs(found.q - q).max()
             if found.moved > 0.5:
                 jumps += not found.same_branch
-                if found.same_branch:  # fast, but continuous: the tool's line leads there
+                if found.same_branch:  # large but continuous: the tool's line leads to it
                     there, dets = continued(robot, q, target)
                     assert np.abs(there - found.q).max() < 1e-3
                     assert (dets > 0).all() or (dets < 0).all()

@@ -35,7 +35,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
-    """Each task is in one subproblem; its rows depend only on joints of that subproblem."""
+    """No task or joint is in two subproblems, and rows depend only on joints of their own one."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -92,7 +92,7 @@ def test_one_arm_is_the_search_itself() -> None:
 
 
 def test_relative_to_a_base_that_moves() -> None:
-    """Common ancestors of frame and base do not couple tasks; other frames as base or axes do."""
+    """Common ancestors of frame and base do not couple tasks; a base or axes on another arm do."""
     lift = arms("ur5e", "panda", lift=True)
     one, two = lift.tips
     assert joints(lift, PoseTask(one, base=two)) == [[*range(2, 15)]]

@@ -1,4 +1,4 @@
-"""Laws of the optimally damped step without singular values: what the SVD says, where it holds."""
+"""The optimally damped step without singular values agrees with the SVD wherever it is valid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.n
     U = np.stack([orthonormal(rng, m, m) for _ in range(40)])[np.arange(count) % 40]
     V = np.stack([orthonormal(rng, n, m) for _ in range(40)])[np.arange(count) % 40]
     gamma = rng.standard_normal((count, m)) * 10 ** rng.uniform(-3, 2, (count, 1))
-    gamma[1::7, :-1] = 0  # along the direction that is about to be lost
+    gamma[1::7, :-1] = 0  # e is along the singular direction
     gamma[2::7, -1] = 0
     gamma[5::23] = 0
     J = (U * sigma[:, None]) @ V.swapaxes(1, 2)

@@ -125,7 +125,7 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
 def test_the_bound_holds_for_several_small_values_without_scaling(
     shape: tuple[int, int], least: float
 ) -> None:
-    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖ <= max_gain ‖e‖ for all small σ_i, also if some are equal."""
+    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖, summed over small (also equal) σ_i, is <= max_gain ‖e‖."""
     m, n = shape
     rng = np.random.default_rng((m, n))
     how = NumericalFilter(4.0)  # 1/(2 max_gain) = 0.125
@@ -363,7 +363,7 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int], count: in
 
 
 def restarts(lin: Linearization, start: SingularSubspace) -> bool:
-    """Return whether the directions restart, and only some of equal singular values are kept."""
+    """Return whether the directions restart with only some of several equal singular values."""
     count = start.U.shape[1]
     if count == len(lin.sigma) or lin.sigma[-count - 1] - lin.sigma[-count] > 1e-9 * lin.sigma[0]:
         return False

@@ -123,7 +123,7 @@ def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2
     dq = DLS(damping.Constant(lambda2))(Linearization(J, e))
     x, side, used = limits.applied(dq, J, lambda2, low, high)
     assert lambda2 <= used <= max(lambda2, 1.001e-12 * np.sum(J * J))
-    # With more damping than the step, x minimizes the distance to dq, which stays the same.
+    # With more damping than the step's, x minimizes ‖J (x - dq)‖² + λ²‖x - dq‖² for the given dq.
     if used == lambda2:
         check_kkt(J, e, used, low, high, x)
     else:

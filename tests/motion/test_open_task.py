@@ -219,7 +219,7 @@ def test_a_refused_step_changes_nothing() -> None:
 
 
 def test_solve_meets_open_targets() -> None:
-    """Reachable targets of open tasks are met, alone, with frames and in batches, in limits."""
+    """Reachable targets of open tasks are met inside limits: alone, with frames, in batches."""
     rng = np.random.default_rng(1)
     q = rng.uniform(PANDA.lower + 0.3, PANDA.upper - 0.3, (5, 7))
     x, p = np.array([value(one) for one in q]), PANDA.fk(q)[:, :3, 3]

@@ -212,7 +212,7 @@ def test_any_start_ends_at_the_same_root(k: int, seed: int, start: float, newton
     sigma = np.maximum(sigma, 1e-9)
     rule, lin = Optimal(0.5, newton), of_spectrum(sigma, gamma)
     cold = rule.solve(lin)
-    # The derivative of log φ is at least 1/(σ₁² + λ²), which determines the accuracy of the root.
+    # |d(log φ)/dλ²| is at least 1/(σ₁² + λ²), which determines the accuracy of the root.
     blur = 128 * EPS * (sigma[0] ** 2 + cold[0])
     given_start = min(start * (cold[0] or sigma[0] ** 2), 1e300)
     warm = rule.solve(lin, given_start)

@@ -112,7 +112,7 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
 
 
 def test_the_puma_is_table_one() -> None:
-    """MK, Table I: link length, offset and twist, as rows of the standard convention."""
+    """The built-in arm has the link lengths, offsets and twists of MK, Table I (standard DH)."""
     lengths, offsets = [0, 0.432, -0.020, 0, 0, 0], [0, 0.149, 0, 0.433, 0, 0.056]
     twists = np.radians([-90, 0, 90, -90, 90, 0])
     robot = supple.load("puma560_mk")

@@ -192,7 +192,7 @@ def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
 
 
 def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
-    """With the λ of least error, DLS oscillates in most windows; the first is the experiment's."""
+    """DLS with the λ of least error oscillates in most windows, but not in the experiment's."""
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]
     path = figures.Y.path(sum(figures.Y.steps))

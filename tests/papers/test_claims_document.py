@@ -14,7 +14,7 @@ from supple.papers.running import Finding
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
-TIMED = "µs"  # on another machine these are others, and verdicts on them too
+TIMED = "µs"  # times, and verdicts on them, differ between machines
 VERDICT = re.compile("✓ holds|✗ does not")
 
 

@@ -292,7 +292,7 @@ def test_phi_and_its_shift(ran: Ran) -> None:
 
 
 def test_augmentation_damps_the_main_task_and_projection_does_not(ran: Ran) -> None:
-    """Where tasks conflict, only projection keeps the main task; the normal equations agree."""
+    """Where tasks conflict, only projection keeps the main task; (19) gives the weighted error."""
     found, curves = ran("dw-augmentation").quantities, ran("dw-augmentation").curves
     J, C, v = planar(np.radians([30.0, 60, 0]))[1], np.eye(3)[:1], np.array([-0.3, 0.3])
     A = J.T @ J + 0.01 * C.T @ C + 0.001 * np.eye(3)

@@ -127,7 +127,7 @@ COURSES = {
 
 @pytest.mark.parametrize("name", COURSES)
 def test_courses_are_as_printed(name: str) -> None:
-    """Courses have the printed number of intervals of 1.5 mm and start, and one orientation."""
+    """Courses have the printed start, the printed number of 1.5 mm intervals, one orientation."""
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1
@@ -137,7 +137,7 @@ def test_courses_are_as_printed(name: str) -> None:
     np.testing.assert_allclose(courses.PUMA.fk(course.start), course.poses[0], atol=1e-12)
     like = np.radians({"a": courses.START_A, "b": courses.START_B, "c": courses.START_C}[name])
     off = (course.start - like + np.pi) % (2 * np.pi) - np.pi
-    assert np.abs(off).max() < np.radians(0.01)  # to the digits that are given
+    assert np.abs(off).max() < np.radians(0.01)  # to the printed digits
 
 
 def test_courses_pass_singularities() -> None:
@@ -376,7 +376,7 @@ def test_filtering_costs_little_beside_damping(ran: Ran) -> None:
     np.testing.assert_allclose(curves["damped.operations"], damped)
     np.testing.assert_allclose(curves["estimated.operations"], damped + n * n + n + 2 * n + 2)
     added = curves["filtered.operations"] - curves["estimated.operations"]
-    assert np.abs(np.diff(added, 3)).max() == 0  # a square at most
+    assert np.abs(np.diff(added, 3)).max() == 0  # at most quadratic in n
     assert outcome.quantities["max_difference"] < 1e-10
     counted = [claim for claim in outcome.claims if "µs" not in claim.measured]
     assert all(claim.holds for claim in counted)

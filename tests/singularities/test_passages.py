@@ -14,7 +14,7 @@ from singularities.singular import Array, difference, moved, reached, unit
 ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
 EVERY = pytest.mark.parametrize(("name", "kind"), ALL, ids=[" ".join(each) for each in ALL])
 POSTURES = [(name, posture) for name in ROBOTS for posture in ("stretched", "wrist", "shoulder")]
-DEEP = 0.01  # below which σ is at mid-path; the arms' regular configurations have 0.05 and more
+DEEP = 0.01  # upper bound on σ at mid-path; regular configurations of the arms have 0.05 and more
 AVOIDABLE = {("panda", "wrist"), ("panda", "shoulder"), ("iiwa14", "shoulder")}
 
 
@@ -37,7 +37,7 @@ def test_the_way_leads_through_a_singularity(name: str, kind: str) -> None:
 def test_joints_inside_their_limits_follow_it(name: str, kind: str) -> None:
     here = passage(name, kind)
     exact = errors(here, here.nominal)[here.reachable]
-    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # SHORT of the edge is near enough
+    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # "reach" stops SHORT of the edge
     assert (here.nominal > here.robot.lower).all()
     assert (here.nominal < here.robot.upper).all()
     assert here.reachable.all() == (kind != "reach")
@@ -96,7 +96,7 @@ def test_it_says_whether_self_motion_could_avoid_it(name: str, kind: str) -> Non
     way = (np.sqrt(values[-1]) * vectors[:, 0] + np.sqrt(-values[0]) * vectors[:, -1]) @ at.null
     sigma = self_motion(robot, at.q, way / np.linalg.norm(way))
     assert (np.diff(sigma) > 0).all()
-    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # slowly, for the wrist of the Panda
+    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # σ grows slowly for the Panda's wrist
 
 
 def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:

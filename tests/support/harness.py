@@ -22,8 +22,8 @@ from compile_once import only_one
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"
-# -Og and small functions that are not inlined, because compiling takes most of the time of these
-# tests; at this level g++ reports variables as uninitialized that are not.
+# Compiling takes most of the time of these tests, hence -Og and no inlining of small functions. At
+# this level, g++ wrongly reports some variables as uninitialized.
 FLAGS = shlex.split(
     "-std=c++20 -Og -ftree-sra -DSUPPLE_INLINE=inline -ffp-contract=off -fno-math-errno "
     "-Wall -Wextra -Werror -Wno-maybe-uninitialized -fPIC -shared"
@@ -89,7 +89,7 @@ class Lane:
 
     @property
     def scalar(self) -> Lane:
-        """The same precision and instruction set, one number at a time."""
+        """The lane type of width 1 with the same precision and instruction set."""
         return Lane(self.isa, self.dtype, 1)
 
     def map(self, function: str, *rows: object) -> Array:

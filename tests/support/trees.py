@@ -36,7 +36,7 @@ class Tree:
 
     @property
     def reach(self) -> float:
-        """A bound on the distances of frames from the origin and each other [m]; at least 1."""
+        """A bound [m], at least 1, on the distances of frames from the origin and each other."""
         joints, frames = self.robot.description.joints, self.robot.description.frames
         poses = [self.robot.base, *(f.placement for f in frames)]
         poses += [T for j in joints for T in (j.origin, j.child_placement)]

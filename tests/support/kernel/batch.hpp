@@ -8,8 +8,8 @@
 namespace supple {
 namespace {
 
-// Loads up to width<L> matrices of `size` entries each, one per lane; lanes that are left repeat
-// the last matrix.
+// Loads up to width<L> matrices of `size` entries each, one per lane; remaining lanes repeat the
+// last matrix.
 template <class L>
 std::vector<L> load(int size, long lanes, const scalar_t<L>* in) {
   std::vector<L> x(size);

@@ -54,7 +54,7 @@ namespace supple {
 
 constexpr int rows = 6, columns = 7;
 
-// Computes a pose, a Jacobian (6, n) and the rates of one frame in each thread.
+// Computes the position, parts of the Jacobian (6, n) and the rates of one frame in each thread.
 template <class T>
 __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J,
                            T* bias_acceleration) {

@@ -156,7 +156,7 @@ void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
 
 // ---- steps with memory -------------------------------------------------------------------------
 
-// J (m, n) -> its smallest singular value sigma and the left singular vector u (m) of it.
+// J (m, n) -> its smallest singular value sigma, and the left singular vector u (m) for sigma.
 template <class L, class T = scalar_t<L>>
 void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma) {
   std::vector<L> scratch(step_scratch(m, n)), x(m);
