@@ -38,7 +38,7 @@ def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
 
 
 def test_a_stretched_arm_leaves_at_once() -> None:
-    """From σ = 0, the arm follows a target that accelerates inwards with errors below 0.2 mm."""
+    """From σ = 0, the arm follows a target that accelerates inwards; errors are below 0.2 mm."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
@@ -145,7 +145,7 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
 
 @pytest.mark.parametrize(("ahead", "leaves"), [(1.5, True), (2.4, True), (2.6, False), (10, False)])
 def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
-    """Only 0.4 of the offset beyond the reach counts: an arm starts back at 2.5 speed/gain."""
+    """The arm starts back when its returning target is 2.5 speed/gain beyond the reach."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)

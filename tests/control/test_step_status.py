@@ -385,7 +385,7 @@ def test_weights_hold_inside_limits(name: str, norm: float) -> None:
 
 
 def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
-    """Both give the same motion, statuses and reported damping, with and without damping."""
+    """A diagonal weight matrix and a vector give the same motion, statuses and damping."""
     arm = robot("panda")
     wide = np.full(7, 9.0)
     for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):

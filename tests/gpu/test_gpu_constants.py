@@ -1,4 +1,4 @@
-"""A robot's constants reach the GPU's compiler as the numbers they are, whatever their size."""
+"""A robot's constants of any size reach the GPU's compiler exactly, or rounded to floats."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -
 @alone
 @shapes
 def test_both_ways_agree(shape: tuple[int, int], lane: Lane) -> None:
-    """Both paths give the same result where λ² > 0, because the minimizer is unique."""
+    """Fast and slow path give the same result where λ² > 0, because the minimizer is unique."""
     if lane.dtype == np.float32:
         return
     p = problems(shape, lane.dtype, 600)

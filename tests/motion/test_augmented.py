@@ -114,7 +114,7 @@ def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) 
 
 
 def test_varying_weights_spare_the_main_task() -> None:
-    """With Egeland's varying w and λ, the main task's error is of order w, and 0 far away."""
+    """With Egeland's varying w and λ, the main task's error is at most of order w."""
     varying = damping.VaryingWeights(lambda2_max=1e-3, size=0.2, min_weight=1e-2)
     losses = {}
     for angle in (1e-3, 1.0):

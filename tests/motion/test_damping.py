@@ -150,7 +150,7 @@ def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
         sigma, _ = random_spectra(rng, 250_000, k)
         lambda2 = kernel(SpeedBound(max_gain), sigma)
         assert (largest_gain(sigma, lambda2) <= max_gain * (1 + 8 * EPS)).all()
-        # The damping is minimal: where it is nonzero, less of it violates the bound.
+        # The damping is minimal: where it is nonzero, less damping would violate the bound.
         some = lambda2 > 0
         reached = sigma[:, -1] >= 1 / (2 * max_gain)
         exact = largest_gain(sigma, lambda2)[some & reached]

@@ -112,7 +112,7 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
                 assert speed(lin, 0) == pytest.approx(rule.max_speed, rel=160 * eps)
             continue
-        if isinstance(rule, ResidualOptimal):  # likewise, the error is compared
+        if isinstance(rule, ResidualOptimal):  # the error is compared instead of λ²
             if min(here, value) > 1e3 * tiny:
                 assert lost(lin, value) == pytest.approx(lost(lin, here), rel=160 * eps)
             else:

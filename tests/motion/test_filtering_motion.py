@@ -112,7 +112,7 @@ def test_the_filter_does_not_chatter() -> None:
 
 
 def test_estimated_damping_gives_the_printed_digits() -> None:
-    """With λ from the previous interval's σ̂, as in the paper, peak and integral are 22 %, 9.94."""
+    """With λ from the previous interval's σ̂, peak and integral are the paper's 22 % and 9.94."""
     J = jacobian(start_at(SQUARE[0]))
     literal = two_link(Estimated.start(J, lambda sigma, _: eq14(sigma, BOUND)))
     ours = two_link(by(StatefulStep(EstimatedDLS(damping.SpeedBound(BOUND)))))

@@ -194,7 +194,7 @@ def test_the_curve_is_that_of_the_steps(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
-    """As MK state after (12), both are strictly monotone unless e is orthogonal to range(J)."""
+    """As MK state after (12), the speed never grows and the error never falls as λ grows."""
     for sample in samples(shape):
         lin = sample.linearization
         curve = trade_off(lin)
