@@ -60,7 +60,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "_FINE": (1.002, 1.008),
 }
 
-# C++ code by which a constant of the kernel reads its value when the library is loaded.
+# C++ code that reads a constant of the kernel from the environment when the library is loaded.
 TUNED = """\
 #ifndef SUPPLE_TUNED
 #define SUPPLE_TUNED
@@ -85,7 +85,7 @@ class Constant:
         key: Unique name: `name`, preceded by the file's name if two files define the same name.
         name: Name in the code.
         file: Path of the file, relative to the repository.
-        value: Value as it is written there.
+        value: Value as written in that file.
     """
 
     key: str
@@ -286,7 +286,7 @@ def on_gpu(constant: Constant, value: float) -> Measured:
 def measured(
     constant: Constant, rounds: int, where: Callable[[Constant, float], Measured] = on_cpu
 ) -> list[list[Measured]]:
-    """Return the measures of each round with the lower, the usual and the higher value."""
+    """Return the measures of each round for a constant's lower, usual and higher value."""
     return [[where(constant, value) for value in constant.values()] for _ in range(rounds)]
 
 
@@ -300,7 +300,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """The larger of the relative changes by the lower and by the higher value."""
+        """The larger of two relative changes: with the lower and with the higher value."""
         low, usual, high = self.values
         return max(abs(low - usual), abs(high - usual)) / (abs(usual) or 1)
 
@@ -309,8 +309,8 @@ def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
     """Return the measures that change with a constant.
 
     Counts are taken from the first round, because all rounds have the same counts. Times are
-    relative to those with the usual value; they are medians over all rounds, and are listed if they
-    all increase or all decrease.
+    relative to the time with the usual value: medians over all rounds, listed if, with the lower or
+    with the higher value, every round takes longer or every round takes less time.
     """
     made = []
     for workload, measures in rounds[0][1].items():

@@ -17,7 +17,7 @@ class Clock:
         self.begin = time.process_time()
 
     def us(self, count: int = 1) -> float:
-        """Return the time divided by a count."""
+        """Return the time since the creation divided by a count [µs]."""
         return 1e6 * (time.process_time() - self.begin) / count
 
 

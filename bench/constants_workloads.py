@@ -45,7 +45,7 @@ COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch
 
 
 def targets(robot: sp.Robot) -> dict[str, Array]:
-    """Return the targets of an arm, and the seeds of some of them."""
+    """Return the targets of an arm by kind, and initial guesses q0 for some of the kinds."""
     rng = np.random.default_rng(7)
     q, other = robot.random(10_000, seed=1), robot.random(400, seed=2)
     start, opposite = other.copy(), other.copy()
@@ -199,7 +199,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
 
 
 def of_two_arms() -> dict[str, Measures]:
-    """Solve both hands of a robot whose arms share a lift, and targets out of their reach."""
+    """Solve for both hands of a robot whose arms share a lift, within and beyond its reach."""
     robot = arms("panda", "ur5e", lift=True)
     q = robot.random(300, seed=3)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -226,7 +226,7 @@ def of_chains() -> dict[str, Measures]:
 
 
 def of_long_joints() -> dict[str, Measures]:
-    """Solve for mobile manipulators with a large range of the base."""
+    """Solve for mobile manipulators whose base has a large or unlimited range."""
     made = {}
     for name, limit, far in (
         ("base ±3 m", 3.0, 1.0),
@@ -335,7 +335,7 @@ GROUPS: dict[str, Callable[[dict[str, dict[str, Array]]], dict[str, Measures]]] 
 
 
 def main(file: str, *words: str) -> None:
-    """Set a constant, run groups of workloads and print their measures."""
+    """Set the constants given as NAME=VALUE, run groups of workloads and print measures."""
     for setting in words:
         name, is_setting, value = setting.partition("=")
         module, _, constant = name.rpartition(".")

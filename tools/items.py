@@ -38,7 +38,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Item:
-    """One item of a text. `papers/items.toml` explains the fields."""
+    """An equation, claim or other item of a paper; `papers/items.toml` explains the fields."""
 
     paper: str
     at: str
@@ -62,7 +62,7 @@ def items(text: str | None = None) -> list[Item]:
 
 
 def tables(every: Iterable[Item]) -> str:
-    """Return the part of docs/papers.md between the marks."""
+    """Return the generated tables of docs/papers.md, which stand between two marks."""
     every = list(every)
     parts = [counts(every)]
     for paper, name in TEXTS.items():
@@ -131,7 +131,7 @@ def written(document: str, part: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the documents, or check them."""
+    """Write the documents, or, with --check, check that they are up to date."""
     code = 0
     for path, part in documents(items()).items():
         old = path.read_text("utf-8")

@@ -36,7 +36,7 @@ def poses_of(columns: dict[str, Any]) -> Any:
 
 
 def test_results_are_those_of_solve(tmp_path: Path) -> None:
-    """Half of the targets are out of reach, so that no column of the results is constant."""
+    """Every column equals the result of `solve`; half of the targets are out of reach."""
     T = UR5E.fk(UR5E.random(600, seed=1))
     T[::2, :3, 3] += 1.5
     columns = {"T": T.reshape(-1, 16), "name": np.arange(600)}
@@ -75,7 +75,7 @@ def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part_rows", [7, 64, 1000])
 @pytest.mark.parametrize("row_group", [1, 33, 100, 5000])
 def test_every_row_is_in_one_part(tmp_path: Path, part_rows: int, row_group: int) -> None:
-    """The input is several files, one of them empty, with row groups of any size."""
+    """Several files, one of them empty, with row groups of any size: no row is lost or repeated."""
     columns = reachable(UR5E, 230)
     cuts = [(0, 100), (100, 100), (100, 137), (137, 230)]
     for k, (first, last) in enumerate(cuts):

@@ -16,7 +16,7 @@ mujoco = pytest.importorskip("mujoco")
 
 MASS = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 
-# Anchors, references, several joints on a body, a body without joints, unnamed parts, sites.
+# A model with anchors, references, bodies with several or no joints, unnamed parts, and sites.
 HARD = f"""
 <mujoco model="hard">
   <worldbody>
