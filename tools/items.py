@@ -94,8 +94,8 @@ def sentence(every: list[Item]) -> str:
         f"Of the {len(every)} equations, algorithms, recommendations, experiments, figures and "
         f"claims of the five texts, {found['works']} work,\n"
         f"{found['text wrong']} are wrong in the text, {found['impossible']} "
-        f"{'is' if found['impossible'] == 1 else 'are'} impossible and {found['not yet']} are not "
-        "there yet: [the papers](docs/papers.md) says where each is.\n"
+        f"{'is' if found['impossible'] == 1 else 'are'} impossible and {found['not yet']} are "
+        "missing: [the papers](docs/papers.md) says where each is.\n"
     )
 
 
