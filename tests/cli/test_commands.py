@@ -419,7 +419,7 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["info", "panda", "--q", "1,2"], "--q must be 7 numbers"),
         (["info", "panda", "--tip", "x"], "unknown"),
         (["info", "panda", "--plot", "x.gif"], "png, svg, pdf"),
-        (["solve", "panda"], "give a target"),
+        (["solve", "panda"], "a target is required"),
         (["solve", "y", *POSE], "Available: 'E0', 'E1'"),
         (["solve", "panda", *POSE, "--wxyz", "1", "0", "0", "0"], "one of --rpy"),
         (["solve", "panda", *POSE, "--frame", "hand"], "unknown frame 'hand'"),
