@@ -113,5 +113,5 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
         track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
     turned = targets.copy()
     turned[250:, :3, 3] += 0.05
-    with pytest.raises(errors.InputError, match="so close together"):
+    with pytest.raises(errors.InputError, match="close enough together"):
         track(arm, q0, target=turned, dt=DT, limits=limits)

@@ -129,7 +129,7 @@ class JointPath(ReadOnlyArrays):
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
-    """Return q (K + 1, n) every dt; the motion is slowed down to end at a multiple of dt."""
+    """Return q (K + 1, n) at intervals of dt; the motion is slowed to end at a multiple of dt."""
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
@@ -137,7 +137,7 @@ def sampled(law: TimeLaw, dt: float) -> Array:
 def bounds_of(
     path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None
 ) -> Bounds:
-    """Return the limits along a path."""
+    """Return the limits that apply along a path."""
     robot = path.robot
     tool = None
     if tool_speed is not None:
@@ -165,7 +165,10 @@ def bounds_of(
 def to_trajectory(
     layout: CompiledTasks, pieces: list[Array], dt: float, bounds: Bounds
 ) -> Trajectory:
-    """Return a trajectory from pieces, q every dt; each begins where the previous one ends."""
+    """Return a trajectory from consecutive pieces, arrays of q at intervals of dt.
+
+    Each piece starts at the end of the previous one.
+    """
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
     qd = np.diff(q, axis=0) / dt

@@ -106,7 +106,7 @@ def _times(
             count = len(reference) + (name != "target")  # type: ignore[arg-type]
             if count < 2:
                 raise InputError(
-                    f"{name} must contain at least one step; given: {short_repr(reference)}"
+                    f"{name} must have entries for a step or more; given: {short_repr(reference)}"
                 )
             return each * np.arange(count, dtype=np.float64)
     raise InputError("functions of time need a duration, or times; given: neither")
@@ -153,7 +153,5 @@ def _sampled(
     rows = [make((one,) if single else one) for one in each]
     for one, row in zip(each, rows, strict=True):
         if row.ndim != 1:
-            raise InputError(
-                f"each {name} must be a single one, not a batch; given: {short_repr(one)}"
-            )
+            raise InputError(f"each entry of {name} must not be a batch; given: {short_repr(one)}")
     return np.array(rows)

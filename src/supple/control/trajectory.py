@@ -23,7 +23,7 @@ from supple.tables import read_table, write_table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """A motion of K steps, as arrays; `str()` of it is a summary.
+    """A motion of K steps, as arrays; `str(trajectory)` is a summary.
 
     Values of rows are in the axes of their tasks, without weights [m, rad, or per s].
 
@@ -95,7 +95,7 @@ class Trajectory:
         of the new one.
 
         Args:
-            dt: Length of the new steps [s]. In the last step the motion ends, and rests.
+            dt: Length of the new steps [s]. The motion ends within the last step, and then rests.
         """
         dt = number(dt, "dt", above=0)
         if not len(self):
@@ -149,7 +149,7 @@ class Trajectory:
             robot: The robot, for `animate` and for names in `plot`.
 
         Raises:
-            InputError: The file is not a trajectory, or its robot has another number of joints.
+            InputError: The file is not a trajectory, or `robot` has another number of joints.
         """
         made = Trajectory(**from_table(read_table(path)), robot=robot)
         if robot is not None and robot.dof != made.q.shape[1]:
