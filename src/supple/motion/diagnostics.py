@@ -98,11 +98,11 @@ class Report:
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
         mode: The mode of the limits that changed a step of a `Servo`, "exact", "scale" or "halt";
             None if no limit acted.
-        factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
-            act, if the joints could not all slow down by it, or if the unlimited step is unknown
-            (a step with a memory).
-        damped: The fraction of the command of a `Servo` that its damping takes, and its direction
-            as text; None if it takes less than 0.1 %.
+        factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if this mode
+            did not act, if some joints could not slow down by the factor, or if the unlimited step
+            is unknown (a step with a memory).
+        damped: The fraction of the command of a `Servo` that damping removes, and the direction of
+            this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
     """
 

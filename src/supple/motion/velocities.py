@@ -256,7 +256,9 @@ class OpenVelocityIk(VelocityIk):
             for one in (at, asked, before)
         ]
         if not all(np.isfinite(one).all() for one in wide):
-            raise InputError("q, velocity and qd must be finite; given: numbers that are not")
+            raise InputError(
+                "q, velocity and qd must be finite; given: numbers that are not finite"
+            )
         return wide[0], wide[1], wide[2] if self.brakes else None
 
     def resolve(  # noqa: D102

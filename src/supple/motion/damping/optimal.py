@@ -31,7 +31,7 @@ class Optimal(KernelRule):
 
     The root is found by Newton's method on 1/φ, starting at a lower bound, which takes a few
     iterations at any distance from a singularity; or on φ itself (`newton=True`), starting near
-    zero, where the number of iterations grows with that distance. Directions whose singular value
+    zero, which takes more iterations the closer the singularity is. Directions whose singular value
     is zero to working precision are omitted. ‖q̇‖ is slightly below the bound, by a margin larger
     than the rounding errors.
 

@@ -46,8 +46,8 @@ class Scale:
         """Return the sizes for the given frames and rows of a robot."""
         q = robot.random(SAMPLES, seed=0)
         sigma = robot.singular_values(q, frame, rows=rows)
-        # Directions that the robot can never move (out of the plane of a planar arm) are not
-        # singularities.
+        # A direction in which the robot can never move (such as out of the plane of a planar arm)
+        # is not a singularity.
         free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
         return cls(
             sigma=float(np.quantile(free[:, -1], 0.1)),

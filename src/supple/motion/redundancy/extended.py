@@ -72,7 +72,7 @@ def extended_task(
 
 @dataclass(frozen=True, eq=False)
 class _Stationarity:
-    """G (r,) and ∂G/∂q (r, n) at a configuration."""
+    """A function of q (n,) that returns G (r,) and ∂G/∂q (r, n)."""
 
     layout: CompiledTasks
     criterion: Criterion
@@ -99,13 +99,13 @@ class _Stationarity:
         gradient = numbers_of(self.criterion(q.copy()), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient {q.shape}; given: {gradient.shape}"
+                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape}"
             )
         return gradient
 
 
 def _oriented(N: Array) -> Array:
-    """Return the basis of the same space that is nearest to fixed directions.
+    """Return the orthonormal basis of the space of N (n, r) that is nearest to fixed directions.
 
     The basis that an SVD returns has arbitrary signs and rotations; this one is continuous in q.
     """

@@ -18,7 +18,7 @@ _MAX_AXES = 30  # NumPy's limit for broadcasting
 def alternate_jacobian(
     robot: Robot, q: ArrayLike, frame: FrameNames, target: ArrayLike
 ) -> NDArray[np.floating[Any]]:
-    """Return the linear Jacobian (..., 3, n) of the target, as if attached to the effector's link.
+    """Return the linear Jacobian (..., 3, n) of the target as a point of the end effector's link.
 
         column j = v_j × (t - p_j)  for a revolute joint with the axis v_j through p_j, instead of
                    v_j × (s - p_j);  v_j for a prismatic joint

@@ -46,7 +46,7 @@ def run_batch(
         where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
         raise InputError(
             "J, e and the resulting step must be finite; "
-            f"given: J[{where}] or e[{where}] with entries that are not, or too large"
+            f"given: J[{where}] or e[{where}] with entries that are not finite or too large"
         )
     return dq, lambda2  # type: ignore[return-value]
 

@@ -34,7 +34,7 @@ class NumericalFilter:
         (J Jᵀ + Σ α_i² û_i û_iᵀ + λ² I) z = e,    q̇ = Jᵀ z,  scaled down to ‖q̇‖ <= max_gain ‖e‖
 
     û_i and σ_i are the three weakest directions of J and their singular values. With a(σ, c) the
-    smallest a that keeps  c s/(s² + a) <= max_gain  for all s <= σ,
+    smallest a that keeps  c s/(s² + a) <= max_gain  for all s >= σ,
 
         a(σ, c) = (c/(2 max_gain))²  if σ <= c/(2 max_gain),   else max(0, σ c/max_gain - σ²)
         c_i²    = Σ_j min(1, a(σ_j, 1)/a(σ_i, 1)) (û_jᵀe)²/‖e‖²

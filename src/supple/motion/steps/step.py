@@ -55,7 +55,7 @@ def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Arr
 
 
 class BatchStep:
-    """Base class of the steps that the kernel has: they also take batches."""
+    """Base class of the steps that the kernel implements; these steps also take batches."""
 
     def velocities(
         self,
@@ -82,16 +82,16 @@ class BatchStep:
 
         The result is the first step of a `Servo` with order=1, for a batch of robots. It runs on
         SIMD lanes and threads, or on a GPU with one thread per robot. Nothing is kept between
-        calls, so there is no previous step for rules that compare with it. float32 input is
+        calls, so rules that compare with the previous step act as in a first step. float32 input is
         computed in and returned as float32, any other type as float64.
 
         Args:
             robot: The model shared by all rows of the batch.
             q: Configurations (..., n) [rad or m].
             velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
-                origin, in world axes unless the task has others; (..., k, 6) for k tasks.
+                origin, in world axes unless the task specifies others; (..., k, 6) for k tasks.
                 Components without a row in the task are ignored. If one of the tasks is an
-                `OpenTask`, a sequence with one velocity per task, in the form that it documents.
+                `OpenTask`, a sequence with one velocity per task, in the form of each task.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors. Because there are no targets, a task with `alternate=True` has the
                 ordinary J here, as in a `Servo` without a target.
@@ -113,9 +113,9 @@ class BatchStep:
                 as long.
 
         Raises:
-            InputError: The input is malformed, the kernel does not have the step, or numbers are
-                not finite or make the step overflow. In GPU memory such rows give zeros instead,
-                because reporting them would require a synchronization.
+            InputError: The input is malformed, the kernel does not implement the step, or numbers
+                are not finite or make the step overflow. For arrays in GPU memory such rows give
+                zeros instead, because reporting them would require a synchronization.
             MissingExtraError, DeviceError: The GPU is not available.
         """
         return _velocities()(
@@ -212,7 +212,7 @@ class TruncatedSVD(BatchStep):
     Attributes:
         threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
             if min_sigma or rank is given.
-        min_sigma: Threshold of the singular values, above 0; None for no threshold.
+        min_sigma: Largest singular value that is omitted, above 0; None for no threshold.
         rank: Number of singular values that are kept, at least 1; None for all.
 
     References:
@@ -352,7 +352,7 @@ def kernel_of(step: Step) -> StepSpec:
     """Return the description of a step for the kernel.
 
     Raises:
-        InputError: The kernel does not have the step.
+        InputError: The kernel does not implement the step.
     """
     kernel = getattr(step, "kernel", None)
     if not isinstance(kernel, StepSpec) or has_memory(step):
