@@ -86,7 +86,7 @@ def held(findings: Sequence[Finding]) -> str:
 
 
 def page(findings: Sequence[Finding]) -> str:
-    """Return the whole page."""
+    """Return a page of HTML with all findings."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

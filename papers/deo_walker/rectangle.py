@@ -45,12 +45,12 @@ SHAPE = (
 
 
 def corners(robot: supple.Robot) -> Array:
-    """Return the corners counter-clockwise from the start at the lower left (5, 3) [m]."""
+    """Return the corners (5, 3) [m], counter-clockwise from the lower left and back to it."""
     return np.asarray(robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), SIDES.cumsum(axis=0)]))
 
 
 def times_of_corners(duration: float = DURATION) -> Array:
-    """Return the time at which the hand should be at each corner (5,) [s]."""
+    """Return the times (5,) [s] at which the hand should be at the corners."""
     length = np.append(0, np.cumsum(np.linalg.norm(SIDES, axis=1)))
     return np.asarray(duration * length / length[-1])
 
@@ -73,7 +73,7 @@ def around(step: Step, steps: int, gain: float, duration: float = DURATION) -> s
 
 
 def speed(motion: supple.Trajectory) -> Array:
-    """Return ‖q̇‖ of each step (K,)."""
+    """Return ‖q̇‖ in each step (K,) [rad/s]."""
     return np.asarray(np.linalg.norm(motion.qd, axis=1))
 
 
@@ -191,7 +191,7 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
 
 @dataclass(frozen=True)
 class Rivals:
-    """A comparison of other damping rules with the optimal one, at the steps of its motion.
+    """A comparison of other damping rules with the optimal one, in the steps of the optimal motion.
 
     Attributes:
         rules: Number of other rules.

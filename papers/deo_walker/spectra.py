@@ -44,12 +44,12 @@ def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.L
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the names and mean numbers of iterations of the forms that start at λ = 0."""
+    """Return the names and mean numbers of iterations of the searches that start at λ = 0."""
     return [(form, found[form]) for form in FORMS]
 
 
 def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
-    """Return the mean number of iterations for the paper's own motions, planar and spatial."""
+    """Return the mean numbers of iterations in the paper's two motions, planar and spatial."""
     step: Step = supple.DLS(supple.damping.Optimal(DELTA))
     planar = around(step, 2000, 0.0)
     robot, task = supple.load("puma560_mk"), supple.PoseTask()

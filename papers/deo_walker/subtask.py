@@ -46,11 +46,10 @@ def printed_steps(
     max_speed: float = MAX_SPEED,
     start: float = START,
 ) -> tuple[int, float]:
-    """Return the number of iterations of (18) that the paper's search takes for (25), and the λ
-    found. `gradient` is ∇h (n,).
+    """Return the number of iterations of (18) in the paper's search for the λ of (25), and this λ.
 
-    The search solves ‖numerator/(squares + λ)‖ = Δ in coordinates of V. It starts from λ = T, or
-    from a given λ.
+    The search solves ‖numerator/(squares + λ)‖ = Δ in the coordinates of V. `gradient` is ∇h (n,);
+    `start` is the first λ, by default T of the paper.
     """
     U, sigma, Vt = np.linalg.svd(linearization.J)
     beside = np.zeros(len(Vt) - len(sigma))
@@ -69,7 +68,7 @@ def printed_steps(
 
 
 def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: float) -> float:
-    """Return the mean number of iterations of (18), each search started from the previous λ."""
+    """Return the mean number of iterations of (18) if each search starts from the previous λ."""
     counts, lam = [], START
     for linearization, gradient in cases:
         count, lam = printed_steps(linearization, gradient, TOLERANCE, max_speed, lam)
@@ -207,7 +206,7 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
 
 
 def _jump(motion: supple.Trajectory) -> float:
-    """Return the largest change of q̇ in a step in which λ becomes zero or non-zero [rad/s], except
+    """Return the largest change of q̇ [rad/s] in a step in which λ becomes zero or nonzero, except
     at the corners, where the commanded velocity jumps.
     """
     damped = motion.lambda2 > 0

@@ -72,7 +72,7 @@ def draw_family(kind: str, paths: int, rng: np.random.Generator, max_gain: float
 
 
 def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts, dict[str, Array]]:
-    """Return the verdict on every path, and the integral errors by method."""
+    """Return whether each statement holds on every path, and the integral errors by method."""
     moved = {
         name: many.follow(family.start, family.poses, step)
         for name, step in many.methods(max_gain).items()
@@ -87,7 +87,7 @@ def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts,
 
 
 def beside_a(max_gain: float) -> Statements:
-    """Return the comparisons of trajectory C with trajectory A."""
+    """Return the paper's statements that compare trajectory C with trajectory A."""
     simple = followed_by_all(course_a(), max_gain)
     depth, width = statements.depth(simple), simple.width("filtered_as_printed")
     return {
@@ -106,8 +106,8 @@ def beside_a(max_gain: float) -> Statements:
 
 
 def held(family: Family, max_gain: float) -> tuple[Array, int]:
-    """Return joint angles (K, P, 6) by the filter as printed, along the first half of each path and
-    then with the tool rotating in place; and the number of intervals of the first half.
+    """Return the joint angles (K, P, 6) of motions with the filter as printed, along the first half
+    of each path and then with the tool rotating in place; and the number of intervals of that half.
     """
     half = crossing.half_of(len(family.poses))
     step = many.Printed(max_gain)
@@ -123,7 +123,7 @@ def held(family: Family, max_gain: float) -> tuple[Array, int]:
 
 
 def judged_crossing(family: Family, max_gain: float) -> Verdicts:
-    """Return the verdict on the estimate along every path."""
+    """Return whether each statement about the estimate of σ_min holds on every path."""
     q, half = held(family, max_gain)
     each, edge = np.arange(len(family)), 1 / max_gain
     every: list[tuple[Array, ...]] = []

@@ -101,7 +101,7 @@ def _better(runs: Runs) -> Claim:
 
 
 def _only_lost(runs: Runs, says: str) -> Claim:
-    """Return the claim that only velocities in singular directions are not followed."""
+    """Return the claim that only the velocity along singular directions is lost."""
     share = {n: runs.avoidable(n) / runs.errors(n).sum() for n in runs.moved}
     holds = statements.only_lost(runs)
     return Claim(
@@ -126,7 +126,7 @@ def _only_lost_by_component(runs: Runs) -> Claim:
 
 
 def _notch(runs: Runs, says: str, why: str) -> Claim:
-    """Return the claim on an error that dips between two peaks well above the nominal error."""
+    """Return the claim that the error dips between two peaks well above the nominal error."""
     at, e = runs.notch("constant")
     rise = " → ".join(f"{percent(x)} (interval {k})" for k, x in zip(at, e, strict=True))
     return Claim(says, rise, statements.notched(runs), why)

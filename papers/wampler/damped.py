@@ -138,8 +138,9 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
     ),
 )
 def conditioning(progress: Progress, *, alpha: float, samples: int) -> Outcome:
-    """A PUMA and a Stanford arm at random configurations within their limits, lengths in units of
-    the reach; then Theorem 3 on random matrices of four shapes, half of them of lower rank.
+    """Condition number and residual are computed for a PUMA and a Stanford arm at random
+    configurations within their limits, with lengths in units of the reach. Then Theorem 3 is tested
+    on random matrices of four shapes, half of them of lower rank.
     """
     quantities: dict[str, float] = {}
     spectra: dict[str, Array] = {}
@@ -220,7 +221,7 @@ def _added(J: Array, v: Array, alpha: float) -> Array:
 
 
 def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
-    """Return the largest fraction of the bound (43) that random matrices reach."""
+    """Return the largest ratio of the residual's increase to its bound (43), over random J."""
     share = 0.0
     for m, n in SHAPES:
         k = min(m, n)

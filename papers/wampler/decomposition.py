@@ -34,8 +34,8 @@ NEAR = 0.1  # largest median relative difference that counts as "approximately t
     parameters=(Parameter("samples", SAMPLES, "", "configurations of each arm", 0, 100000),),
 )
 def wrist(progress: Progress, *, samples: int) -> Outcome:
-    """A PUMA and a Stanford arm: the damped solution of one problem with six equations, compared
-    with that of two problems with three equations each, as ‖difference‖/‖whole‖ over random
+    """For a PUMA and a Stanford arm, the damped solution of one problem with six equations is
+    compared with that of two problems with three equations each: ‖difference‖/‖whole‖ over random
     configurations and tasks, for dampings from 0.01 to 0.5.
     """
     off: dict[str, dict[float, Array]] = {name: {} for name in ARMS}

@@ -28,7 +28,7 @@ class Cost:
     count: int = 0
 
     def __call__(self, products: int) -> None:
-        """Count some products."""
+        """Add a number of products to the count."""
         self.count += products
 
 
