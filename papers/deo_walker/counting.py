@@ -31,7 +31,7 @@ def iterations(
     `newton` is eq. (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within
     a tolerance of the bound; names with `_warm` are the same iterations, started from λ of the
     previous case. `supple` is (18) as in this library: started from a lower bound on λ and ended at
-    rounding accuracy. The mean is over the cases that need damping; it is zero if none does.
+    rounding accuracy. The mean is over the cases that need damping, and zero without such cases.
     """
     needing = [
         each

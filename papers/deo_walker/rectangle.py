@@ -45,7 +45,7 @@ SHAPE = (
 
 
 def corners(robot: supple.Robot) -> Array:
-    """Return the corners (5, 3) [m], counter-clockwise from the lower left and back to it."""
+    """Return the corners (5, 3) [m] counter-clockwise; the lower left corner is first and last."""
     return np.asarray(robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), SIDES.cumsum(axis=0)]))
 
 

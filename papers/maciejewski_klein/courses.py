@@ -73,8 +73,8 @@ def line(about: Array, heading: float, begin: float, end: float) -> Array:
     Args:
         about: Joint angles (6,) [rad].
         heading: Angle of the line from the x-axis [rad].
-        begin: Distance of the first pose from that of `about` along the line [m].
-        end: Distance of the last pose from that of `about` along the line [m].
+        begin: Signed distance of the first pose from the pose of `about` [m].
+        end: Signed distance of the last pose from the pose of `about` [m].
     """
     along = begin + INTERVAL * np.arange(round((end - begin) / INTERVAL) + 1)
     moved = np.outer(along, [np.cos(heading), np.sin(heading), 0.0])

@@ -152,8 +152,8 @@ def trajectory_c_modified(
     while the wrist's rises, and the singular direction turns from one to the other.
 
     `max_error` is the largest error of σ̂, overall and before the turn; `min_alignment` is the
-    smallest |ûᵀu_6|; `recovery_steps` is the number of intervals from its first fall below 0.95
-    until it stays above.
+    smallest |ûᵀu_6|; `recovery_steps` is the number of intervals from the first in which |ûᵀu_6| is
+    below 0.95 to the last.
     """
     half = half_of(len(course_c().poses))
     q = motion(max_gain, turn, held)

@@ -55,9 +55,9 @@ def lines(rng: np.random.Generator, count: int) -> Family:
 
     The wrist passes a shoulder singularity 0.2 to 0.45 m after the start, with any angles of upper
     arm and elbow, at a distance of at most 10 mm and at most 10° off the tangent of the cylinder
-    that it cannot enter. The orientation of the hand is such that on some branch it ends at most
-    12° off the line of the forearm. The start is on any of the eight branches. `is_like_b` selects
-    the paths that match the paper's description.
+    that the wrist cannot enter. The orientation of the hand is such that on some branch the hand
+    ends at most 12° off the line of the forearm. The start is on any of the eight branches.
+    `is_like_b` selects the paths that match the paper's description.
     """
     q = np.zeros((count, 6))
     q[:, 1] = rng.uniform(-np.pi, np.pi, count)

@@ -179,10 +179,10 @@ def share_of_paths(progress: Progress, *, max_gain: float, paths: int, seed: int
 
     B: horizontal lines of 0.654 m. After 0.2 to 0.45 m the wrist passes a shoulder singularity,
     with any angles of upper arm and elbow, at a distance of at most 10 mm and at most 10° off the
-    tangent of the cylinder that it cannot enter; the start is on any of the eight branches with
-    σ_min ≥ λ. Only those paths are kept on which the arm, with a constant damping factor, comes
-    within 20 mm of that singularity in the middle half of the path, is more than 30° away from
-    the wrist singularity there, and ends less than 15° away from the wrist singularity.
+    tangent of the cylinder that the wrist cannot enter; the start is on any of the eight branches
+    with σ_min ≥ λ. Only those paths are kept on which the arm, with a constant damping factor,
+    comes within 20 mm of that singularity in the middle half of the path, is more than 30° away
+    from the wrist singularity there, and ends less than 15° away from the wrist singularity.
 
     C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m, in planes at up to 20° to the
     x-z plane, starting on any branch with σ_min ≥ λ. The middle of each arc is its top, and the arm

@@ -197,9 +197,9 @@ def _off(runs: Runs, method: str) -> np.ndarray:
 def trajectory_b(
     progress: Progress, *, max_gain: float, heading: float, begin: float, end: float
 ) -> Outcome:
-    """The hand moves along a horizontal line through the shoulder singularity at
-    [0, −69.179, −87.429, −30.473, −1.643, 0]°, from 0.3765 m before to 0.2775 m behind it, at 4.1°
-    to the x-axis; it ends near a wrist singularity, with hand and forearm aligned. 436 intervals of
+    """The hand moves along a horizontal line through the shoulder singularity at [0, −69.179,
+    −87.429, −30.473, −1.643, 0]°, from 0.3765 m before to 0.2775 m beyond it, at 4.1° to the
+    x-axis. The hand ends near a wrist singularity, with hand and forearm aligned. 436 intervals of
     1.5 mm, otherwise as mk-puma-a. "Away from the singularities" means the first tenth of the path.
     """
     runs = followed_by_all(course_b(heading, begin, end), max_gain, progress)

@@ -103,7 +103,7 @@ def values(numbers: Sequence[Vector]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """Links in the paper's notation: rotational or translational joints, any twists, a tool.
+    """An arm in the paper's notation: rotational or translational joints, any twists, a tool.
 
     Attributes:
         a, b: Lengths and offsets of the links (n,). Those of the last link are part of the tool;

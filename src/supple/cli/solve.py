@@ -81,7 +81,7 @@ def solve(
     at all.
 
     With --q0, the output also has the distance of the joints from q0, and whether the solution is
-    on the branch of q0, that is, whether a motion without singularities leads from q0 to it.
+    on the branch of q0, that is, whether a motion that crosses no singularity connects them.
 
     Exit code 1 means that a pose was not reached.
     """  # noqa: D301
@@ -89,7 +89,9 @@ def solve(
     if file is not None and target["position"] is not None:
         raise click.UsageError("give --position or a FILE of poses, not both")
     if file is None and out is not None:
-        raise click.UsageError("--out is for a FILE of poses; --json prints one solution")
+        raise click.UsageError(
+            "--out needs a FILE of poses; --json prints the solution of one pose"
+        )
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
     options: dict[str, Any] = {"q0": near, "max_move": max_move}

@@ -33,11 +33,11 @@ class JointPath(ReadOnlyArrays):
     """A smooth path of a robot's joints: the cubic spline through given configurations.
 
     First and second derivatives are continuous. Between configurations the path is not a straight
-    line; configurations that are close together determine it more precisely.
+    line; configurations that are close together determine the path more precisely.
 
     Attributes:
         robot: The robot.
-        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive ones differ.
+        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive configurations differ.
         s: Parameter of each configuration (N,), increasing; by default the sum of distances
             between successive configurations [rad and m mixed].
     """
@@ -106,8 +106,8 @@ class JointPath(ReadOnlyArrays):
 
         Speed, acceleration and jerk of every joint stay inside their limits at all times. With
         `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
-        the motion is time-optimal up to the grid of the path; with them it is a local optimum
-        (docs/paths.md).
+        the motion is time-optimal up to the grid of the path; with jerk limits it is a local
+        optimum (docs/paths.md).
 
         Args:
             limits: Limits of the joints; by default the robot's speed limits, with acceleration

@@ -117,7 +117,7 @@ def _bounds(limits: Limits) -> Bounds:
 
 
 def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) -> tuple[Array, int]:
-    """Return q (K, n) at the targets before the first that is not reached, and the status there."""
+    """Return q (K, n) at the targets before the first one that is out of reach, and its status."""
     n = layout.robot.dof
     box = Limits(
         limits.lower, limits.upper, np.full(n, np.inf), np.full(n, np.inf), joints=limits.joints

@@ -126,7 +126,7 @@ def _constant(value: Reference) -> Callable[[float], Any]:
 
 
 def _as_list(reference: Any, name: str) -> list[Any]:
-    """Return the entries of a sequence or an array."""
+    """Return the entries of a sequence or an array as a list."""
     try:
         if not hasattr(reference, "__len__"):
             raise TypeError

@@ -21,12 +21,12 @@ from supple.control.spline import Spline
 from supple.motion.linearization import Array
 
 CELLS = 300  # least number of cells of b(u)
-RAMP = 0.25  # fraction of u for starting from rest, and the same for stopping
+RAMP = 0.25  # fraction of u in which the motion starts from rest, and in which it stops
 _STEEPEST = 30.0  # largest slope of log b(u) in the initial guess of the optimization
-_FINE = 1.004  # cells in which `_excess` is above this are divided
+_FINE = 1.004  # value of `_excess` above which a cell is divided
 _ROUNDS = 14  # maximum number of divisions
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-_MARGIN = 1e-9  # distance from the limits, relative to them; above rounding
+_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 
 class Bounds(NamedTuple):
@@ -153,7 +153,7 @@ def _squared_speed(
 
 @dataclass(frozen=True)
 class Grading:
-    """The map s = σ(u) of [0, 1] onto [first, last]; at the ends σ' ~ u^(order - 1)."""
+    """The map s = σ(u) of [0, 1] onto [first, last]; near an end, σ' ~ (distance)^(order - 1)."""
 
     first: float
     last: float

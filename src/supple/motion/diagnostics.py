@@ -144,7 +144,7 @@ def explain(
         linearization: The task at one configuration.
         step: The step to explain; None to explain the linearization alone.
         null: A null-space motion (n,) whose leakage into the task is reported; if None, the motion
-            that the criterion of the step adds, if it has one.
+            that the criterion of the step adds, if the step has one.
     """
     lin = linearization
     _check(lin)

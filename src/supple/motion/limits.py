@@ -217,7 +217,7 @@ class Limits(ReadOnlyArrays):
         return boxes_of_joints(self, np.indices(q.shape)[-1].ravel(), q, qd, dt, change)
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
-        """Return the ratio of each joint's acceleration to its limit (..., n).
+        """Return the ratio (..., n) of each joint's acceleration to its limit.
 
         Args:
             before: Joint speeds before the step (..., n).

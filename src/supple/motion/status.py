@@ -42,10 +42,10 @@ class StepStatus(IntFlag):
             exceeded a limit of position or speed, or the bound on the norm.
         JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
             other limits, or the bound on the norm.
-        OUT_OF_REACH: More than 1 % of the command is beyond the end of the reach in its direction:
-            at a stretched arm, at another singularity (such as a straight wrist) in whose direction
-            the joints lead no farther, or where the joints could not stop before it. In mode "path"
-            of `track`: the motion ends because the next target is not reached.
+        OUT_OF_REACH: More than 1 % of the command points beyond the end of the reach: the arm is
+            stretched, or at another singularity (such as a straight wrist) where the joints lead no
+            farther in the singular direction, or could not stop before it. In mode "path" of
+            `track`: the motion ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
             "halt", should keep it: joints return from outside their limits, or were moved by
             something other than the `Servo`.
@@ -130,8 +130,8 @@ def statuses_of(
         qd: Speeds in each step (K, n).
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
             else 0.
-        damped: Whether the damping rule acts in each step (K,).
-        limited: Whether limits, or the bound, changed each step (K,).
+        damped: Mask (K,) of the steps in which the damping rule acts.
+        limited: Mask (K,) of the steps that limits, or the bound, changed.
     """
     at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
     exceeds = limits.exceeded(before, qd, dt) > EXCEEDS

@@ -25,7 +25,7 @@ class AugmentedWeights:
 
 @dataclass(frozen=True)
 class VaryingWeights:
-    """Weights of the constraint tasks and damping that vary with the distance from singularities.
+    """Weights of constraint tasks, and damping, that vary with the distance from singularities.
 
         minimize ‖J_1 q̇ - e_1‖² + Σ_k w ‖J_k q̇ - e_k‖² + λ²‖q̇‖²
 

@@ -73,7 +73,7 @@ class Optimal(KernelRule):
 
         A `start` near the root, such as lambda2 of the previous step, saves iterations. Any other
         start costs at most one more iteration: from beyond the root, Newton's method on either
-        function lands below it.
+        function lands below the root.
 
         Args:
             linearization: The linearization to damp.

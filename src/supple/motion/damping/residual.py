@@ -22,7 +22,7 @@ _HUGE = 2.0**1023  # bound on y that avoids overflow
 
 @dataclass(frozen=True)
 class ResidualOptimal(KernelRule):
-    """The largest damping whose relative tracking error for this e is at most  max_error.
+    """The largest damping that keeps the relative tracking error within max_error for the given e.
 
         lambda2 is the root of  ψ(lambda2) = max_error,
         ψ = sqrt(Σ (γ_i lambda2/(σ_i² + lambda2))² / Σ γ_i²),    γ = Uᵀe,   over the σ_i > 0

@@ -21,7 +21,8 @@ _PARALLEL = 1e-9  # distance below which two unit vectors are equal up to roundi
 class Scale:
     """Characteristic sizes of a robot, from which damping rules derive their parameters.
 
-    They are computed from random configurations inside the joint limits, the same in every run.
+    The sizes are computed from random configurations inside the joint limits, which are the same in
+    every run.
 
     Attributes:
         sigma: 10 % quantile of the smallest singular value.

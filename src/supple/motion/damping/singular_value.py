@@ -59,7 +59,7 @@ class SpeedBound(KernelRule):
 
 @dataclass(frozen=True)
 class TrackingBound(KernelRule):
-    """The largest damping that keeps the relative tracking error within max_error.
+    """The largest damping that keeps the relative tracking error within max_error for every e.
 
         lambda2 = σ_r² max_error/(1 - max_error)         σ_r the smallest nonzero singular value
 

@@ -203,9 +203,9 @@ class TotalSpeed:
     q̇ is continuous in J, e and v everywhere. The criterion leaks into the task
     (`null_space_leakage`), less for smaller α1.
 
-    `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
-    obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
-    q̇ jumps where the bound is reached, because the two cases have different limits.
+    `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if its
+    q̇ obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound,
+    but q̇ jumps where the bound is reached, because the two cases have different limits.
 
     Attributes:
         max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].

@@ -12,7 +12,9 @@ from supple.kinematics import Robot
 from supple.motion.layout import linearize
 from supple.motion.linearization import Array
 
-_SINGULAR = 1e-6  # fraction of the largest singular value below which one counts as zero
+_SINGULAR = (
+    1e-6  # fraction of the largest singular value below which a singular value counts as zero
+)
 _LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
 _CLOSE = 1e-11  # error [m, rad] at which the corrector stops
 _CORRECTIONS = 12
@@ -110,7 +112,7 @@ class _Tracer:
         return basis
 
     def corrected(self, q: Array, held: NDArray[np.bool_]) -> Array | None:
-        """Return a configuration near q that reaches the pose; None if none is found.
+        """Return a configuration near q that reaches the pose; None if the search fails.
 
         Joints that are marked in `held` do not move.
         """

@@ -26,7 +26,7 @@ def alternate_jacobian(
     s is the position of the end effector and t its target, in world axes [m]. This Jacobian and the
     error t - s form a `Linearization` for any step. Compared with the ordinary Jacobian, the motion
     oscillates and overshoots less if the target is out of reach; if the links are folded and the
-    target is near, it may be jerky. At the target the two Jacobians are equal.
+    target is near, the motion may be jerky. At the target the two Jacobians are equal.
 
     Args:
         robot: The robot.

@@ -105,9 +105,9 @@ class BatchStep:
                 float64, the result is in GPU memory too, and the call is asynchronous.
             stream: CUDA stream for arrays in GPU memory; if None, the stream that an array
                 specifies, or the default stream.
-            out: Array of the result's shape and type to write into; may be qd. With it a call
-                allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
-                outside the graph.
+            out: Array of the result's shape and type to write into; may be qd. With `out` a
+                call allocates nothing and, on a GPU, can be captured in a CUDA graph after a first
+                call outside the graph.
             explain: Whether to return `Velocities`, with the damping, the active limits and the
                 status of each robot; only on the CPU, where the call then takes six to seven times
                 as long.
@@ -151,7 +151,7 @@ class Transpose(BatchStep):
         q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
 
     The step is cheap but slow to converge. If e lies along the singular direction, the step is as
-    long as that of the pseudoinverse; `AngleClamp` bounds it.
+    long as that of the pseudoinverse; `AngleClamp` bounds the step.
 
     References:
         Buss 2009, section 3.
@@ -275,8 +275,8 @@ class DLS(BatchStep):
             are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
             bound on the smallest one shows that J is not close to losing rank and that
             `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
-            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill
-            conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
+            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
+            ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
             condition number. If the rule needs singular values, every method uses the SVD.
 
     References:
@@ -322,7 +322,7 @@ class DLS(BatchStep):
         return finite_step(dq)
 
     def lambda2(self, linearization: Linearization) -> Array:
-        """Return lambda2 that the rule chooses: a number for one linearization, else (...)."""
+        """Return the damping that the rule chooses: a number, or an array (...) for a batch."""
         if linearization.J.ndim > 2:
             return run_batch(self.kernel, linearization)[1]
         return np.asarray(damping_of(self.rule, linearization))
@@ -419,7 +419,7 @@ def check_group(owner: object, group: int | None) -> None:
 
 
 def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.intp]:
-    """Return the end effector of each row (m,): one per `group` rows; if None, those of the tasks.
+    """Return the index (m,) of each row's end effector: one per `group` rows, or from the tasks.
 
     Raises:
         InputError: `group` is None and the end effectors are unknown.
