@@ -42,7 +42,7 @@ class Shape:
     chaotic: bool
 
     def path(self, updates: int) -> Array:
-        """Return the targets (updates, k, 3) [m]; the program's T grows by 0.005 per update."""
+        """Return the targets (updates, k, 3) [m]; the program's time grows by 0.005 per update."""
         center, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
         T = 0.005 * np.arange(1, updates + 1)[:, None, None]
         return np.asarray(center + size * np.sin(rate * T))

@@ -289,7 +289,7 @@ def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0
 def draw_speeds(
     ax: Axes, motions: dict[str, supple.Trajectory], max_speed: float = MAX_SPEED
 ) -> None:
-    """Draw the norms of the joint speeds and their bound, with the first moments enlarged."""
+    """Draw the norms of the joint speeds and their bound, with an enlarged view of the start."""
     style.titled(ax, "Joint speeds", "time [s]", "‖q̇‖ [rad/s]")
     time = next(iter(motions.values())).t[:-1]
     style.curves(ax, time, {name: speed(motion) for name, motion in motions.items()})

@@ -89,7 +89,7 @@ def damped(J: Array, x: Array, _: Array, count: Counter) -> Array:
 
 
 def estimated(J: Array, x: Array, u: Array, count: Counter) -> Array:
-    """Return θ̇ as `damped` does, and estimate σ_min, eqs. (20)-(26), by one more solution."""
+    """Return θ̇ as `damped` does, and estimate σ_min, eqs. (20)-(26), with the same factor L."""
     L = count.factor(count.gram(J) + LAMBDA**2 * np.eye(len(J)))
     _estimate(L, u, count)
     return count.joints(J, count.solution(L, x))

@@ -72,7 +72,7 @@ def draw_family(kind: str, paths: int, rng: np.random.Generator, max_gain: float
 
 
 def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts, dict[str, Array]]:
-    """Return whether each statement holds on every path, and the integral errors by method."""
+    """Return whether each statement holds on each path, and the integral errors by method."""
     moved = {
         name: many.follow(family.start, family.poses, step)
         for name, step in many.methods(max_gain).items()
@@ -123,7 +123,7 @@ def held(family: Family, max_gain: float) -> tuple[Array, int]:
 
 
 def judged_crossing(family: Family, max_gain: float) -> Verdicts:
-    """Return whether each statement about the estimate of σ_min holds on every path."""
+    """Return whether each statement about the estimate of σ_min holds on each path."""
     q, half = held(family, max_gain)
     each, edge = np.arange(len(family)), 1 / max_gain
     every: list[tuple[Array, ...]] = []

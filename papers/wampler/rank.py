@@ -31,7 +31,7 @@ NEAR = 1e-3  # angle of a wrist that is nearly singular [rad]
 
 
 def without_row(J: Array, v: Array, row: int) -> Array:
-    """Return q̇ (..., n) by the pseudoinverse of all rows but one."""
+    """Return q̇ (..., n) by the pseudoinverse of J without one row."""
     kept = np.delete(np.arange(J.shape[-2]), row)
     return supple.steps.Pseudoinverse()(supple.Linearization(J[..., kept, :], v[..., kept]))
 

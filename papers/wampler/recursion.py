@@ -205,7 +205,7 @@ class PartialVelocities:
             link i. Link 0 is the base.
         points: Vectors p^{R/Q_{i-1}} (n) from the origin Q_{i-1} on joint i's axis to the
             endpoint R, each in the frame of link i.
-        translational: Whether a joint slides (n).
+        translational: Whether each joint slides (n).
         tool: Rotation matrix ⁿC^T from the tool frame T to the frame of link n.
         number: Function that converts a constant to a `Counted` number.
     """

@@ -52,7 +52,7 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Solve the poses in IN, one or a folder of Parquet files; write results to the folder OUT.
+    """Solve the poses in IN, a Parquet file or folder; write results to the folder OUT.
 
     \b
       supple batch ur5e poses.parquet solutions

@@ -30,8 +30,8 @@ from supple.motion.task import (
 )
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
-# Default of ErrorDamped, λ² = DAMPING ‖e‖² [s²]. The joint speed along a singular direction is at
-# most 1/(2 sqrt(DAMPING)) = 16 rad/s.
+# Gain of ErrorDamped in the default step [s²]: λ² = DAMPING ‖e‖². The joint speed along a singular
+# direction is at most 1/(2 sqrt(DAMPING)) = 16 rad/s.
 DAMPING = 1e-3
 SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 GAIN = 30.0  # default gain of the error to a target [1/s]

@@ -156,8 +156,8 @@ def bounds_of(
     if free.any():
         joint = robot.joint_names[int(np.argmax(free))]
         raise InputError(
-            f"timing needs a limit of speed or acceleration for each joint that moves; {joint} has "
-            f"neither. Limits.for_robot(robot, max_speed=...) sets them"
+            f"each joint that moves must have a limit of speed or acceleration; given: {joint} "
+            f"without either. Limits.for_robot(robot, max_speed=...) sets speed limits"
         )
     return Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk, limits.max_norm, tool)
 

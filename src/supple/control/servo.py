@@ -120,9 +120,9 @@ class Servo(_core.Servo):
                 correction at the end of the reach, so that the arm stops in front of a target out
                 of reach and leaves a stretched pose without delay. With limits of mode "scale" or
                 "halt", `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
-            limits: Limits of the joints; by default the robot's own positions and speeds, with
-                accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
-                unbounded unless `max_norm` is given.
+            limits: Limits of the joints; by default the robot's own limits of position and speed,
+                and acceleration limits derived from the speed limits (docs/servo.md). The norm of
+                all speeds is unbounded unless the limits have a `max_norm`.
             gain: Gain of the error to the target; by default 30/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
@@ -267,7 +267,7 @@ class Servo(_core.Servo):
 
     @property
     def status(self) -> StepStatus:
-        """Everything that acted on the last step, as flags."""
+        """The damping and limits that acted on the last step, as flags."""
         return _status(self._causes())
 
     def _causes(self) -> int:

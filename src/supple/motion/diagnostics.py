@@ -138,7 +138,7 @@ class Report:
 def explain(
     linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None
 ) -> Report:
-    """List the nearly singular directions of a task, and the effect of a step in each.
+    """Return a report on the singular directions of a task, and the effect of a step in each.
 
     Args:
         linearization: The task at one configuration.
@@ -258,8 +258,8 @@ def _report(
 def null_space_leakage(linearization: Linearization, null: ArrayLike) -> float:
     """Return the task motion per unit of a joint motion (n,):  ‖J q̇‖/‖q̇‖.
 
-    Zero for a motion in the null space of J and for no motion; at most the largest singular value.
-    Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
+    The result is zero for a motion in the null space of J and for no motion, and at most the
+    largest singular value. Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
     """
     _check(linearization)
     dq = numbers_of(null, "null")

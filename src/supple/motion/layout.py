@@ -155,7 +155,7 @@ class CompiledTasks:
         return J, e
 
     def idle(self, missing: NDArray[np.bool_], e: FloatArray) -> NDArray[np.bool_]:
-        """Return a mask of the rows (..., m) that take no part in a step.
+        """Return a mask (..., m) of the rows that take no part in a step.
 
         These are rows that are met within their allowed range, and tilts without a target.
         `missing` (..., k) marks the target values that are not given.
@@ -365,7 +365,7 @@ def _check_bad(bad: int, q: FloatArray, name: str) -> None:
     if bad >= 0:
         where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
         raise InputError(
-            f"q and {name} must be finite, and so small that the result is finite; given: "
+            f"q and {name} must be finite, and small enough for a finite result; given: "
             f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
 

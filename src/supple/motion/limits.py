@@ -303,7 +303,7 @@ def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
         InputError: The mode needs a whole path.
     """
     if limits.mode == "path":
-        raise InputError('mode "path" needs a whole path, and is for track; given: one step')
+        raise InputError('mode "path" needs a whole path, as in track; given: one step')
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

@@ -227,11 +227,12 @@ class Manipulability:
 class Clearance:
     """A criterion to keep parts of the robot away from obstacles.
 
-        h = Σ ½ max(0, distance - d)²        d between the surfaces, over all pairs
+        h = Σ ½ max(0, distance - d)²        over all pairs of a body and an obstacle
 
-    d is negative where two shapes overlap, down to minus the sum of their radii where their axes
-    intersect. At an intersection no direction leads away, and the pair contributes no gradient. If
-    several points are equally close (parallel capsules), one of them determines the gradient.
+    d is the distance between the surfaces of a pair. It is negative where two shapes overlap, down
+    to minus the sum of their radii where their axes intersect. At an intersection no direction
+    leads away, and the pair contributes no gradient. If several points are equally close (parallel
+    capsules), one of them determines the gradient.
 
     Attributes:
         robot: The robot.

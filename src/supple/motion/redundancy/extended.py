@@ -29,7 +29,7 @@ def extended_task(
 ) -> OpenTask:
     """Return the task that keeps a criterion stationary while other tasks are performed.
 
-        G(q) = Nᵀ∇h = 0          N: a basis of the null space of J (n, n - m)
+        G(q) = Nᵀ∇h = 0          N (n, n - m): a basis of the null space of J
         J_e = [J; ∂G/∂q],        square;  ∂G/∂q = Nᵀ(∇²h - Σ_k μ_k ∇²x_k),  μ = (J⁺)ᵀ∇h
 
     With this task, whose target is zero, and the given tasks, the robot follows a stationary point

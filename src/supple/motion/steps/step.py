@@ -273,7 +273,7 @@ class DLS(BatchStep):
         rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
         method: The kernel's linear solver. "auto" computes singular values only if necessary. They
             are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
-            bound on the smallest one shows that J is not close to losing rank and that
+            bound on the smallest singular value shows that J is not close to losing rank and that
             `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
             "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
             ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the

@@ -64,7 +64,7 @@ class _FrameTask(Task):
                 "of the frame is about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
-            raise InputError(f"{name} must have a finite end in some row; given: all rows free")
+            raise InputError(f"{name} must bound at least one row; given: no bound in any row")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
@@ -81,7 +81,7 @@ class _FrameTask(Task):
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
             raise InputError(
                 f"axes={self.axes!r} needs targets and velocities: velocities in these axes cannot "
-                "be derived from targets; given: targets"
+                "be derived from targets; given: targets only"
             )
         R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
         turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
@@ -116,8 +116,8 @@ class _MetricTask(_FrameTask):
             raise InputError(f"{what}; given: {short_repr(alternate)}")
         if alternate and self.axes == SPATIAL:
             raise InputError(
-                f"{type(self).__name__}: an alternate J refers to the target, a spatial J to the "
-                "origin of the base; given: alternate=True and axes='spatial'"
+                f"{type(self).__name__}: alternate=True needs axes other than 'spatial'; given: "
+                "axes='spatial'"
             )
         length = numbers_of(self.length, f"{type(self).__name__}: length")
         if length.shape or length <= 0:
@@ -248,8 +248,8 @@ class OrientationTask(_TurningTask):
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
     (3,) [rad/s].
 
-    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz". A
-    single `tolerance` holds for all rows.
+    The attributes are those of `PoseTask` without `length` and `alternate`, with the rows "rx",
+    "ry", "rz". A single `tolerance` holds for all rows.
     """
 
     known = ROWS[3:]
