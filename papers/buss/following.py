@@ -30,8 +30,9 @@ DEVIATIONS = (
     "end effectors, the program uses the distance of another one.",
     "SDLS has the soft form of the program; this edition of the paper does not contain SDLS.",
     "Oscillation is counted here; the paper judged it by eye.",
-    "Times are those of a Servo called from Python on this machine, and verdicts follow from them. "
-    "bench/figures.py runs the loop inside the kernel; its times are of a Neoverse-N1.",
+    "Times are those of a Servo called from Python on this machine, and verdicts follow from "
+    "them. bench/figures.py runs the loop inside the kernel; its times were measured on a "
+    "Neoverse-N1.",
 )
 LAMBDAS_Y = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 WINDOWS = 500  # number of windows of the same motion, for a claim that depends on the window
@@ -43,7 +44,7 @@ def parameters(shape: Shape) -> tuple[Parameter, ...]:
     settle, updates = shape.steps
     plain, clamped = shape.lambdas
     return (
-        Parameter("updates", updates, "", "updates that count", 99, 1000000),
+        Parameter("updates", updates, "", "measured updates", 99, 1000000),
         Parameter("settle", settle, "", "updates before them", -1, 1000000),
         Parameter("damping", plain, "m", "λ of DLS", 0),
         Parameter("damping_clamped", clamped, "m", "λ of DLS with clamped errors", 0),
@@ -82,8 +83,8 @@ def y(progress: Progress, **values: Any) -> Outcome:
     deviations=(
         *DEVIATIONS,
         "The double Y of the program has 25 joints; the paper counts 16 links and a 12 × 16 J.",
-        "Transpose and pseudoinverse are chaotic on the double Y: their digits depend on rounding, "
-        "total errors by 1 % and 8 %.",
+        "With transpose and pseudoinverse, the motion of the double Y is chaotic: results depend "
+        "on rounding, total errors by 1 % and 8 %.",
     ),
     parameters=parameters(figures.DOUBLE_Y),
 )

@@ -90,7 +90,7 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
         "Jerkiness is measured by the largest second difference of a joint angle, for an arm of "
         "three links that folds back on a target passing close to its base.",
     ),
-    parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
+    parameters=(Parameter("updates", 1000, "", "measured updates of the double Y", 99, 1000000),),
 )
 def alternate(progress: Progress, *, updates: int) -> Outcome:
     """The Y and the double Y follow their targets with the usual and with the alternate Jacobian,
@@ -192,7 +192,7 @@ def _bars(
         "three times as far from the target as DLS.",
     ),
     parameters=(
-        Parameter("updates", 600, "", "updates that count", 99, 1000000),
+        Parameter("updates", 600, "", "measured updates", 99, 1000000),
         Parameter("damping", 0.3, "m", "λ of DLS", 0),
     ),
 )

@@ -39,8 +39,8 @@ SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]
 TASK = supple.PositionTask(rows=["x", "y"])
 
 SHAPE = (
-    "The rectangle is 0.7 wide and 0.9 high: 0.9 × 0.7, as printed, leaves the workspace "
-    "(its far corner would be 2.04 m away, the arm is 2 m long)."
+    "The rectangle is 0.7 m wide and 0.9 m high: with 0.9 × 0.7, as printed, it would leave the "
+    "workspace (its far corner would be 2.04 m away, and the arm is 2 m long)."
 )
 
 
@@ -196,7 +196,8 @@ class Rivals:
     Attributes:
         rules: Number of other rules.
         below: Number of cases in which another rule keeps the bound with a smaller error.
-        share: Fraction, among the cases that need damping, in which other rules keep the bound.
+        share: Fraction of the cases that need damping in which another rule keeps the bound, as the
+            mean over the other rules.
         closest: The smallest ratio of another rule's error to the optimal error.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """

@@ -79,7 +79,7 @@ def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
     deviations=(
         "The paper gives no spectra: these have one small singular value, 1e-1 to 1e-8, and the "
         f"others between 0.3 and 2; ‖ẋ‖ = Δ = 1, from λ = 0. {STATED}",
-        "The tolerance is one-sided: the search ends under the bound, not on either side of it.",
+        "The tolerance is one-sided: the search ends only if ‖q̇‖ is below the bound.",
     ),
     parameters=(
         Parameter("spectra", SPECTRA, "", "random spectra at each σ_min", 0, 100000),

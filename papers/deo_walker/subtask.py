@@ -90,12 +90,12 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     title="Damping with a subtask: the elbow stays up, the total speed within its bound",
     deviations=(
         SHAPE,
-        "Eqs. (25)-(27) with their signs put right: q̇ = J*ẋ - (1/λ)(I - J*J)∇h, "
-        "‖q̇‖² = Σ(σγ - β)²/(σ² + λ)² + Σβ²/λ². The factor of ∇h is 1, as printed in (25), so "
-        "α₁² = 1/k in (23).",
-        "4 s at constant speed, 4000 steps; K_p = 2.5 (section 2.1), k = 3: the paper gives none.",
-        "The obstacle acts through θ_ref alone and the paper gives no coordinates of it: the disc "
-        "in the figure is ours, below the lower left corner.",
+        "The signs of eqs. (25)-(27) are corrected: q̇ = J*ẋ - (1/λ)(I - J*J)∇h, ‖q̇‖² = Σ(σγ - "
+        "β)²/(σ² + λ)² + Σβ²/λ². The factor of ∇h is 1, as printed in (25), so α₁² = 1/k in (23).",
+        "The rectangle takes 4 s at constant speed in 4000 steps, with K_p = 2.5 (section 2.1) "
+        "and k = 3; the paper gives none of these numbers.",
+        "The obstacle acts only through θ_ref, and the paper does not give its position: the disc "
+        "in the figure, below the lower left corner, is an example.",
         STATED,
     ),
     parameters=(

@@ -57,7 +57,7 @@ def lost(q: Array) -> tuple[Array, Array]:
     title="The singular configurations of a PUMA, and the trajectories through them",
     deviations=(
         "Directions are those of the wrist's center, where translation and rotation decouple.",
-        "Trajectories B and C are readings: see mk-puma-b and mk-puma-c.",
+        "Trajectories B and C are reconstructions: see mk-puma-b and mk-puma-c.",
     ),
     parameters=(Parameter("samples", 2000, "", "random configurations with q5 = 0", 0, 1000000),),
 )

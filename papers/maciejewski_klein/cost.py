@@ -168,10 +168,10 @@ def servo_times(updates: int, rounds: int) -> dict[str, float]:
     figure="Section V",
     title="What filtering costs beside damping",
     deviations=(
-        "Counted are multiplications, divisions and square roots of loops that follow the "
-        "equations, without additions; J is random and n × n, and given.",
+        "Multiplications, divisions and square roots are counted in loops that follow the "
+        "equations; additions are not. J (n × n) is random and given.",
         "Times are those of a Servo of the PUMA called from Python on this machine, kinematics "
-        "included; the kernel's own are in bench/results/steps.",
+        "included; times of the kernel alone are in bench/results/steps.",
     ),
     parameters=(
         Parameter("joints", 24, "", "the largest number of joints", 6, 60),

@@ -133,14 +133,15 @@ def is_robust(found: dict[str, float], max_gain: float) -> bool:
     title="PUMA: the estimate of the least singular value through a crossing",
     deviations=(
         LOST,
-        "Plain names are the paper's estimate, whose matrix is damped by λ of the estimate before; "
-        "`undamped.` is that of supple's filter, one undamped iteration on the present J.",
-        "The motion itself is that of the filter as printed.",
+        "Quantities without a prefix belong to the paper's estimate, whose matrix is damped by λ "
+        "of the previous estimate; those with `undamped.` belong to the estimate of supple's "
+        "filter, one undamped iteration with the current J.",
+        "The motion is that of the filter as printed in the paper.",
     ),
     parameters=(
         THETA_MAX,
         Parameter("turn", TURN, "rad", "rotation in each interval while the tool is held", 0),
-        Parameter("held", HELD, "intervals", "how long the tool is held", 1),
+        Parameter("held", HELD, "intervals", "number of intervals in which the tool is held", 1),
     ),
 )
 def trajectory_c_modified(

@@ -166,7 +166,7 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
         "The lines of B and the circles of C cannot be read in print; the text describes the "
         "singularities that they pass and where they end. Random paths of these kinds are drawn, "
         "and a claim counts as holding if it holds on more than half of them.",
-        "α as printed for the filter, without the component-aware gain.",
+        "The filter uses α as printed, which does not depend on the components of ẋ.",
     ),
     parameters=(
         THETA_MAX,

@@ -73,7 +73,8 @@ def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
     deviations=(
         "“Midway” between σ_k and σ_(k+1) may be their arithmetic or their geometric mean, or, for "
         "joint velocities, a quarter of the way down: σ_k (σ_(k+1)/σ_k)^¼.",
-        "Approximately the same is 2 % in the median, and a large gap four decades.",
+        "“Approximately the same” means within 2 % in the median, and a large gap is one of four "
+        "decades.",
     ),
     parameters=(
         Parameter("problems", 300, "", "random J of each shape", 0, 100000),

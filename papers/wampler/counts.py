@@ -31,9 +31,9 @@ STANFORD = (
     figure="Comparison to other methods",
     title="What the partial-velocity matrix costs by recursion in link frames",
     deviations=(
-        "Counted by numbers that tell what is done with them, in a transcription of (20)-(27). "
-        "supple's kernel makes the same matrix in world axes, from poses, another way; what that "
-        "takes is counted in the kernel itself and given beside.",
+        "Operations are counted by numbers that record each operation, in a transcription of "
+        "(20)-(27). supple's kernel computes the same matrix in world axes from poses; its "
+        "operations are counted in the kernel and reported for comparison.",
         "Sines and cosines are not counted, as in the paper; changes of sign are free.",
     ),
 )

@@ -129,8 +129,8 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
     figure="eqs. (42)-(43), Theorem 3",
     title="Condition number and residual at a damping of 0.03",
     deviations=(
-        "Theorem 3 is about the minimizer of ‖Ĵq̇ - v̂‖; a plus is printed.",
-        "Reach is how far the tool gets from the shoulder, here and in w-wrist.",
+        "Theorem 3 is about the minimizer of ‖Ĵq̇ - v̂‖; the paper prints a plus sign.",
+        "The reach is the largest distance of the tool from the shoulder, as in w-wrist.",
     ),
     parameters=(
         Parameter("alpha", ALPHA, "reaches", "damping factor", 0),

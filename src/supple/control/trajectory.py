@@ -89,10 +89,10 @@ class Trajectory:
 
         With steps of equal lengths, q is the cubic B-spline whose control points are the samples.
         It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
-        and passes the samples at a distance of about q̈ dt²/6. A motion that begins at
-        rest becomes one old step longer, and one more if it ends at rest. With uneven steps, q is
-        linear between the samples. Other values are those of the old step that contains the middle
-        of the new one.
+        and passes the samples at a distance of about q̈ dt²/6. A motion that begins at rest becomes
+        one old step longer, and one more if it ends at rest. With uneven steps, q is linear between
+        the samples. Other values are those of the old step that contains the middle of the new
+        step.
 
         Args:
             dt: Length of the new steps [s]. The motion ends within the last step, and then rests.

@@ -129,6 +129,6 @@ class Optimal(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Optimal:
-        """Set the bound to the lowest speed limit, so that all limits hold; else to 1 rad/s."""
+        """Set the bound to the lowest speed limit, so that all hold; 1 rad/s without limits."""
         speeds = robot.max_speed[np.isfinite(robot.max_speed)]
         return cls(float(speeds.min()) if len(speeds) else 1.0)
