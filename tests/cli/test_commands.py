@@ -426,7 +426,7 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["solve", "panda", "/no/poses.csv"], "No such file"),
         (["solve", "panda", __file__], "one of .npz, .csv, .parquet"),
         (["solve", "panda", "p.csv", *POSE], "not both"),
-        (["solve", "panda", *POSE, "--out", "x.csv"], "--out is for a FILE"),
+        (["solve", "panda", *POSE, "--out", "x.csv"], "--out needs a FILE"),
         (["solve", "panda", "p.csv", "--out", "x.txt"], "one of .npz, .csv, .parquet"),
         (["solve", "panda", "p.csv", "--out", "/no/x.csv"], "the folder /no does not exist"),
         (["solve", "panda", "--position", "0.1", "x", "1"], "'x' is not a valid float"),
