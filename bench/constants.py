@@ -2,6 +2,7 @@
 
     python bench/constants.py                        # all of docs/constants.md, except the GPU's
     python bench/constants.py --only window --only '_LONG*'
+    python bench/constants.py --only CELLS --group paths  # with one group of workloads
     python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 
 The extension is built once, in build/constants; when it is loaded, it reads every constant of the
@@ -28,6 +29,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -55,6 +57,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "posture_tolerance": (1e-5, 1e-3),
     "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
+    "_FINE": (1.002, 1.008),
 }
 
 # C++ code by which a constant of the kernel reads its value when the library is loaded.
@@ -256,12 +259,12 @@ def run(site: Path, *arguments: str, setting: str = "") -> Measured:
     return json.loads(done.stdout)
 
 
-def on_cpu(constant: Constant, value: float) -> Measured:
-    """Run the CPU workloads with a constant set to a value."""
+def on_cpu(constant: Constant, value: float, groups: Sequence[str] = ()) -> Measured:
+    """Run groups of workloads (all for a CPU if none is given) with a constant set to a value."""
     if constant.language != ".py":
-        return run(SITE, setting=f"{constant.key}={value}")
+        return run(SITE, *groups, setting=f"{constant.key}={value}")
     module = ".".join(constant.file.with_suffix("").parts[1:])
-    return run(SITE, f"{module}.{constant.name}={value}")
+    return run(SITE, *groups, f"{module}.{constant.name}={value}")
 
 
 def on_gpu(constant: Constant, value: float) -> Measured:
@@ -359,6 +362,9 @@ def main() -> None:
     """Measure constants and print a table for each; save the report if all were measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
+    parser.add_argument(
+        "--group", action="append", choices=["solve", "control", "paths"], help="workloads to run"
+    )
     parser.add_argument("--gpu", action="store_true", help="constants of the GPU, measured there")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
@@ -370,12 +376,13 @@ def main() -> None:
     if not given.gpu:
         build()
     WORK.mkdir(parents=True, exist_ok=True)
+    where = on_gpu if given.gpu else partial(on_cpu, groups=given.group or ())
     lines = summary(given.rounds)
     for constant in chosen:
-        rounds = measured(constant, given.rounds, on_gpu if given.gpu else on_cpu)
+        rounds = measured(constant, given.rounds, where)
         lines.append(report(constant, changes(rounds)))
         print(lines[-1], flush=True)
-    if len(chosen) == len(every):
+    if len(chosen) == len(every) and not given.group:
         import measure
 
         print(measure.write("constants_gpu" if given.gpu else "constants", "\n".join(lines)))

@@ -156,7 +156,7 @@ def test_a_stage_with_branches_repeats_rows() -> None:
 
 
 def test_a_stage_is_checked_when_it_is_made() -> None:
-    with pytest.raises(InputError, match=r"frame must choose.*Available"):
+    with pytest.raises(InputError, match=r"frame must name.*Available"):
         Solve(sp.load("double_y"))
     with pytest.raises(UnknownNameError, match="frame"):
         Solve(UR5E, frame="tool9")
@@ -260,10 +260,10 @@ def test_another_job_in_the_folder_is_refused_by_name(tmp_path: Path) -> None:
     solve_parquet(Solve(UR5E), file, tmp_path / "out")
     before = contents(tmp_path / "out")
     others = {
-        "position_tolerance is 1e-06 there and 0.001": Solve(UR5E, position_tolerance=1e-3),
-        "robot is 'ur5e' there and 'panda'": Solve(sp.load("panda")),
+        "position_tolerance is 1e-06 in the folder and 0.001": Solve(UR5E, position_tolerance=1e-3),
+        "robot is 'ur5e' in the folder and 'panda'": Solve(sp.load("panda")),
         "robot fingerprint": Solve(UR5E.with_base(sp.pose([0, 0, 1]))),
-        "branches is None there and 2": Solve(UR5E, branches=2),
+        "branches is None in the folder and 2": Solve(UR5E, branches=2),
     }
     for says, stage in others.items():
         with pytest.raises(InputError, match=f"another job: .*{says}"):

@@ -224,7 +224,9 @@ def test_only_a_finished_dataset_is_read(data: Path, tmp_path: Path) -> None:
         Samples(tmp_path)
     file = write(tmp_path / "t.parquet", reachable(UR5E, 10))
     solve_parquet(Solve(UR5E), file, tmp_path / "solved")
-    with pytest.raises(InputError, match="must be a dataset; given: a job of kind 'solve'"):
+    with pytest.raises(
+        InputError, match="must be the folder of a dataset; given: a job of kind 'solve'"
+    ):
         Samples(tmp_path / "solved")
     sample_dataset(UR5E, tmp_path / "half", 100, part_rows=10)
     (tmp_path / "half/_summary.json").unlink()

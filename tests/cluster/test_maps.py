@@ -247,7 +247,7 @@ def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap
 
 
 def test_another_robot_is_refused(exact: ReachMap) -> None:
-    with pytest.raises(InputError, match="robot must be that of the map"):
+    with pytest.raises(InputError, match="robot must be the robot of the map"):
         exact.best_base(sp.load("panda"), poses_on_a_table())
 
 

@@ -156,15 +156,17 @@ def test_bad_arrays_are_refused(cupy: ModuleType) -> None:
     there = cupy.asarray(T)
     with pytest.raises(InputError, match="must be float64 or float32; given: int64"):
         solve(robot, there.astype(cupy.int64))
-    with pytest.raises(InputError, match=r"target must be \(..., 4, 4\); given: \(5, 3, 4\)"):
+    with pytest.raises(
+        InputError, match=r"target must have the shape \(..., 4, 4\); given: \(5, 3, 4\)"
+    ):
         solve(robot, there[:, :3])
-    with pytest.raises(InputError, match="q0 must be"):
+    with pytest.raises(InputError, match=r"q0 must have the shape \(..., 7\)"):
         solve(robot, there, q0=cupy.zeros((5, 6)))
-    with pytest.raises(InputError, match=r"q0 must be .* batch axes"):
+    with pytest.raises(InputError, match=r"q0 must have the shape .* batch axes"):
         solve(robot, there, q0=cupy.zeros((4, 7)))
     with pytest.raises(InputError, match="q0 must be in GPU memory"):
         solve(robot, there, q0=np.zeros(7))
-    with pytest.raises(InputError, match=r"target must be \(..., 3\)"):
+    with pytest.raises(InputError, match=r"target must have the shape \(..., 3\)"):
         solve(robot, there, tasks=supple.PositionTask())
     with pytest.raises(InputError, match="one target for each of 2 tasks; given: 1"):
         solve(robot, there, tasks=[supple.PoseTask(), supple.PositionTask()])

@@ -500,5 +500,5 @@ def test_arguments() -> None:
         sp.solve(robot, T, solutions="some")  # type: ignore[call-overload]
     with pytest.raises(sp.errors.InputError, match='wraps needs solutions="all"'):
         sp.solve(robot, T, wraps=True)
-    with pytest.raises(sp.errors.InputError, match="without explain"):
+    with pytest.raises(sp.errors.InputError, match="needs explain=False"):
         sp.solve(robot, T, solutions="all", explain=True)  # type: ignore[call-overload]

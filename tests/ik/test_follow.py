@@ -167,7 +167,7 @@ def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
     assert f"at {reached}: the target is out of reach" in str(found)
     assert not sp.solve(UR5E, poses[reached])
     assert sp.solve(UR5E, poses[reached - 1])
-    with pytest.raises(errors.InputError, match="has no timing"):
+    with pytest.raises(errors.InputError, match="followed to its end"):
         found.timed()
 
 
