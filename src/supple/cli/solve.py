@@ -33,7 +33,7 @@ from supple.cli.robots import (
 )
 from supple.tables import Table, write_table
 
-_FOR_A_RATE = 1000  # poses; fewer take less time than preparing the robot
+_FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
 _FILE = click.Path(path_type=Path)
 
 
