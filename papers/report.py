@@ -197,5 +197,5 @@ def prose(text: str) -> str:
 
 
 def verdict(holds: bool) -> str:
-    """Return the verdict in words, with a sign that does not depend on color."""
+    """Return the verdict in words, with a mark that does not depend on color."""
     return "✓ holds" if holds else "✗ does not"

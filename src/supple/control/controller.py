@@ -176,7 +176,7 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
         for name, size in sizes.items():
             weights = getattr(kernel, name)
             if weights and len(weights) != size:
-                what = f"weights, or a direction, for {rows} rows and {n} joints"
+                what = f"weights (or a direction) that match {rows} rows and {n} joints"
                 raise InputError(f"step must have {what}; given: {short_repr(step)}")
 
 

@@ -106,7 +106,8 @@ def _times(
             count = len(reference) + (name != "target")  # type: ignore[arg-type]
             if count < 2:
                 raise InputError(
-                    f"{name} must have entries for a step or more; given: {short_repr(reference)}"
+                    f"{name} must have {1 + (name == 'target')} or more entries; "
+                    f"given: {short_repr(reference)}"
                 )
             return each * np.arange(count, dtype=np.float64)
     raise InputError("functions of time need a duration, or times; given: neither")

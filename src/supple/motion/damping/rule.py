@@ -31,7 +31,7 @@ ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
 @dataclass(frozen=True)
 class KernelRule:
-    """A rule that the kernel also implements; the parameters are its numeric fields, in order."""
+    """A rule that the kernel also implements; its numeric fields, in order, are the parameters."""
 
     rule: ClassVar[Rule]
     spectral: ClassVar[bool] = True  # whether the rule needs singular values

@@ -60,8 +60,8 @@ class _FrameTask(Task):
             raise InputError(f"{name} needs rows in the axes of a frame; given: axes='spatial'")
         if any(row.startswith("r") for row in free):
             raise InputError(
-                f"{name} of a rotation must be finite; given: {free}. Free rotation about an axis "
-                "of the frame is about='x', 'y' or 'z'"
+                f"{name} of a rotation must be finite; given: {free}. For free rotation about an "
+                "axis of the frame, use about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
             raise InputError(f"{name} must bound at least one row; given: no bound in any row")
