@@ -107,11 +107,11 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
         Servo(arm, dt=DT, limits=limits)
     with pytest.raises(errors.InputError, match="needs a target at each time"):
         track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
-    with pytest.raises(errors.InputError, match="no step, gains or order"):
+    with pytest.raises(errors.InputError, match="takes no step, gains or initial speeds"):
         track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
     with pytest.raises(errors.InputError, match="needs q0 at the first target"):
         track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
     turned = targets.copy()
     turned[250:, :3, 3] += 0.05
-    with pytest.raises(errors.InputError, match="so close together"):
+    with pytest.raises(errors.InputError, match="close enough together"):
         track(arm, q0, target=turned, dt=DT, limits=limits)

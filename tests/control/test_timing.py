@@ -206,7 +206,7 @@ def test_the_status_names_the_limit_that_acts() -> None:
 
 def test_bad_arguments_are_named() -> None:
     free = sp.Limits.for_robot(ROBOT, max_speed=np.inf)
-    with pytest.raises(errors.InputError, match="panda_joint1 has neither"):
+    with pytest.raises(errors.InputError, match="panda_joint1 without either"):
         JointPath(ROBOT, PATHS["line"]).timed(free)
     with pytest.raises(errors.InputError, match="s must increase"):
         JointPath(ROBOT, PATHS["line"], [0.0, 0.0])

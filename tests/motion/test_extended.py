@@ -125,5 +125,5 @@ def test_robots_without_redundancy_are_refused() -> None:
     with pytest.raises(InputError, match="criterion must be callable"):
         extended_task(PANDA, PoseTask(), 3)  # type: ignore[arg-type]
     short = extended_task(PANDA, PoseTask(), lambda q: q[:2])
-    with pytest.raises(InputError, match=r"gradient \(7,\); given: \(2,\)"):
+    with pytest.raises(InputError, match=r"gradient of shape \(7,\); given: \(2,\)"):
         supple.linearize(PANDA, short, PANDA.neutral())

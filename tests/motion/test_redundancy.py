@@ -355,7 +355,7 @@ def test_bad_steps_are_refused(make: object, says: str) -> None:
     [
         (posture(2), None, "contain q"),
         (posture(3), [0.0, 0.0], r"\(3,\)"),
-        (lambda q: [1.0], [0.0, 0.0], r"gradient \(2,\)"),
+        (lambda q: [1.0], [0.0, 0.0], r"gradient of shape \(2,\)"),
         (lambda q: [np.nan, 1.0], [0.0, 0.0], "finite"),
         (lambda q: "up", [0.0, 0.0], "numbers"),
     ],

@@ -226,7 +226,7 @@ def test_free_positions_have_no_row() -> None:
         (lambda: PositionTask(tolerance=-0.1), "lower < upper"),
         (lambda: PositionTask(tolerance={"x": (1.0, 0.0)}), "lower < upper"),
         (lambda: PositionTask(tolerance={"x": "far"}), "lower < upper"),
-        (lambda: PositionTask(tolerance=INF), "all rows free"),
+        (lambda: PositionTask(tolerance=INF), "no bound in any row"),
         (lambda: PoseTask(tolerance={"rz": INF}), "about="),
         (lambda: PoseTask(cone=0.1), "about='z'"),
         (lambda: PoseTask(about="w"), "'x', 'y', 'z'"),

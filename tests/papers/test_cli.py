@@ -323,7 +323,7 @@ def test_changed_parameters_are_shown() -> None:
         (["paper", "--json"], "NAME of an experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),
         (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
-        (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
+        (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot is for one experiment"),
         (["papers"], "did you mean 'paper'"),
         (["paper", "n-gain", "--set", "sprad=2"], "did you mean 'spread'"),
         (["paper", "n-gain", "--set", "sprad=2"], "Available: 'spread', 'matrices'"),
