@@ -102,8 +102,8 @@ SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L&
 }
 
 // Computes the admissible speeds of a joint (`joint_box`). If its jerk is limited, they are
-// narrowed so that the joint comes to rest without overshoot. All joints come to rest in the same
-// step, so a bound that differs from zero only by rounding becomes zero.
+// narrowed so that the joint comes to rest without overshoot. A bound that differs from zero only
+// by rounding becomes zero, so that all joints can come to rest in the same step.
 template <class T>
 SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
                             T& high) {
@@ -171,7 +171,7 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
   }
 }
 
-// Number of slower steps that are tried before the robot continues the previous stop.
+// Number of slower steps that are tried before the robot brakes as found in the previous step.
 inline constexpr int slower_tries = 3;
 
 // Returns a factor s such that the joints can stop along d = J x (m) after the step s x: 1 if

@@ -107,15 +107,16 @@ struct Expansion {
   }
 };
 
-// Results of `secular`, which solves (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading
-// minors N of BᵀB + x:
+// Results of `secular`, which solves (BᵀB + x) y = c₀ e₁ for a lower bidiagonal B (αᵢ on its
+// diagonal, βᵢ below it) by the trailing minors P and the leading minors N of BᵀB + x:
 //
 //     yᵢ = cᵢ Pᵢ₊₁/P₀        cᵢ = -cᵢ₋₁ αᵢ βᵢ
 //     Pᵢ = αᵢ² Pᵢ₊₁ + Qᵢ     Qᵢ = x Pᵢ₊₁ + βᵢ₊₁² Qᵢ₊₁       P_m = 1, Q_m = 0
 //     Mᵢ = αᵢ₋₁² Mᵢ₋₁ + x Nᵢ₋₁     Nᵢ = Mᵢ + βᵢ² Nᵢ₋₁         M₀ = N₀ = 1
 //
-// The diagonal of the inverse is Nᵢ Pᵢ₊₁/P₀. With φ = ‖y‖ and its derivative φ' in x, -φφ' = Σ Nᵢ
-// Pᵢ₊₁/P₀ (yᵢ² + 2 Σ_{j>i} yⱼ²).
+// The diagonal of the inverse is Nᵢ Pᵢ₊₁/P₀. With φ = ‖y‖ and its derivative φ' in x:
+//
+//     -φφ' = Σ (Nᵢ Pᵢ₊₁/P₀) (yᵢ² + 2 Σ_{j>i} yⱼ²)
 template <class L>
 struct Secular {
   L determinant;  // P₀

@@ -116,7 +116,7 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   const mask_t<L> constant = (until_most <= until_rest) & (after >= rest_of_most);
   const L r = select(constant, floor_small((after - rest_of_most) / most) + one, zero);
   const L level = r * fma(-half * most, r + one, after);
-  // Third phase: k + 1 changes that shrink to zero.
+  // Third phase: span + 1 changes that shrink to zero.
   const L end = max(fma(-most, r, after), zero);
   L span;
   const L a = braking_speed(end, ramp, one, span);

@@ -193,18 +193,18 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 
 // Computes the weighted J̇q̇ (rows,): the derivative of the rows of J q̇ at q̈ = 0. C is the
 // rotation of the axes of the rows, w_C their angular velocity, u and w the velocity and angular
-// velocity of the frame relative to the base, and a_b the acceleration of the base's point at the
-// frame's origin:
+// velocity of the frame relative to the base, a and b the acceleration and angular acceleration of
+// the frame at q̈ = 0, and the index b means the base, at the frame's origin:
 //
 //   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 //
 // In spatial coordinates u + r × w replaces u, where r points from the base's origin to the
-// frame's; the derivative of the additional term is u × w + r × d/dt w. The rate of the tilt θ is
-// n·w, with n perpendicular to the axis z and to its target d. n turns as d moves in the axes of
+// frame's; the derivative of the additional term is u × w + r × d/dt w. The row of the tilt θ from
+// the axis z to its target d is n·w = -θ̇, with n = z × d/sin θ. n turns as d moves in the axes of
 // the frame:
 //
-//   d/dt n·w = n·ẇ + w_r (w_z - w_r cot θ)            r = n × z
+//   d/dt n·w = n·ẇ + w_k (w_z - w_k cot θ)            k = n × z
 template <class L, class T>
 SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task,
                                       const Pose<L>* joint_poses, const L* qd, L* bias_acceleration,

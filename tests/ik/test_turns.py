@@ -147,7 +147,8 @@ def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
-    # The closest pose is stationary; it would not be after a 2π wrap of only one of both joints.
+    # The closest pose is stationary; it would not be if one joint turned by 2π, and the joint that
+    # is coupled to it by a fraction of a turn.
     far = np.array([9.0, 4.0, 0.0])
     found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
     assert found.status is SolveStatus.UNREACHABLE

@@ -94,7 +94,7 @@ def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) 
 
 
 def test_across_the_threshold_one_component_is_at_stake() -> None:
-    """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀv̂/σ_r, the residual by u_rᵀv̂."""
+    """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀe/σ_r, the residual by u_rᵀe."""
     rng = np.random.default_rng(1)
     U, V, e = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.normal(size=3)
     step, found = TruncatedSVD(0.01), []

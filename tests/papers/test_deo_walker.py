@@ -209,8 +209,9 @@ def is_up(places: Array) -> Array:
 
 
 def test_obstacle_is_the_papers(ran: Ran) -> None:
-    """Speeds are at most 5, q̇ jumps where the equation changes, and the elbow is up on the last
-    side. It takes 3 iterations from a lower bound on λ, but more from the paper's initial λ.
+    """Speeds are at most 5, q̇ jumps where the equation of the step changes, and the elbow is up on
+    the last side of the path. The search for λ takes 3 iterations from a lower bound, but more
+    from the paper's initial λ.
     """
     found = ran("dw-obstacle").quantities
     assert found["max_speed"] <= MAX_SPEED < found["undamped_max_speed"]

@@ -120,7 +120,7 @@ def test_theorems_1_and_2(kinds: str) -> None:
         np.testing.assert_allclose(J[:3, i], np.cross(z, C @ p) if turns else z, atol=1e-13)
         if i:  # the link before does not move with joint i
             assert not robot.jacobian(q, f"link{i}")[:, i:].any()
-    # The position of the tip and ⁰C^T are by-products.
+    # The recursion also yields the position of the tip and the rotation of the tool.
     start = links.to_base(q)[0] @ links.points(q)[0]
     np.testing.assert_allclose(T[:3, 3], start, atol=1e-13)
     np.testing.assert_allclose(T[:3, :3], links.to_base(q)[-1] @ links.tool[:3, :3], atol=1e-13)

@@ -171,8 +171,8 @@ SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
 
 // Computes the real roots of a polynomial of degree 4 (a[4] is not zero) in ascending order. An
 // extremum that does not reach zero, but is within `tiny` of it, counts as a root: rounding may
-// have removed a double root. Returns the number of roots; `is_double` marks roots next to such
-// extrema.
+// have removed a double root. Returns the number of roots; `is_double` marks these roots, and pairs
+// of roots on both sides of an extremum within `tiny` of zero.
 template <class T>
 SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
   // All roots are within this bound (Cauchy).

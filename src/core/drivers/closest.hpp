@@ -97,8 +97,8 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   return solved;
 }
 
-// Returns the smallest e·e(q) found near corners of the joint ranges, for the constant e in `along`
-// and its ‖e‖² in `length` (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
+// Returns the smallest a·e(q) found near corners of the joint ranges, for a constant error a in
+// `along` and ‖a‖² in `length` (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
 float least_at_corners(const SolveRequest& request, Workspace& workspace, int starts,
                        const float* along, float length) {
   IterateState<SearchLanes>& at = workspace.minimize;

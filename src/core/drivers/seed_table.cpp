@@ -60,7 +60,8 @@ class Seed {
 
   const std::vector<double>& target() const { return target_; }
 
-  // Writes a record of `Table`: q (padded,), the gains, and the target that is reached.
+  // Writes a record of `Table`: q (padded,), the damped inverse of J (6 tasks, padded), and the
+  // target that is reached.
   void write(double lambda2, int padded, float* record) {
     std::copy(q_.begin(), q_.end(), record);
     gains(lambda2, padded, record + padded);

@@ -67,8 +67,8 @@ class SingleSolver {
     return found_ == (request_.nearest ? max_compared : request_.max_solutions);
   }
 
-  // Iterates from q0 alone, in double precision, which suffices near a solution. Returns whether
-  // the search is complete.
+  // Iterates from q0 alone, in double precision; one start suffices if q0 is near a solution.
+  // Returns whether the search is complete.
   bool try_q0() {
     if (try_seed(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
       const bool near = displacement_from_q0() <= near_q0;

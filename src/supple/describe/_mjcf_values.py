@@ -246,6 +246,6 @@ def defaults_of(sections: Iterable[Element]) -> Defaults:
                     )
                 classes[inner] = dict(classes[name])
                 todo.append((child, inner))
-        # Before MuJoCo 4 the outermost class could have a name other than "main".
+        # Older versions of MuJoCo allowed a name other than "main" for the outermost class.
         classes[section.get("class") or MAIN] = classes[MAIN]
     return classes

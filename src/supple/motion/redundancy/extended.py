@@ -72,7 +72,7 @@ def extended_task(
 
 @dataclass(frozen=True, eq=False)
 class _Stationarity:
-    """A function of q (n,) that returns G (r,) and ∂G/∂q (r, n)."""
+    """A function of q (n,): G (r,), the gradient of h in the null space, and ∂G/∂q (r, n)."""
 
     layout: CompiledTasks
     criterion: Criterion
