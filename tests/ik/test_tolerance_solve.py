@@ -72,7 +72,7 @@ def test_a_box_of_positions_and_small_rotations(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
 def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
-    """An arm with five joints meets the position and the direction of its tool's free axis."""
+    """The position is met, and the direction of the axis about which the tool may turn."""
     robot = supple.load(name)
     k = "xyz".index(about)
     q = robot.random(COUNT, seed=2)

@@ -66,7 +66,7 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
 
 // Prepares an evaluated state for `minimize` with `flat`, whose steps move the frames along the
 // constant vector e (rows,): replaces the error of the state by e, and its cost by `length` = ‖e‖².
-// Returns the objective, the dot product of e and the replaced error.
+// Returns the objective, the dot product of e and the error that the state had before.
 template <class L, class T>
 SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);

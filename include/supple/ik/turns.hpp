@@ -298,7 +298,7 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
 }
 
 // Solves A u + B v = c for unit vectors u and v, if A has rank 2: A⁻¹ (c - B v) has length 1, which
-// is a quartic equation in v.
+// together with ‖v‖ = 1 is a quartic equation.
 template <class T, class Emit>
 SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2], T slack,
                                 Emit&& emit) {

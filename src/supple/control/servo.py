@@ -286,7 +286,7 @@ class Servo(_core.Servo):
     def lost(self) -> Array:
         """The part (m,) of the weighted command that damping removes, before limits are applied.
 
-        It contains only motion that the joints could perform.
+        Task velocity that no joint motion can produce (outside the range of J) is not included.
         """
         return self._lost
 

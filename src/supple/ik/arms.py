@@ -181,7 +181,7 @@ Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
 
 @lru_cache(maxsize=64)
 def arm_of(problem: CompiledProblem) -> Arm | str:
-    """Return the arm of a problem, or the reason why its solutions can only be searched."""
+    """Return the arm of a problem, or why its solutions can only be found by a search."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
     if len(tasks) != 1 or not is_whole_pose(tasks[0]):
         return "only solutions of the pose of one frame are computed"

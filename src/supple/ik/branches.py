@@ -119,9 +119,9 @@ def _spec(options: SolveOptions, wraps: bool) -> _core.BranchSpec:
 def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
     """Return a function that computes all solutions of one pose of the end effector: a fast path.
 
-    Return None if the solutions can only be searched. The function itself returns None if the slow
-    path is needed: the target needs to be checked, may have more solutions or has a continuum of
-    them, or the arm is misaligned and its closed form is not sufficient.
+    Return None if the solutions can only be found by a search. The function itself returns None if
+    the slow path is needed: the target needs to be checked, may have more solutions or has a
+    continuum of them, or the arm is misaligned and its closed form is not sufficient.
     """
     problem = compile_problem(robot, None)
     arm = arm_of(problem)

@@ -271,7 +271,7 @@ class OpenVelocityIk(VelocityIk):
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
         before = np.zeros_like(at) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, before, self.dt))
-        # The norm that the step minimizes, with the weights of rows and joints.
+        # The two blocks of the step's least-squares problem, with the weights of rows and joints.
         rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
         joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))
         damped = np.sqrt(lambda2)[:, None, None] * joints

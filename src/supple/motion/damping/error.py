@@ -79,7 +79,7 @@ class ErrorNorm(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ErrorNorm:
-        """Set the gain to 1/200 of the reach."""
+        """Return a rule whose gain is 1/200 of the reach times dt [s]."""
         return cls(0.005 * reach(robot, frame) * number(dt, "dt", above=0))
 
 

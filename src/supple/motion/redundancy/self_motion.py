@@ -75,7 +75,7 @@ def self_motion(
     if at.shape != (robot.dof,) or not np.isfinite(at).all():
         raise InputError(f"q must be {robot.dof} finite numbers; given: {short_repr(q)}")
     if not (np.isfinite(step) and step > 0):
-        raise InputError(f"step must be positive; given: {short_repr(step)}")
+        raise InputError(f"step must be positive and finite; given: {short_repr(step)}")
     if ((at < robot.lower) | (at > robot.upper)).any():
         raise InputError(f"q must be inside the limits; given: {short_repr(q)}")
     tracer = _Tracer(robot, frame or robot.tips[0], at, float(step))
