@@ -299,6 +299,48 @@ def test_branches_are_different_solutions_of_one_pose() -> None:
     assert found("branches", "ur5e", *FAR, code=1)["count"] == 0
 
 
+@pytest.mark.parametrize("robot", ["ur5e", "panda"])
+def test_branches_out_of_reach_say_how_far_the_closest_pose_is(robot: str) -> None:
+    done = run("branches", robot, *FAR)
+    assert done.exit_code == 1
+    assert done.stdout.startswith(f"{robot}: no solution; unreachable: the closest pose found is ")
+    assert done.stdout.count("\n") == 1
+
+
+def test_joints_that_always_move_freely_take_one_line() -> None:
+    says = run("branches", "panda", *POSE).stdout
+    assert "moves freely" not in says
+    assert says.count("In each of these solutions, all joints can move while the frame stays.") == 1
+
+
+def test_joints_that_sometimes_move_freely_have_a_row() -> None:
+    """With the wrist stretched, the first and third axes of the wrist coincide on one branch."""
+    robot = sp.load("ur5e")
+    T = robot.fk([0.3, -1.2, 1.5, -0.7, 0.0, 0.4])
+    wxyz = map(str, sp.poses.wxyz(T))
+    place = map(str, T[:3, 3])
+    words = ["--position", *place, "--wxyz", *wxyz, "--most", "99"]
+    says = run("branches", "ur5e", *words).stdout
+    every = sp.solve(robot, T, solutions="all")
+    some = every.free.any(axis=0) & ~every.free.all(axis=0)
+    assert some.any()
+    for name, each in zip(robot.joint_names, some, strict=True):
+        assert (f"{name} moves freely" in says) == each
+
+
+def test_branches_of_a_position_are_infinitely_many() -> None:
+    says = run("branches", "ur5e", *POSE[:4]).stdout
+    assert "Without a rotation there are infinitely many solutions; these are some." in says
+    assert "There may be more" not in says
+    reason = found("branches", "ur5e", *POSE[:4])["reason"]
+    assert reason.startswith("3 rows for 6 joints have infinitely many solutions")
+
+
+def test_branches_say_by_what_they_are_ordered() -> None:
+    words = " ".join(run("branches", "--help").stdout.split())
+    assert "farthest from joint limits is first or, with --q0, the one nearest" in words
+
+
 # ---- track ---------------------------------------------------------------------------------------
 
 
