@@ -476,6 +476,7 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["track", "panda", "--twist", *["0"] * 6], "needs --duration and --q0"),
         (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
         (["branches", "panda", *POSE, "--most", "0"], "solutions"),
+        (["solve", "ur5e", *POSE[:5], "180", "0", "0"], "radians"),
         (["bench", "panda", "--poses", "0"], "above 0"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
@@ -494,6 +495,7 @@ def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) ->
         ("a,b\n1,2\n", "must have the columns x, y, z"),
         ("x,y,z\n1,2,3\n1,2,no\n", "'z' must have a number in every row; given: 'no' in row 2"),
         ("x,y,z,roll,pitch,yaw,rx,ry,rz\n1,2,3,4,5,6,7,8,9\n", "one kind of rotation"),
+        ("x,y,z,roll,pitch,yaw\n.4,.1,.3,180,0,0\n", "rpy must be in radians"),
         ("", "empty"),
     ],
 )

@@ -54,9 +54,9 @@ def branches(
 
     For an arm of six revolute joints, all solutions are found. For other robots, the solutions are
     found by a search from many seeds, and there may be more. Without a rotation, any orientation is
-    accepted, and there are infinitely many solutions, of which some are shown. At a singular pose, and for a
-    redundant robot, there may be infinitely many solutions, of which samples are shown. The signs
-    of shoulder, elbow and wrist identify the branch.
+    accepted, and there are infinitely many solutions, of which some are shown. At a singular pose,
+    and for a redundant robot, there may be infinitely many solutions, of which samples are shown.
+    The signs of shoulder, elbow and wrist identify the branch.
     """
     check_figure(plot)
     near = configuration(robot, q0, "--q0")

@@ -75,10 +75,10 @@ def solve(
       supple solve arm.urdf poses.csv --out solutions.parquet
 
     Without a rotation, any orientation is accepted. FILE is csv, Parquet or npz with the columns
-    x, y, z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz
-    (axis times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for
-    each pose: the joints, the status and the errors. The output file is written completely or not
-    at all.
+    x, y, z [m] and qw, qx, qy, qz (a quaternion, which is normalized), or roll, pitch, yaw [rad],
+    or rx, ry, rz (axis times angle [rad]); an npz file may have poses T (N, 4, 4) instead. The
+    output has one row for each pose: the joints, the status and the errors. The output file is
+    written completely or not at all.
 
     With --q0, the output also has the distance of the joints from q0, and whether the solution is
     on the branch of q0, that is, whether a motion that crosses no singularity connects them.
