@@ -477,6 +477,8 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
         (["branches", "panda", *POSE, "--most", "0"], "solutions"),
         (["solve", "ur5e", *POSE[:5], "180", "0", "0"], "radians"),
+        (["solve", "ur5e", *POSE[:4], "--quat", "0", "1", "0", "0"], "--wxyz W X Y Z or --xyzw X"),
+        (["solve", "ur5e", *POSE, "--ouut", "a.csv"], "--out"),
         (["bench", "panda", "--poses", "0"], "above 0"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
