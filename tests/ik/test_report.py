@@ -65,6 +65,8 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert report.failed + report.stopped == report.seeds
         says = f"{report.failed} failed" + f", {report.stopped} stopped" * (report.stopped > 0)
         assert says in str(report)
+        # A second distance next to that of the closest pose would read as a contradiction.
+        assert str(found).count("away") == 1
 
 
 def test_a_limit_that_blocks_is_named() -> None:

@@ -116,7 +116,7 @@ def test_several_solutions_of_one_target() -> None:
     (closest,) = missed
     assert closest.status is SolveStatus.UNREACHABLE
     assert str(missed) == f"no solution; {closest}"
-    assert f"{1e3 * closest.position_error:.1f} mm" in str(missed)
+    assert f" {closest.position_error:.4g} m " in str(missed)
 
 
 def test_several_solutions_are_ordered_by_the_preference() -> None:

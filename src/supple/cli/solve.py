@@ -31,6 +31,7 @@ from supple.cli.robots import (
     tasks_for,
     with_robot,
 )
+from supple.kinematics.unit_text import joint_unit
 from supple.tables import Table, write_table
 
 _FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
@@ -164,7 +165,7 @@ def _print_one(found: sp.Solution, as_json: bool) -> None:
     print_table(f"{robot.name}: {str(found).partition(chr(10))[0]}", ("joint", "q", "", ""), rows)
     if found.q0 is not None:
         branch = "the same" if found.same_branch else "another"
-        click.echo(f"moved by at most {found.moved:.4g} rad or m, on {branch} branch")
+        click.echo(f"moved by at most {found.moved:.4g} {joint_unit(robot)}, on {branch} branch")
     if not found and found.report is not None:
         click.echo(f"\n{found.report}")
 

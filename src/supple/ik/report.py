@@ -65,11 +65,9 @@ class SolveReport:
         lines = [self.hint] if self.hint else []
         ran = f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
         lines.append(f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs")
-        if self.best_failed is not None:
-            position, rotation = self.best_failed
-            left = f"the best of them ended {1e3 * position:.1f} mm and {1e3 * rotation:.1f} mrad"
+        if self.failed:
             ended = f", {self.stopped} stopped early" if self.stopped else ""
-            lines.append(f"{self.failed} failed{ended}: {left} away")
+            lines.append(f"{self.failed} failed{ended}")
         lines += [f"lost: {words}" for words in self.explanation.lost]
         if not self.explanation.lost:
             weakest = self.explanation.directions[-1].words
