@@ -45,6 +45,11 @@ __all__ = [
     "xyzw",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 TOLERANCE = POSE_TOLERANCE
 _MAX_ANGLE = 4 * np.pi  # beyond it, an angle is probably in degrees [rad]
 _MAX_TOLERANCE = 0.1  # beyond it, the nearest rotation may be far from the intended one
