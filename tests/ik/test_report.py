@@ -115,6 +115,14 @@ def test_a_target_in_millimeters_gets_a_hint(task: PoseTask | PositionTask) -> N
         assert ("in meters" in str(report)) == hint
 
 
+def test_a_batch_in_millimeters_gets_a_hint() -> None:
+    near = supple.pose([[0.4, 0.1, 0.5], [0.3, 0.2, 0.5]], rpy=[np.pi, 0, 0])
+    far = supple.pose(1000 * near[:, :3, 3], rotation=near[:, :3, :3])
+    assert "in meters" in str(solve(PANDA, far))
+    assert "in meters" not in str(solve(PANDA, near))
+    assert "in meters" not in str(solve(PANDA, np.concatenate([near[:1], far[:1]])))
+
+
 def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
     q, T0, _ = boundary(PANDA, 3)
     for at, target in zip(q, T0, strict=True):
