@@ -100,6 +100,24 @@ def test_info_has_the_numbers_of_the_robot() -> None:
     assert all(name in text for name in (*robot.joint_names, "panda_hand_tcp", "2.8973"))
 
 
+def test_info_names_the_neutral_configuration() -> None:
+    robot = sp.load("panda")
+    assert (
+        "end effector panda_hand_tcp at the neutral configuration:" in run("info", "panda").stdout
+    )
+    q = robot.neutral() + 0.25
+    text = run("info", "panda", "--q", ",".join(map(str, q))).stdout
+    assert f"panda_hand_tcp at q = {q[0]:.4g}, " in text
+
+
+def test_info_shows_rounding_as_zero() -> None:
+    """A stretched UR5e is singular: its smallest singular value is a rounding error."""
+    stretched = "0.3,-1.2,0,0.7,0.5,0.4"
+    (tip,) = found("info", "ur5e", "--q", stretched)["end_effectors"]
+    assert tip["sigma_min"] < 1e-12
+    assert "smallest singular value 0\n" in run("info", "ur5e", "--q", stretched).stdout
+
+
 def test_a_robot_may_be_a_file(tmp_path: Path, robot_files: Any) -> None:
     file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     assert found("info", str(file))["dof"] == 7
