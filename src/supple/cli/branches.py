@@ -101,7 +101,7 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
     if found.frame is not None and has_branches(robot, found.frame):
         for k, name in enumerate(BRANCHES):
             rows.append([name, *("-0+"[sign + 1] for sign in found.branch[:, k])])
-    always = np.zeros(robot.dof, dtype=np.bool_)
+    always: Any = np.zeros(robot.dof, dtype=np.bool_)
     if found.frame is not None and found.sampled.any():
         free = found.free
         always = free.all(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -274,17 +274,20 @@ class OrientationTask(_TurningTask):
         return np.concatenate([np.zeros_like(w), w], axis=-1)
 
 
+_Remedies: TypeAlias = Mapping[tuple[int, ...], str]
 # Remedies for arrays that are something else, by the sizes of their last axes.
-_NOT_A_POSE = {
+_NOT_A_POSE: _Remedies = {
     (3,): "A position alone is the target of a PositionTask: tasks=supple.PositionTask()",
     (7,): "supple.pose(position, xyzw=...) makes a pose of a position and a quaternion",
 }
-_NOT_A_POSITION = {(4, 4): "A pose is the target of a PoseTask; its position is pose[..., :3, 3]"}
-_NOT_A_VELOCITY = {(4, 4): "A pose is given as target="}
+_NOT_A_POSITION: _Remedies = {
+    (4, 4): "A pose is the target of a PoseTask; its position is pose[..., :3, 3]"
+}
+_NOT_A_VELOCITY: _Remedies = {(4, 4): "A pose is given as target="}
 
 
 @contextmanager
-def _remedies(given: ArrayLike, remedies: Mapping[tuple[int, ...], str]) -> Iterator[None]:
+def _remedies(given: ArrayLike, remedies: _Remedies) -> Iterator[None]:
     """Add a remedy to an InputError, if the shape of `given` shows what it is instead."""
     try:
         yield
