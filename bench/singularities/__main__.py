@@ -23,7 +23,7 @@ from . import figures, others, tables, tuning
 from .arms import MORE, ROBOTS, more_arms
 from .conditions import CONDITIONS, Command, Condition, disturbed
 from .measures import Measures, measured
-from .methods import METHODS, run
+from .methods import METHODS, Method, run
 from .passages import (
     BEYOND,
     DT,
@@ -75,23 +75,30 @@ def through(name: str, kind: str, beginning: str = "") -> Runs:
     return found
 
 
-def through_more(name: str, kind: str) -> dict[str, Measures]:
+def is_selected(method: Method, beginning: str) -> bool:
+    """Return whether a method is in `SOME` and its name starts with `beginning`."""
+    return method.name in SOME and method.name.startswith(beginning)
+
+
+def through_more(name: str, kind: str, beginning: str = "") -> dict[str, Measures]:
     """Run the methods in `SOME` through one passage, with a robot that is read from a file."""
     here, found = passage(name, kind), {}
     for method in METHODS:
-        if method.name in SOME and (here.rows == 6 or method.position):
+        if is_selected(method, beginning) and (here.rows == 6 or method.position):
             found[method.name] = measured(here, run(method, here))
     return found
 
 
-def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, Measures]:
+def through_disturbed(
+    name: str, kind: str, condition: Condition, beginning: str = ""
+) -> dict[str, Measures]:
     """Run the methods in `SOME` in one passage with a disturbed command."""
     here = passage(name, kind, condition.dt)
     command = disturbed(here, condition)
     return {
         method.name: measured(here, run(method, here, command))
         for method in METHODS
-        if method.name in SOME
+        if is_selected(method, beginning)
     }
 
 
@@ -227,10 +234,10 @@ def again(beginning: str) -> dict[str, list[str]]:
     places, more = list(product(ROBOTS, KINDS)), list(product(more_arms(), STRETCHED))
     runs = over(through, [(*at, beginning) for at in places])
     found = [{name: run[0] for name, run in each.items()} for each in runs]
-    from_files = over(through_more, more) if some and more else []
+    from_files = over(through_more, [(*at, beginning) for at in more]) if some and more else []
     parts = {"": (found, names), "## Robots from files": (from_files, some)}
     for condition in CONDITIONS if some else ():
-        each = over(through_disturbed, [(*at, condition) for at in places])
+        each = over(through_disturbed, [(*at, condition, beginning) for at in places])
         parts[f"## {condition.name}"] = each, some
     made = {
         heading: [*tables.summary(each, which), *tables.smoothness(each, which)]
