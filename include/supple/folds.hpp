@@ -54,6 +54,11 @@ inline constexpr T avoidable_bend = T(0.7);
 template <class T>
 inline constexpr T undamped_speed = T(1.5);
 
+// Multiple of |σ̇| in the damping of a singular direction (`singular_rate`): with the default
+// damping 1/31.6 per unit, λ exceeds σ while σ passes zero within a quarter of a second.
+template <class T>
+inline constexpr T crossing_gain = T(8);
+
 // Motions along v and along -v both lead away from a fold, on different sides. The arm crosses the
 // fold if the room up to the joint limits on the other side is more than this multiple of the room
 // on its own side, and of the distance across the fold.
@@ -71,6 +76,7 @@ template <class T>
 struct Fold {
   T beyond;  // length of the part removed from e; negative if nothing was corrected
   T depth;   // depth of the singularity (`depth_of`), less if self-motion avoids it
+  T rate;    // of the command along singular directions, for the damping (`singular_rate`)
 };
 
 // Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
@@ -256,6 +262,38 @@ SUPPLE_FN T relative_speed(int n, const JointLimit<T>* limit, T c, const T* v) {
   return most;
 }
 
+// Returns the rate in the damping λ² = DAMPING depth rate², for `count` singular values and vectors
+// σ, u and v of J before its correction. Of the directions with σ² < `below`, it is the largest of
+// |u·e| and of `crossing_gain` |σ̇|. The motion x along all other directions changes σ at the rate
+//
+//   σ̇ = u·J̇(x)v = ¼ u·(J̇(x + v)(x + v) - J̇(x - v)(x - v)).
+//
+// A motion along the end of the reach does not change σ. One that passes a straight wrist does, and
+// the damping lets the wrist pass through its singularity instead of turning around it.
+template <class T>
+SUPPLE_FN T singular_rate(const StepRows<T>& of, const Pose<T>* joint_poses, int count, const T* u,
+                          const T* sigma, const T* v, T below, const T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
+  T *bias = scratch, *x = bias + of.all, *q_rate = x + n, rate(0);
+  for (int j = 0; j < n; ++j) x[j] = T(0);
+  int i = 0;
+  for (; i < count && sigma[i] * sigma[i] >= below; ++i) {
+    const T speed = dot(m, u + i * m, e) / sigma[i];
+    for (int j = 0; j < n; ++j) x[j] = fma(speed, v[i * n + j], x[j]);
+  }
+  for (; i < count; ++i) {
+    const T *ui = u + i * m, *vi = v + i * n, E = dot(m, ui, e);
+    const auto bent = [&](T sign) {
+      for (int j = 0; j < n; ++j) q_rate[j] = fma(sign, vi[j], x[j]);
+      rows_bias_acceleration(of, joint_poses, q_rate, bias);
+      return dot(m, ui, bias);
+    };
+    const T crossing = crossing_gain<T> * T(0.25) * abs(bent(1) - bent(-1));
+    rate = max(rate, max(T(abs(E)), crossing));
+  }
+  return rate;
+}
+
 // Expands `count` vectors of the free joints to vectors of all n joints, in place in v (count, n).
 // The entries of stopped joints become zero.
 template <class T>
@@ -283,7 +321,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
     *beyond = sigma + count, *left = beyond, *bias = beyond + m, *stiffness = A;
   left_by_stopped(m, n, J, e, limit, q, stopped, left);
   const T size = length(m, left), least = fold_range<T> * curvature * size;
-  if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0), T(0)};
   for (int r = 0; r < m; ++r) e[r] = left[r];
   thin_svd(m, free, freed, u, sigma, v);
   spread_columns(count, free, n, stopped, v);
@@ -357,9 +395,13 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   for (int j = 0; j < n; ++j) {
     for (int r = 0; stopped[j] != 0 && r < m; ++r) J[r * n + j] = T(0);
   }
-  const T deep =
-      depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size));
-  return {sqrt(lost), damped * deep};
+  const T damped_below = damped_range<T> * curvature * size;
+  const T deep = depth_of(count > 0 ? sigma[count - 1] : T(0), damped_below), depth = damped * deep;
+  T rate(0);
+  if (depth > 0) {
+    rate = singular_rate(of, joint_poses, count, u, sigma, v, damped_below, e, bias);
+  }
+  return {sqrt(lost), depth, rate};
 }
 
 }  // namespace supple::inline SUPPLE_ISA
