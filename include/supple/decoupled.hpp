@@ -1,89 +1,15 @@
-// The step of several tasks away from singularities, by parts that share no joint: the legs and
-// the upper body of a humanoid, for example.
+// The step of several tasks by parts that share no joint: the legs and the upper body of a
+// humanoid, for example. Its time grows with the sizes of the parts, not with those of J.
 #pragma once
 
 #include "supple/folds.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of scratch memory that `decoupled_step` needs.
+// Lanes of scratch memory that `decoupled_step` and `damped_step_by_parts` need.
 SUPPLE_FN constexpr int decoupled_scratch(int m, int n) {
   const int k = m < n ? m : n;
-  return 2 * (m + n) + 4 * n + m * n + m + 2 * k * k + 2 * m + n;
-}
-
-// Returns the coordinate that stands for the part of coordinate j: the labels lead to it.
-SUPPLE_FN int part_of(const int* label, int j) {
-  while (label[j] != j) j = label[j];
-  return j;
-}
-
-// Returns the coordinate that stands for the part that a frame depends on, or -1 if it does not
-// move. All its joints are in the part of the first one.
-template <class T>
-SUPPLE_FN int frame_part(const Chain<T>& chain, int frame, const int* label) {
-  const Frame<T>& of = chain.frame[frame];
-  if (of.support_begin == of.support_end) return -1;
-  return part_of(label, chain.joint[chain.support[of.support_begin].joint].coordinate);
-}
-
-// Divides coordinates and rows into parts. Coordinates get the same label (n), the index of one of
-// them, if joints that they move are attached to each other, or some task depends on both; each row
-// gets the label of its coordinates (`row_label`, count), or -1. Rows of postures, which are linear
-// in q, get their coordinate in `posture` (count), other rows -1.
-template <class T>
-SUPPLE_FN void find_parts(const StepRows<T>& of, int* label, int* row_label, int* posture) {
-  const Chain<T>& chain = of.chain;
-  for (int j = 0; j < chain.coordinates; ++j) label[j] = j;
-  for (int k = 0; k < chain.joints; ++k) {
-    const Joint<T>& joint = chain.joint[k];
-    if (joint.parent < 0) continue;
-    label[part_of(label, joint.coordinate)] = part_of(label, chain.joint[joint.parent].coordinate);
-  }
-  for (int k = 0; k < of.tasks; ++k) {
-    const Task<T>& task = of.task[k];
-    if (task.goal == Goal::posture || task.base == task_world) continue;
-    const int part = frame_part(chain, task.frame, label);
-    const int base = frame_part(chain, task.base, label);
-    if (part >= 0 && base >= 0) label[base] = part;
-  }
-  for (int j = 0; j < chain.coordinates; ++j) label[j] = part_of(label, j);
-  for (int k = 0, row = 0; k < of.tasks; ++k) {
-    const Task<T>& task = of.task[k];
-    const bool linear = task.goal == Goal::posture;
-    int part = linear ? -1 : frame_part(chain, task.frame, label);
-    if (part < 0 && !linear && task.base != task_world) {
-      part = frame_part(chain, task.base, label);
-    }
-    for (int i = 0; i < task.rows; ++i, ++row) {
-      posture[row] = linear ? task.coordinate[i] : -1;
-      row_label[row] = linear ? label[task.coordinate[i]] : part;
-    }
-  }
-}
-
-// Computes x (n), the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n), or the shortest one if m < n,
-// which requires λ² = 0. Uses iterative refinement where it is needed. Returns false if J is too
-// close to singular. `scratch` has k² + m + n lanes, k = min(m, n).
-template <class T>
-SUPPLE_FN bool least_squares(int m, int n, const T* J, const T* e, T lambda2, T* x, T* scratch) {
-  const int count = m < n ? m : n;
-  T *A = scratch, *z = A + count * count, *change = z + m;
-  smaller_gram(m, n, J, A);
-  for (int i = 0; i < count; ++i) A[i * count + i] += lambda2;
-  const T pivot = relative_pivot(count, A);
-  if (!(pivot > fast_path_pivot<T>)) return false;
-  for (int j = 0; j < n; ++j) x[j] = T(0);
-  for (int round = 0; round < 2; ++round) {
-    for (int r = 0; r < m; ++r) z[r] = e[r] - dot(n, J + r * n, x);
-    if (m <= n) cholesky_solve(m, A, z);
-    transpose_times(m, n, J, z, change);
-    for (int j = 0; m > n && j < n; ++j) change[j] = fma(-lambda2, x[j], change[j]);
-    if (m > n) cholesky_solve(n, A, change);
-    for (int j = 0; j < n; ++j) x[j] += change[j];
-    if (pivot >= refined_pivot<T>) break;
-  }
-  return true;
+  return 2 * (m + n) + 3 * n + m * n + m + 2 * k * k + 2 * m + n;
 }
 
 // Computes x (n), the minimizer of ‖J x - e‖² + s‖x - x0‖² for J (m x n), m <= n, or, if s = 0, the
@@ -111,108 +37,159 @@ SUPPLE_FN bool nearest_solution(int m, int n, const T* J, const T* e, T s, T* A,
   return true;
 }
 
-// The rows and coordinates of a problem by parts (`find_parts`), with the postures of each
-// coordinate: its rows w x = e add up to `square` x = `pull`.
+// Computes x (n), the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n), or the shortest one. Uses
+// iterative refinement where it is needed. Returns false if J is too close to singular. `scratch`
+// has k² + 2 m + n lanes, k = min(m, n).
+template <class T>
+SUPPLE_FN bool least_squares(int m, int n, const T* J, const T* e, T lambda2, T* x, T* scratch) {
+  const int count = m < n ? m : n;
+  T *A = scratch, *z = A + count * count, *change = z + m;
+  smaller_gram(m, n, J, A);
+  for (int j = 0; j < n; ++j) x[j] = T(0);
+  if (m <= n) return nearest_solution(m, n, J, e, lambda2, A, x, z);
+  for (int i = 0; i < n; ++i) A[i * n + i] += lambda2;
+  const T pivot = relative_pivot(n, A);
+  if (!(pivot > fast_path_pivot<T>)) return false;
+  for (int round = 0; round < 2; ++round) {
+    for (int r = 0; r < m; ++r) z[r] = e[r] - dot(n, J + r * n, x);
+    transpose_times(m, n, J, z, change);
+    for (int j = 0; j < n; ++j) change[j] = fma(-lambda2, x[j], change[j]);
+    cholesky_solve(n, A, change);
+    for (int j = 0; j < n; ++j) x[j] += change[j];
+    if (pivot >= refined_pivot<T>) break;
+  }
+  return true;
+}
+
+// A problem by parts (`find_parts`): the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n). The rows
+// of postures w x = e, and λ², add up to `square` x = `pull` for each coordinate.
 template <class T>
 struct Parts {
   int m, n;
   const T *J, *e;
-  int *label, *row_label, *posture;
-  T *square, *pull;  // (n,): Σw² and Σw e
+  T lambda2;
+  int *label, *row_label, *posture, *column;
+  T *square, *pull;  // (n,): λ² + Σw² and Σw e
 };
 
 // Copies `count` columns of the rows of a part to J and e, with or without those of postures.
 // Returns the number of rows.
 template <class T>
-SUPPLE_FN int copy_part(const Parts<T>& all, int part, int count, const int* column, bool postures,
-                        T* J, T* e) {
+SUPPLE_FN int copy_part(const Parts<T>& all, int part, int count, bool postures, T* J, T* e) {
   int rows = 0;
   for (int r = 0; r < all.m; ++r) {
     if (all.row_label[r] != part || (all.posture[r] >= 0 && !postures)) continue;
     e[rows++] = all.e[r];
-    for (int c = 0; c < count; ++c) *J++ = all.J[r * all.n + column[c]];
+    for (int c = 0; c < count; ++c) *J++ = all.J[r * all.n + all.column[c]];
   }
   return rows;
 }
 
-// Computes x (columns), the step of a part without damping and corrections: the least-squares
-// solution, or the shortest one. `column` are its coordinates, of which the first `free` are not
-// stopped. Returns false if not all σ² of the free columns, without postures, are above `least`.
+// Computes x (columns), the solution of a part. all.column are its coordinates, of which the first
+// `free` are not stopped. Returns false if J is too close to singular, or not all σ² of the free
+// columns, without postures, are above `least`, unless `least` is negative.
 template <class T>
-SUPPLE_FN bool part_step(const Parts<T>& all, int part, int free, int columns, const int* column,
-                         T least, T* x, T* scratch) {
+SUPPLE_FN bool part_step(const Parts<T>& all, int part, int free, int columns, T least, T* x,
+                         T* scratch) {
   const int k = all.m < all.n ? all.m : all.n;
   T *J = scratch, *e = J + all.m * all.n, *A = e + all.m, *work = A + k * k;
-  int rows = copy_part(all, part, free, column, false, J, e);
+  int rows = copy_part(all, part, free, false, J, e);
   const int count = rows < free ? rows : free;
-  if (rows > 0) {
-    smaller_gram(rows, free, J, A);
+  if (rows > 0) smaller_gram(rows, free, J, A);
+  if (rows > 0 && least >= 0) {
     for (int i = 0; i < count * count; ++i) work[i] = A[i];
     for (int i = 0; i < count; ++i) work[i * count + i] -= least;
     if (!(relative_pivot(count, work) > fast_path_pivot<T>)) return false;
   }
   T lightest = Number<T>::huge, heaviest(0);
   for (int c = 0; c < columns; ++c) {
-    const T square = all.square[column[c]];
+    const T square = all.square[all.column[c]];
     lightest = min(lightest, square), heaviest = max(heaviest, square);
-    x[c] = square > 0 ? all.pull[column[c]] / square : T(0);
+    x[c] = square > 0 ? all.pull[all.column[c]] / square : T(0);
   }
   if (rows == 0) return true;
   if (rows > columns || (heaviest > 0 && !(lightest > 0))) {
-    rows = copy_part(all, part, columns, column, true, J, e);
-    return least_squares(rows, columns, J, e, T(0), x, work);
+    rows = copy_part(all, part, columns, true, J, e);
+    return least_squares(rows, columns, J, e, all.lambda2, x, work);
   }
-  if (free < columns) copy_part(all, part, columns, column, false, J, e);
+  if (free < columns) copy_part(all, part, columns, false, J, e);
   const bool scaled = lightest < heaviest;  // by the weights of the postures
   for (int c = 0; scaled && c < columns; ++c) {
-    const T weight = sqrt(all.square[column[c]]);
+    const T weight = sqrt(all.square[all.column[c]]);
     for (int r = 0; r < rows; ++r) J[r * columns + c] /= weight;
     x[c] *= weight;
   }
   if (scaled || free < columns) gram(rows, columns, J, A);
   if (!nearest_solution(rows, columns, J, e, scaled ? T(1) : heaviest, A, x, work)) return false;
-  for (int c = 0; scaled && c < columns; ++c) x[c] /= sqrt(all.square[column[c]]);
+  for (int c = 0; scaled && c < columns; ++c) x[c] /= sqrt(all.square[all.column[c]]);
+  return true;
+}
+
+// Divides a problem with J (m x n) and e (m) into parts, in `scratch`. Returns false if some row
+// depends on no coordinate.
+template <class T>
+SUPPLE_FN bool divide(const StepRows<T>& of, const T* J, const T* e, T lambda2, Parts<T>& all,
+                      T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
+  int *label = reinterpret_cast<int*>(scratch), *column = label + n, *row_label = column + n;
+  T* const square = scratch + 2 * (m + n);
+  all = {m, n, J, e, lambda2, label, row_label, row_label + m, column, square, square + n};
+  if (!find_parts(of, label, row_label, all.posture)) return false;
+  for (int j = 0; j < n; ++j) all.square[j] = lambda2, all.pull[j] = T(0);
+  for (int r = 0; r < m; ++r) {
+    const int j = all.posture[r];
+    if (j < 0) continue;
+    const T weight = J[r * n + j];
+    all.square[j] = fma(weight, weight, all.square[j]);
+    all.pull[j] = fma(weight, e[r], all.pull[j]);
+  }
   return true;
 }
 
 // Computes dq (n), the step without damping and corrections, if no part of J (m x n) is close to a
 // fold: without postures, and without the columns whose entry of `stopped` (n) is not zero, all σ²
 // are above `range` ‖left‖. `left` (m) is the part of e that remains for the other columns. Returns
-// false otherwise. Its time grows with the sizes of the parts, not with m and n.
+// false otherwise.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool decoupled_step(const StepRows<T>& of, const T* J, const T* e,
                                            const T* left, const T* stopped, T range, T* dq,
                                            T* scratch) {
-  const int m = of.count, n = of.chain.coordinates;
-  int *label = reinterpret_cast<int*>(scratch), *column = label + n, *row_label = column + n,
-      *posture = row_label + m;
-  T *square = scratch + 2 * (m + n), *pull = square + n, *x = pull + n, *rest = x + n, size(0);
-  find_parts(of, label, row_label, posture);
-  for (int j = 0; j < n; ++j) square[j] = pull[j] = T(0);
-  for (int r = 0; r < m; ++r) {
-    if (row_label[r] < 0) return false;
-    if (const int j = posture[r]; j >= 0) {
-      const T weight = J[r * n + j];
-      square[j] = fma(weight, weight, square[j]);
-      pull[j] = fma(weight, e[r], pull[j]);
-    } else {
-      size = fma(left[r], left[r], size);
-    }
+  Parts<T> all;
+  if (!divide(of, J, e, T(0), all, scratch)) return false;
+  T *x = all.pull + all.n, *rest = x + all.n, size(0);
+  for (int r = 0; r < all.m; ++r) {
+    if (all.posture[r] < 0) size = fma(left[r], left[r], size);
   }
-  const Parts<T> all{m, n, J, e, label, row_label, posture, square, pull};
   const T least = range * sqrt(size);
-  for (int part = 0; part < n; ++part) {
-    if (label[part] != part) continue;
-    int columns = 0;
-    for (int j = 0; j < n; ++j) {
-      if (label[j] == part && stopped[j] == 0) column[columns++] = j;
-    }
+  for (int part = 0; part < all.n; ++part) {
+    if (all.label[part] != part) continue;
+    int columns = members(all.n, all.label, part, stopped, all.column);
     const int free = columns;
-    for (int j = 0; j < n; ++j) {
-      if (label[j] == part && stopped[j] != 0) column[columns++] = j;
+    for (int j = 0; j < all.n; ++j) {
+      if (all.label[j] == part && stopped[j] != 0) all.column[columns++] = j;
     }
-    if (!part_step(all, part, free, columns, column, least, x, rest)) return false;
-    for (int c = 0; c < columns; ++c) dq[column[c]] = x[c];
+    if (!part_step(all, part, free, columns, least, x, rest)) return false;
+    for (int c = 0; c < columns; ++c) dq[all.column[c]] = x[c];
+  }
+  return true;
+}
+
+// Computes dq (n), the minimizer of ‖J dq - e‖² + λ²‖dq‖² for J (m x n) in which only columns of
+// the same part are coupled. Columns whose entry of `stopped` (n; may be null) is not zero are
+// zero, as their entries of dq. Returns false if J is too close to singular.
+template <class T>
+SUPPLE_NOINLINE_DEVICE bool damped_step_by_parts(const StepRows<T>& of, const T* J, const T* e,
+                                                 T lambda2, const T* stopped, T* dq, T* scratch) {
+  Parts<T> all;
+  if (!divide(of, J, e, lambda2, all, scratch)) return false;
+  T *x = all.pull + all.n, *rest = x + all.n;
+  for (int j = 0; j < all.n; ++j) dq[j] = T(0);
+  for (int part = 0; part < all.n; ++part) {
+    if (all.label[part] != part) continue;
+    const int columns = members(all.n, all.label, part, stopped, all.column);
+    if (columns == 0) continue;
+    if (!part_step(all, part, columns, columns, T(-1), x, rest)) return false;
+    for (int c = 0; c < columns; ++c) dq[all.column[c]] = x[c];
   }
   return true;
 }

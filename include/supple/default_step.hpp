@@ -153,7 +153,12 @@ SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, T d
   Step<T> how = *servo.step;
   how.damping.p[0] *= depth;
   const T lambda2 = how.damping.p[0] * dot(m, state.e, state.e);
-  if (m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch)) {
+  const T* const stopped = state.beyond >= 0 ? state.stopped : nullptr;
+  const bool solved =
+      servo.tasks > 1 ? damped_step_by_parts(rows_of(servo, state), state.J, state.e, lambda2,
+                                             stopped, state.dq, scratch)
+                      : m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch);
+  if (solved) {
     state.lambda2 = lambda2;
     return;
   }

@@ -70,6 +70,33 @@ def test_parts_that_share_no_joint_move_as_if_they_were_alone(
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("posture", [False, True])
+def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
+    two: tuple[Robot, Robot, Robot], posture: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folds and damping are those of the arm whose target is far away; the other one rests."""
+    # The curvature is estimated from random configurations, which differ between the robots.
+    monkeypatch.setattr("supple.control.servo.largest_curvature", lambda layout: 0.5)
+    both, left, _ = two
+    tasks = [PostureTask(weight=0.02)] if posture else []
+    alone = Servo(left, [PoseTask("l_hand"), *tasks], dt=DT)
+    together = Servo(both, [PoseTask("l_hand"), PoseTask("r_hand"), *tasks], dt=DT)
+    q = Q
+    far, rest = left.fk(Q), both.fk(np.tile(Q, 2), "r_hand")
+    far[:3, 3] *= 3
+    reached = 0
+    for _ in range(300):
+        all_q = np.concatenate([q, Q])
+        together(all_q, target=[far, rest, *([all_q] if posture else [])])
+        q = alone(q, target=[far, q] if posture else far)
+        size = np.abs(alone._step).max()
+        np.testing.assert_allclose(together._step[:6], alone._step, rtol=0, atol=1e-8 * size)
+        np.testing.assert_allclose(together._step[6:], 0, rtol=0, atol=1e-8 * size)
+        assert together._chosen == pytest.approx(alone._chosen, rel=1e-8)
+        reached += StepStatus.OUT_OF_REACH in alone.status
+    assert reached > 100
+
+
 @pytest.mark.parametrize("weight", [1e-3, 1e-2, 1.0])
 def test_a_weak_posture_is_no_singularity(weight: float) -> None:
     """The step is the least-squares solution of all rows, without damping."""
