@@ -27,7 +27,7 @@ __all__ = [
     "experiment",
 ]
 
-# In the order in which the command line lists them: by paper, and by place in the paper.
+# All experiments, in the order of the command line: by paper, then by place in the paper.
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for module in (wampler, maciejewski_klein, deo_walker, buss, note)

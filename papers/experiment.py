@@ -140,7 +140,7 @@ class Table:
         object.__setattr__(self, "columns", columns)
 
     def csv(self) -> str:
-        """Return the text of a CSV file; a column (K, d) becomes d columns `name_1`, …"""
+        """Return the table as CSV text; a column (K, d) becomes d columns `name_1`, …"""
         flat: dict[str, NDArray[np.floating[Any]]] = {}
         for name in (self.over, *(name for name in self.columns if name != self.over)):
             values = self.columns[name]
@@ -178,7 +178,7 @@ class Outcome:
         object.__setattr__(self, "quantities", numbers)
         names = [name for table in self.tables for name in table.columns]
         if len(set(names)) < len(names):
-            raise ValueError("each curve must have a unique name")
+            raise ValueError(f"each curve must have a unique name; given: {', '.join(names)}")
 
     @property
     def curves(self) -> dict[str, NDArray[np.floating[Any]]]:
@@ -273,7 +273,7 @@ def each(items: Iterable[T], progress: Progress) -> Iterable[T]:
 
 
 def by_method(results: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return quantities of several methods as one flat mapping: `method.quantity`."""
+    """Return the quantities of several methods as one mapping with keys `method.quantity`."""
     return {
         f"{method}.{quantity}": float(value)
         for method, numbers in results.items()

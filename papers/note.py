@@ -77,8 +77,9 @@ def random_jacobians(
     ),
 )
 def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
-    """Random Jacobians of four shapes, for three dampings ρ, with singular values spread over eight
-    decades around ρ; then 1 x 1 Jacobians whose singular value is swept through ρ.
+    """The gain ‖J*‖ is computed for random Jacobians of four shapes and three dampings ρ, with
+    singular values spread over eight decades around ρ; then for 1 × 1 Jacobians whose singular
+    value is swept through ρ.
     """
     rng = np.random.default_rng(1)
     largest, off = 0.0, 0.0

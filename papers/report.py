@@ -86,7 +86,7 @@ def held(findings: Sequence[Finding]) -> str:
 
 
 def page(findings: Sequence[Finding]) -> str:
-    """Return the whole page."""
+    """Return a page of HTML with all findings."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -197,5 +197,5 @@ def prose(text: str) -> str:
 
 
 def verdict(holds: bool) -> str:
-    """Return the verdict in words, with a sign that does not depend on color."""
+    """Return the verdict in words, with a mark that does not depend on color."""
     return "✓ holds" if holds else "✗ does not"

@@ -73,10 +73,10 @@ def find_all(
     curves: bool = False,
     values: Mapping[str, float] = MappingProxyType({}),
 ) -> Generator[Finding, None, None]:
-    """Run experiments in one process per core; yield findings as they finish.
+    """Run experiments in one process per core; yield each finding when it is complete.
 
-    The slowest are started first. `values` replace the defaults of parameters in all experiments.
-    An interrupt, an error or `close` ends the processes at once.
+    The slowest experiments are started first. `values` replace the defaults of parameters in all
+    experiments. An interrupt, an error or `close` ends the processes at once.
     """
     own = getattr(os, "sched_getaffinity", None)  # counts the cores of this process only
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 
-# In the order in which methods are drawn; without yellow, which is hard to see on white.
+# Colors and line styles of the methods, in order; without yellow, which is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
     (palette.VERMILION, "-"),
     (palette.BLUE, (0, (5, 1.5))),
@@ -60,7 +60,7 @@ def write(outcome: Outcome, name: str, path: Path) -> None:
 
 
 def style_of(index: int) -> dict[str, Any]:
-    """Return color and line style of the method with this number."""
+    """Return the color and line style of the method with this index."""
     color, dashes = STYLES[index % len(STYLES)]
     return {"color": color, "linestyle": dashes}
 

@@ -1,5 +1,6 @@
-// The step of several tasks by parts that share no joint: the legs and the upper body of a
-// humanoid, for example. Its time grows with the sizes of the parts, not with those of J.
+// The step of several tasks, computed separately for parts of the robot that share no joint, such
+// as the legs and the upper body of a humanoid. Its time grows with the sizes of the parts, not
+// with those of J.
 #pragma once
 
 #include "supple/folds.hpp"
@@ -18,8 +19,8 @@ SUPPLE_FN constexpr int decoupled_scratch(int m, int n) {
 //   x = x0 + Jᵀz,    (J Jᵀ + s) z = e - J x0
 //
 // x is x0 on entry. A (m x m) is the lower triangle of J Jᵀ, and is overwritten. Uses iterative
-// refinement where it is needed. Returns false if J is too close to singular. `scratch` has 2 m + n
-// lanes.
+// refinement if J is badly conditioned. Returns false if J is too close to singular. `scratch` has
+// 2 m + n lanes.
 template <class T>
 SUPPLE_FN bool nearest_solution(int m, int n, const T* J, const T* e, T s, T* A, T* x, T* scratch) {
   T *z = scratch, *left = z + m, *change = left + m;
@@ -38,8 +39,8 @@ SUPPLE_FN bool nearest_solution(int m, int n, const T* J, const T* e, T s, T* A,
 }
 
 // Computes x (n), the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n), or the shortest one. Uses
-// iterative refinement where it is needed. Returns false if J is too close to singular. `scratch`
-// has k² + 2 m + n lanes, k = min(m, n).
+// iterative refinement if J is badly conditioned. Returns false if J is too close to singular.
+// `scratch` has k² + 2 m + n lanes, k = min(m, n).
 template <class T>
 SUPPLE_FN bool least_squares(int m, int n, const T* J, const T* e, T lambda2, T* x, T* scratch) {
   const int count = m < n ? m : n;
@@ -146,10 +147,10 @@ SUPPLE_FN bool divide(const StepRows<T>& of, const T* J, const T* e, T lambda2, 
   return true;
 }
 
-// Computes dq (n), the step without damping and corrections, if no part of J (m x n) is close to a
-// fold: without postures, and without the columns whose entry of `stopped` (n) is not zero, all σ²
-// are above `range` ‖left‖. `left` (m) is the part of e that remains for the other columns. Returns
-// false otherwise.
+// Computes dq (n), the step without damping and without corrections for folds. Returns false if a
+// part of J (m x n) is close to a fold: some σ² is at most `range` ‖left‖, not counting the rows of
+// postures and the columns whose entry of `stopped` (n) is not zero. `left` (m) is the part of e
+// that remains for the joints that are not stopped.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool decoupled_step(const StepRows<T>& of, const T* J, const T* e,
                                            const T* left, const T* stopped, T range, T* dq,

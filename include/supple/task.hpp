@@ -12,9 +12,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Computes the weighted J (rows, coordinates). Relative to a moving base, it maps q̇ to the twist
-// of the frame minus that of the base, at the frame's origin. Joints that move both are skipped, so
-// their columns are exactly zero. If the task is `alternate` and has a target, J refers to the
+// Computes the weighted J (rows, coordinates). If the base moves, J maps q̇ to the twist of the
+// frame minus that of the base, at the frame's origin. Joints that move both are skipped, so their
+// columns are exactly zero. If the task is `alternate` and has a target, J refers to the
 // position of the target instead of the frame's origin (Buss 2009, section 2). The row of a tilt is
 // zero if there is no target.
 template <class L, class T>
@@ -118,8 +118,8 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
 
 // Converts offsets (rows,) to errors, in place. `less` <= 0 and `more` >= 0 (rows,; null if not
 // needed) receive the slack of each row: its velocity J q̇ may be between gain e + less and gain e
-// + more, which is gain (offset - upper) and gain (offset - lower). They change only on the lanes
-// where a target is `given`.
+// + more, that is, between gain (offset - upper) and gain (offset - lower). Both slacks change only
+// on the lanes where a target is `given`.
 template <class L, class T>
 SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,
                             L* less, L* more) {
@@ -159,7 +159,8 @@ SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
   }
 }
 
-// Computes the target (target_size,) that the current configuration meets exactly.
+// Computes the target (target_size,) that the current configuration meets exactly. Does nothing for
+// a posture.
 template <class L, class T>
 SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             L* target) {
@@ -192,18 +193,18 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 
 // Computes the weighted J̇q̇ (rows,): the derivative of the rows of J q̇ at q̈ = 0. C is the
 // rotation of the axes of the rows, w_C their angular velocity, u and w the velocity and angular
-// velocity of the frame relative to the base, and a_b the acceleration of the base's point at the
-// frame's origin:
+// velocity of the frame relative to the base, a and b the acceleration and angular acceleration of
+// the frame at q̈ = 0, and the index b means the base, at the frame's origin:
 //
 //   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 //
 // In spatial coordinates u + r × w replaces u, where r points from the base's origin to the
-// frame's; the derivative of the additional term is u × w + r × d/dt w. The rate of the tilt θ is
-// n·w, with n perpendicular to the axis z and to its target d. n turns as d moves in the axes of
+// frame's; the derivative of the additional term is u × w + r × d/dt w. The row of the tilt θ from
+// the axis z to its target d is n·w = -θ̇, with n = z × d/sin θ. n turns as d moves in the axes of
 // the frame:
 //
-//   d/dt n·w = n·ẇ + w_r (w_z - w_r cot θ)            r = n × z
+//   d/dt n·w = n·ẇ + w_k (w_z - w_k cot θ)            k = n × z
 template <class L, class T>
 SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task,
                                       const Pose<L>* joint_poses, const L* qd, L* bias_acceleration,

@@ -24,13 +24,14 @@ OFTEN = 0.03  # fraction above which oscillation is a nuisance
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The results of all runs.
+    """The runs of all methods with one articulated figure.
 
     Attributes:
-        shape: The figure.
-        methods: Runs with the program's constants, and the pseudoinverse without its angle clamp.
-        plain: Runs of DLS by their damping λ, in increasing order.
-        clamped: Runs of DLS with clamped errors by their damping λ, in increasing order.
+        shape: The articulated figure and its targets.
+        methods: Runs by name of the method, with the program's constants; `pinv_uncapped` is the
+            pseudoinverse without its angle clamp.
+        plain: Runs of DLS by damping λ, in increasing order.
+        clamped: Runs of DLS with clamped errors by damping λ, in increasing order.
         seconds: Times of an update with the transpose and with DLS [s].
     """
 
@@ -42,7 +43,7 @@ class Comparison:
 
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
-        """Run all methods, and DLS for all dampings; no run is repeated."""
+        """Run all methods, and DLS with each λ, without and with clamped errors; each run once."""
         steps: dict[Hashable, Step] = {"pinv_uncapped": supple.steps.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}
@@ -60,7 +61,7 @@ class Comparison:
         )
 
     def pinv_goes_back(self) -> tuple[float, float]:
-        """Return the fractions of reversed moves of the pseudoinverse.
+        """Return the fractions of moves that reverse the previous one, with the pseudoinverse.
 
         The first fraction is over updates with a target out of reach, the second over all others.
         """

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def figure_of(found: Comparison) -> Callable[[Figure], None]:
-    """Return a function that draws a comparison: the figure, distances over time, their sums, and
-    DLS for many dampings.
+    """Return a function that draws a comparison: the articulated figure, the distances to the
+    targets over time, their sums, and the errors of DLS over the damping.
     """
 
     def draw(figure: Figure) -> None:
@@ -85,8 +85,8 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 
 def _sweep(ax: Axes, found: Comparison) -> None:
-    """Draw errors over the damping, with hollow markers where the figure oscillates, and write the
-    fraction of reversed moves above the upper curve and below the lower one.
+    """Draw total errors over the damping, with hollow markers where end effectors oscillate, and
+    write the fraction of reversed moves above the upper curve and below the lower one.
     """
     both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
     for name, runs, others in both:

@@ -21,12 +21,12 @@ Sine: TypeAlias = tuple[float, float, float]  # center, amplitude and rate of on
 
 @dataclass(frozen=True)
 class Shape:
-    """An articulated figure of the paper's program; `name` is also the name of its robot.
+    """An articulated figure of the paper's program; `name` is the name of the built-in robot.
 
     Attributes:
         targets: For each end effector, its three target coordinates as sine functions of time.
-        lambdas: Damping of DLS, and of DLS with clamped errors.
-        steps: Numbers of updates before and during the measurement.
+        lambdas: Damping λ of DLS, and of DLS with clamped errors.
+        steps: Number of updates before the measurement, and number of measured updates.
         paper_us: Times of an update with the transpose and with DLS in the paper [µs].
         kernel_us: Times of the same updates inside supple's kernel, from
             `bench/results/figures.aarch64.md` [µs]; empty if not measured.
@@ -42,7 +42,7 @@ class Shape:
     chaotic: bool
 
     def path(self, updates: int) -> Array:
-        """Return the targets (updates, k, 3) [m]; the program's T grows by 0.005 per update."""
+        """Return the targets (updates, k, 3) [m]; the program's time grows by 0.005 per update."""
         center, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
         T = 0.005 * np.arange(1, updates + 1)[:, None, None]
         return np.asarray(center + size * np.sin(rate * T))
@@ -99,7 +99,7 @@ def transpose() -> supple.steps.AngleClamp:
 
 
 def methods(shape: Shape) -> dict[str, Step]:
-    """Return the methods of the program with its constants."""
+    """Return the methods of the paper's program with its constants, by name."""
     selective = supple.steps.SDLS(math.radians(45), soft=True)
     return {
         "transpose": transpose(),
@@ -117,9 +117,10 @@ class Followed:
     """The motion of the end effectors during the measurement.
 
     Attributes:
-        distance: Distance from end effector to target after each update (steps, k) [m].
-        reversed: Whether a move reverses the previous one, both longer than the mean move of a
-            target (steps - 1, k).
+        distance: Distance from each of k end effectors to its target after each update
+            (steps, k) [m].
+        reversed: Mask (steps - 1, k) of the moves of end effectors that reverse the previous move;
+            both moves are longer than the mean move of a target.
         q: Joint angles before and after each update (steps + 1, n) [rad].
         goals: Targets of each update (steps, k, 3) [m].
     """

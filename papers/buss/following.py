@@ -30,8 +30,9 @@ DEVIATIONS = (
     "end effectors, the program uses the distance of another one.",
     "SDLS has the soft form of the program; this edition of the paper does not contain SDLS.",
     "Oscillation is counted here; the paper judged it by eye.",
-    "Times are those of a Servo called from Python on this machine, and verdicts follow from them. "
-    "bench/figures.py runs the loop inside the kernel; its times are of a Neoverse-N1.",
+    "Times are those of a Servo called from Python on this machine, and verdicts follow from "
+    "them. bench/figures.py runs the loop inside the kernel; its times were measured on a "
+    "Neoverse-N1.",
 )
 LAMBDAS_Y = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 WINDOWS = 500  # number of windows of the same motion, for a claim that depends on the window
@@ -43,7 +44,7 @@ def parameters(shape: Shape) -> tuple[Parameter, ...]:
     settle, updates = shape.steps
     plain, clamped = shape.lambdas
     return (
-        Parameter("updates", updates, "", "updates that count", 99, 1000000),
+        Parameter("updates", updates, "", "measured updates", 99, 1000000),
         Parameter("settle", settle, "", "updates before them", -1, 1000000),
         Parameter("damping", plain, "m", "λ of DLS", 0),
         Parameter("damping_clamped", clamped, "m", "λ of DLS with clamped errors", 0),
@@ -53,7 +54,7 @@ def parameters(shape: Shape) -> tuple[Parameter, ...]:
 def changed(
     shape: Shape, updates: int, settle: int, damping: float, damping_clamped: float
 ) -> Shape:
-    """Return a copy of a shape with other numbers of steps and damping constants."""
+    """Return a copy of a shape with other numbers of updates and other dampings λ."""
     return replace(shape, steps=(settle, updates), lambdas=(damping, damping_clamped))
 
 
@@ -66,8 +67,9 @@ def changed(
     parameters=parameters(figures.Y),
 )
 def y(progress: Progress, **values: Any) -> Outcome:
-    """Seven joints, one fork, two end effectors; 20 updates to settle, then 200 that are measured.
-    Then DLS again, without and with clamped errors, for a range of dampings.
+    """A figure with seven joints, one fork and two end effectors follows its targets: 20 updates to
+    settle, then 200 that are measured. DLS is also run with a range of dampings, without and with
+    clamped errors.
     """
     shape = changed(figures.Y, **values)
     return _outcome(shape, LAMBDAS_Y, "poor", progress, windows=(200, 400, 800, 2000))
@@ -81,14 +83,15 @@ def y(progress: Progress, **values: Any) -> Outcome:
     deviations=(
         *DEVIATIONS,
         "The double Y of the program has 25 joints; the paper counts 16 links and a 12 × 16 J.",
-        "Transpose and pseudoinverse are chaotic on the double Y: their digits depend on rounding, "
-        "total errors by 1 % and 8 %.",
+        "With transpose and pseudoinverse, the motion of the double Y is chaotic: results depend "
+        "on rounding, total errors by 1 % and 8 %.",
     ),
     parameters=parameters(figures.DOUBLE_Y),
 )
 def double_y(progress: Progress, **values: Any) -> Outcome:
-    """Two levels of forks, 25 joints, four end effectors; 400 updates to settle, then 2000 that are
-    measured. Then DLS again, without and with clamped errors, for a range of dampings.
+    """A figure with 25 joints, two levels of forks and four end effectors follows its targets: 400
+    updates to settle, then 2000 that are measured. DLS is also run with a range of dampings,
+    without and with clamped errors.
     """
     shape = changed(figures.DOUBLE_Y, **values)
     return _outcome(shape, (0.3, 0.5, 0.7, 0.9, 1.1), "extremely poor", progress)
@@ -107,8 +110,9 @@ def double_y(progress: Progress, **values: Any) -> Outcome:
     parameters=parameters(figures.DOUBLE_Y_TEXT),
 )
 def text_double_y(progress: Progress, **values: Any) -> Outcome:
-    """Two levels of forks, 16 joints, four end effectors; 400 updates to settle, then 1000 that are
-    measured. Then DLS again, without and with clamped errors, for a range of dampings.
+    """A figure with 16 joints, two levels of forks and four end effectors follows its targets: 400
+    updates to settle, then 1000 that are measured. DLS is also run with a range of dampings,
+    without and with clamped errors.
     """
     shape = changed(figures.DOUBLE_Y_TEXT, **values)
     return _outcome(shape, (0.3, 0.7, 1.1), "extremely poor", progress)
@@ -167,15 +171,16 @@ def _outcome(
 
 
 def least_oscillation(shape: Shape, lambdas: tuple[float, ...], updates: int) -> float:
-    """Return the fraction of reversed moves of DLS at the damping with the smallest error."""
+    """Return the fraction of reversed moves of DLS at the damping with the smallest total error."""
     longer = replace(shape, steps=(shape.steps[0], updates))
     runs = [figures.follow(longer, figures.dls(lam)) for lam in lambdas]
     return min(runs, key=lambda run: run.total_error).oscillation
 
 
 def shaken_windows(shape: Shape, lambdas: tuple[float, ...], count: int) -> Array:
-    """Return the fraction of reversed moves of DLS at the damping with the smallest error, for each
-    of many windows (count,) of one long motion. Each window has as many updates as the paper.
+    """Return the fraction (count,) of reversed moves of DLS, at the damping with the smallest total
+    error, in each of `count` successive windows of one long motion. Each window has as many updates
+    as the paper's measurement.
     """
     settle, counted = shape.steps
     path = shape.path(settle + count * counted)
@@ -198,7 +203,7 @@ def shaken_windows(shape: Shape, lambdas: tuple[float, ...], count: int) -> Arra
 
 
 def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
-    """Return the claims on methods; measures of chaotic oscillation are reported as bounds."""
+    """Return the claims about methods; measures of chaotic oscillation are reported as bounds."""
     poor, good, pinv = (found.methods[name] for name in ("transpose", "dls", "pinv"))
     others = [found.methods[name].total_error for name in NAMES if name != "transpose"]
     beyond, within = found.pinv_goes_back()
@@ -297,7 +302,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
 
 
 def _of_windows(shape: Shape, shaken: Array) -> Claim:
-    """Return the claim that DLS oscillates at its smallest error, in most windows of the motion.
+    """Return the claim that in most windows DLS oscillates at the damping with the smallest error.
 
     `shaken` (count,) is the result of `shaken_windows`.
     """
@@ -312,7 +317,7 @@ def _of_windows(shape: Shape, shaken: Array) -> Claim:
 
 
 def of_time(shape: Shape, seconds: tuple[float, float]) -> tuple[Claim, ...]:
-    """Return the claims on run time; only their times and verdicts depend on the machine."""
+    """Return the claims about run time, whose measurements and verdicts depend on the machine."""
     paper, ours, kernel = shape.paper_us, [1e6 * each for each in seconds], shape.kernel_us
     ratio, here = (dls / transpose for transpose, dls in (paper, ours))
     absolute = [

@@ -25,7 +25,7 @@ LIGHT = 0.3  # a damping at which DLS oscillates [m]
 def loop(
     robot: supple.Robot, q: Array, goals: Array, step: Step, *, alternate: bool, settle: int = 0
 ) -> Followed:
-    """Follow targets (steps, k, 3) by one update each, with the usual or alternate Jacobian."""
+    """Follow targets (steps, k, 3), one update for each, with the usual or alternate Jacobian."""
     tips, every = list(robot.tips), [q]
     for goal in goals:
         poses, J = robot.fk_jacobian(q, tips)
@@ -68,7 +68,7 @@ def follow_both(shape: Shape, step: Step) -> tuple[Followed, Followed]:
 
 def folded(step: Step, updates: int, *, alternate: bool) -> float:
     """Return the largest second difference of a joint angle [rad] while the target of an arm with
-    three links moves to and fro past the base at a distance of 2 cm, which folds the links.
+    three links moves back and forth past the base at a distance of 2 cm, which folds the links.
     """
     robot = supple.load("planar3")
     T = np.linspace(0, 2 * np.pi, updates)
@@ -90,12 +90,12 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
         "Jerkiness is measured by the largest second difference of a joint angle, for an arm of "
         "three links that folds back on a target passing close to its base.",
     ),
-    parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
+    parameters=(Parameter("updates", 1000, "", "measured updates of the double Y", 99, 1000000),),
 )
 def alternate(progress: Progress, *, updates: int) -> Outcome:
     """The Y and the double Y follow their targets with the usual and with the alternate Jacobian,
-    by transpose, pseudoinverse, lightly damped least squares and SDLS. Measured are the total error
-    and the fraction of reversed moves. Then a folded arm of three links.
+    by transpose, pseudoinverse, lightly damped least squares and SDLS. The total error and the
+    fraction of reversed moves are measured; then the jerkiness of an arm whose three links fold.
     """
     shapes = {
         "y": figures.Y,
@@ -192,7 +192,7 @@ def _bars(
         "three times as far from the target as DLS.",
     ),
     parameters=(
-        Parameter("updates", 600, "", "updates that count", 99, 1000000),
+        Parameter("updates", 600, "", "measured updates", 99, 1000000),
         Parameter("damping", 0.3, "m", "λ of DLS", 0),
     ),
 )

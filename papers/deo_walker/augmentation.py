@@ -28,7 +28,7 @@ SMALL = 1e-2  # weight w of the constraint task, as in Egeland et al. 1991
 
 
 def planar(lengths: tuple[float, ...], q: Array) -> Array:
-    """Return J (2, n) of the hand of a planar arm with relative angles."""
+    """Return J (2, n) of the hand of a planar arm; q are angles between successive links."""
     angle = np.cumsum(q)
     x, y = np.array(lengths) * np.cos(angle), np.array(lengths) * np.sin(angle)
     return np.array([-np.cumsum(y[::-1])[::-1], np.cumsum(x[::-1])[::-1]])
@@ -53,8 +53,8 @@ def planar(lengths: tuple[float, ...], q: Array) -> Array:
 def augmentation(progress: Progress, *, max_speed: float, weight: float) -> Outcome:
     """The last joint straightens from 40° to 0, where the augmented Jacobian is singular and that
     of the hand is not. The tasks are augmented with equal weights and with w ≪ 1, both with the
-    optimal damping for Δ, or combined by projection onto the null space, eq. (20). Measured are the
-    error of the main task and the joint speed.
+    optimal damping for Δ, or combined by projection onto the null space, eq. (20). The error of the
+    main task and the joint speed are measured.
     """
     errors: dict[str, dict[str, Array]] = {}
     speeds: dict[str, dict[str, Array]] = {}

@@ -184,8 +184,9 @@ def _choice_figure(
     ),
 )
 def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
-    """φ(λ) for J (2 × 3) with singular values 1.2 and 0.05, ẋ = U (0.6, 0.6): eq. (13). Then the
-    norm of (25), with ∇h = (0.3, −0.2, 0.4) in the coordinates of V, which has a pole at λ = 0.
+    """The norm φ(λ) = ‖q̇‖, eq. (13), is computed for a J (2 × 3) with singular values 1.2 and 0.05
+    and ẋ = U (0.6, 0.6); then the norm of (25), which has a pole at λ = 0, with
+    ∇h = (0.3, −0.2, 0.4) in the coordinates of V.
     """
     sigma, gamma = np.array([1.2, sigma_min]), np.array([0.6, 0.6])
     beta = np.array([0.3, -0.2, 0.4])
@@ -205,7 +206,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
     off = float(np.abs(phis / formula - 1).max())
     root = supple.damping.Optimal(max_speed)(supple.Linearization(J, gamma))
     needs = phis[0] > max_speed
-    # How much 1/φ and φ bend between 0 and the root: their largest distance from the chord.
+    # Curvature of 1/φ and φ between 0 and the root: the largest distance from the chord.
     near = np.linspace(0, max(root, 1e-9), 101)
     bent = {}
     for name, values in (("phi", norms(near)), ("reciprocal", 1 / norms(near))):

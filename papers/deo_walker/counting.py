@@ -26,12 +26,12 @@ Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 def iterations(
     linearizations: Iterable[supple.Linearization], max_speed: float, tolerance: float = TOLERANCE
 ) -> dict[str, float]:
-    """Return the mean number of iterations, over cases that need damping, for each form.
+    """Return the mean number of iterations of each form of Newton's method, by name.
 
-    `newton` is (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within a
-    tolerance of the bound; names with `_warm` are the same iterations, started from λ of the
+    `newton` is eq. (17) and `reciprocal` is (18), both started at zero and ended when ‖q̇‖ is within
+    a tolerance of the bound; names with `_warm` are the same iterations, started from λ of the
     previous case. `supple` is (18) as in this library: started from a lower bound on λ and ended at
-    rounding accuracy. All numbers are zero if no case needs damping.
+    rounding accuracy. The mean is over the cases that need damping, and zero without such cases.
     """
     needing = [
         each
@@ -73,7 +73,7 @@ def _mean(counts: Iterable[int]) -> float:
 def by_tolerance(
     linearizations: Sequence[supple.Linearization], max_speed: float
 ) -> dict[str, Array]:
-    """Return the mean number of iterations of each form for all `TOLERANCES`, as table columns."""
+    """Return the results of `iterations` for all `TOLERANCES`, as columns of a table."""
     found = [iterations(linearizations, max_speed, tolerance) for tolerance in TOLERANCES]
     columns = {f"{form}.iterations": np.array([each[form] for each in found]) for form in found[0]}
     return {"tolerance": np.array(TOLERANCES), **columns}

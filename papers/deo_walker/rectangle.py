@@ -39,18 +39,18 @@ SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]
 TASK = supple.PositionTask(rows=["x", "y"])
 
 SHAPE = (
-    "The rectangle is 0.7 wide and 0.9 high: 0.9 × 0.7, as printed, leaves the workspace "
-    "(its far corner would be 2.04 m away, the arm is 2 m long)."
+    "The rectangle is 0.7 m wide and 0.9 m high: with 0.9 × 0.7, as printed, it would leave the "
+    "workspace (its far corner would be 2.04 m away, and the arm is 2 m long)."
 )
 
 
 def corners(robot: supple.Robot) -> Array:
-    """Return the corners counter-clockwise from the start at the lower left (5, 3) [m]."""
+    """Return the corners (5, 3) [m] counter-clockwise; the lower left corner is first and last."""
     return np.asarray(robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), SIDES.cumsum(axis=0)]))
 
 
 def times_of_corners(duration: float = DURATION) -> Array:
-    """Return the time at which the hand should be at each corner (5,) [s]."""
+    """Return the times (5,) [s] at which the hand should be at the corners."""
     length = np.append(0, np.cumsum(np.linalg.norm(SIDES, axis=1)))
     return np.asarray(duration * length / length[-1])
 
@@ -73,7 +73,7 @@ def around(step: Step, steps: int, gain: float, duration: float = DURATION) -> s
 
 
 def speed(motion: supple.Trajectory) -> Array:
-    """Return ‖q̇‖ of each step (K,)."""
+    """Return ‖q̇‖ in each step (K,) [rad/s]."""
     return np.asarray(np.linalg.norm(motion.qd, axis=1))
 
 
@@ -191,12 +191,13 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
 
 @dataclass(frozen=True)
 class Rivals:
-    """A comparison of other damping rules with the optimal one, at the steps of its motion.
+    """A comparison of other damping rules with the optimal one, in the steps of the optimal motion.
 
     Attributes:
         rules: Number of other rules.
         below: Number of cases in which another rule keeps the bound with a smaller error.
-        share: Fraction, among the cases that need damping, in which other rules keep the bound.
+        share: Fraction of the cases that need damping in which another rule keeps the bound, as the
+            mean over the other rules.
         closest: The smallest ratio of another rule's error to the optimal error.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """
@@ -289,7 +290,7 @@ def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0
 def draw_speeds(
     ax: Axes, motions: dict[str, supple.Trajectory], max_speed: float = MAX_SPEED
 ) -> None:
-    """Draw the norms of the joint speeds and their bound, with the first moments enlarged."""
+    """Draw the norms of the joint speeds and their bound, with an enlarged view of the start."""
     style.titled(ax, "Joint speeds", "time [s]", "‖q̇‖ [rad/s]")
     time = next(iter(motions.values())).t[:-1]
     style.curves(ax, time, {name: speed(motion) for name, motion in motions.items()})

@@ -29,9 +29,9 @@ MAX_SPEED = 5.0  # Δ [rad/s]
     deviations=(
         "The Jacobian of the paper's reference [31] is that of the PUMA of Maciejewski & Klein, "
         "Table I, up to the tool; the paper gives no dimensions.",
-        "The start is not given in numbers: here the wrist is 1 cm beside the shoulder's axis. Nor "
-        "are time and steps: 0.4 s in steps of 2 ms, no position feedback.",
-        f"Iterations are those from λ = 0, as the paper counts. {STATED}",
+        "The paper gives no start, duration or step length. Here the wrist starts 1 cm beside the "
+        "shoulder's axis, and the motion takes 0.4 s in steps of 2 ms, without position feedback.",
+        f"Iterations are counted from λ = 0, as in the paper. {STATED}",
     ),
     parameters=(
         Parameter("max_speed", MAX_SPEED, "rad/s", "Δ, the bound on ‖q̇‖", 0),

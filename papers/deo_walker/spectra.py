@@ -37,19 +37,19 @@ Counts = dict[str, list[float]]  # method -> mean number of iterations for each 
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:
-    """Return J with a given smallest singular value, others from 0.3 to 2, and a random unit ẋ."""
+    """Return J with a given smallest singular value, the others from 0.3 to 2, and a unit ẋ."""
     sigma = np.append(rng.uniform(0.3, 2, m - 1), smallest)
     gamma = rng.normal(size=m)
     return supple.Linearization(np.diag(sigma), gamma / np.linalg.norm(gamma))
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the names and mean numbers of iterations of the forms that start at λ = 0."""
+    """Return the names and mean numbers of iterations of the searches that start at λ = 0."""
     return [(form, found[form]) for form in FORMS]
 
 
 def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
-    """Return the mean number of iterations for the paper's own motions, planar and spatial."""
+    """Return the mean numbers of iterations in the paper's two motions, planar and spatial."""
     step: Step = supple.DLS(supple.damping.Optimal(DELTA))
     planar = around(step, 2000, 0.0)
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
@@ -79,7 +79,7 @@ def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
     deviations=(
         "The paper gives no spectra: these have one small singular value, 1e-1 to 1e-8, and the "
         f"others between 0.3 and 2; ‖ẋ‖ = Δ = 1, from λ = 0. {STATED}",
-        "The tolerance is one-sided: the search ends under the bound, not on either side of it.",
+        "The tolerance is one-sided: the search ends only if ‖q̇‖ is below the bound.",
     ),
     parameters=(
         Parameter("spectra", SPECTRA, "", "random spectra at each σ_min", 0, 100000),

@@ -46,11 +46,10 @@ def printed_steps(
     max_speed: float = MAX_SPEED,
     start: float = START,
 ) -> tuple[int, float]:
-    """Return the number of iterations of (18) that the paper's search takes for (25), and the λ
-    found. `gradient` is ∇h (n,).
+    """Return the number of iterations of (18) in the paper's search for the λ of (25), and this λ.
 
-    The search solves ‖numerator/(squares + λ)‖ = Δ in coordinates of V. It starts from λ = T, or
-    from a given λ.
+    The search solves ‖numerator/(squares + λ)‖ = Δ in the coordinates of V. `gradient` is ∇h (n,);
+    `start` is the first λ, by default T of the paper.
     """
     U, sigma, Vt = np.linalg.svd(linearization.J)
     beside = np.zeros(len(Vt) - len(sigma))
@@ -69,7 +68,7 @@ def printed_steps(
 
 
 def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: float) -> float:
-    """Return the mean number of iterations of (18), each search started from the previous λ."""
+    """Return the mean number of iterations of (18) if each search starts from the previous λ."""
     counts, lam = [], START
     for linearization, gradient in cases:
         count, lam = printed_steps(linearization, gradient, TOLERANCE, max_speed, lam)
@@ -91,12 +90,12 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     title="Damping with a subtask: the elbow stays up, the total speed within its bound",
     deviations=(
         SHAPE,
-        "Eqs. (25)-(27) with their signs put right: q̇ = J*ẋ - (1/λ)(I - J*J)∇h, "
-        "‖q̇‖² = Σ(σγ - β)²/(σ² + λ)² + Σβ²/λ². The factor of ∇h is 1, as printed in (25), so "
-        "α₁² = 1/k in (23).",
-        "4 s at constant speed, 4000 steps; K_p = 2.5 (section 2.1), k = 3: the paper gives none.",
-        "The obstacle acts through θ_ref alone and the paper gives no coordinates of it: the disc "
-        "in the figure is ours, below the lower left corner.",
+        "The signs of eqs. (25)-(27) are corrected: q̇ = J*ẋ - (1/λ)(I - J*J)∇h, ‖q̇‖² = Σ(σγ - "
+        "β)²/(σ² + λ)² + Σβ²/λ². The factor of ∇h is 1, as printed in (25), so α₁² = 1/k in (23).",
+        "The rectangle takes 4 s at constant speed in 4000 steps, with K_p = 2.5 (section 2.1) "
+        "and k = 3; the paper gives none of these numbers.",
+        "The obstacle acts only through θ_ref, and the paper does not give its position: the disc "
+        "in the figure, below the lower left corner, is an example.",
         STATED,
     ),
     parameters=(
@@ -207,7 +206,7 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
 
 
 def _jump(motion: supple.Trajectory) -> float:
-    """Return the largest change of q̇ in a step in which λ becomes zero or non-zero [rad/s], except
+    """Return the largest change of q̇ [rad/s] in a step in which λ becomes zero or nonzero, except
     at the corners, where the commanded velocity jumps.
     """
     damped = motion.lambda2 > 0

@@ -39,7 +39,7 @@ def wrist_jacobian(q: Array) -> Array:
 
 
 def over_shoulder(upper: float) -> Array:
-    """Return a configuration with the wrist over the shoulder's axis, for an angle q2 [rad]."""
+    """Return the configuration with q2 = `upper` [rad] and the wrist over the shoulder's axis."""
     bend = np.arccos(-A2 * np.cos(upper) / FOREARM) + INNER - upper
     return np.array([0.0, upper, bend, 0.3, 0.8, 0.0])
 
@@ -57,13 +57,13 @@ def lost(q: Array) -> tuple[Array, Array]:
     title="The singular configurations of a PUMA, and the trajectories through them",
     deviations=(
         "Directions are those of the wrist's center, where translation and rotation decouple.",
-        "Trajectories B and C are readings: see mk-puma-b and mk-puma-c.",
+        "Trajectories B and C are reconstructions: see mk-puma-b and mk-puma-c.",
     ),
     parameters=(Parameter("samples", 2000, "", "random configurations with q5 = 0", 0, 1000000),),
 )
 def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
-    """The wrist, the shoulder, the elbow and the triple singularity: the directions that are lost
-    in each, and how trajectories A, B and C pass them.
+    """The directions that are lost at the wrist, shoulder, elbow and triple singularities are
+    computed, and the distances at which trajectories A, B and C pass these singularities.
     """
     rng = np.random.default_rng(6)
     q = rng.uniform(-np.pi, np.pi, (samples, 6))

@@ -83,13 +83,13 @@ class Counter:
 
 
 def damped(J: Array, x: Array, _: Array, count: Counter) -> Array:
-    """Return θ̇ by damped least squares with a given λ."""
+    """Return θ̇ by damped least squares with the constant λ = `LAMBDA`."""
     A = count.gram(J) + LAMBDA**2 * np.eye(len(J))
     return count.joints(J, count.solution(count.factor(A), x))
 
 
 def estimated(J: Array, x: Array, u: Array, count: Counter) -> Array:
-    """Return θ̇ as `damped` does, and estimate σ_min, eqs. (20)-(26), from one more solution."""
+    """Return θ̇ as `damped` does, and estimate σ_min, eqs. (20)-(26), with the same factor L."""
     L = count.factor(count.gram(J) + LAMBDA**2 * np.eye(len(J)))
     _estimate(L, u, count)
     return count.joints(J, count.solution(L, x))
@@ -142,7 +142,7 @@ def counts(n: int, rng: np.random.Generator) -> tuple[dict[str, int], float]:
 
 
 def servo_times(updates: int, rounds: int) -> dict[str, float]:
-    """Return the update time [s] of a PUMA's `Servo` for each step: best of interleaved rounds."""
+    """Return the update time of a PUMA's `Servo` [s] by method: best of interleaved rounds."""
     course, free = course_a(), Limits.none(PUMA)
     steps: dict[str, Any] = methods(MAX_GAIN)
     ways = {"damped": "constant", "estimated": "variable", "filtered": "filtered_as_printed"}
@@ -168,10 +168,10 @@ def servo_times(updates: int, rounds: int) -> dict[str, float]:
     figure="Section V",
     title="What filtering costs beside damping",
     deviations=(
-        "Counted are multiplications, divisions and square roots of loops that follow the "
-        "equations, without additions; J is random and n × n, and given.",
+        "Multiplications, divisions and square roots are counted in loops that follow the "
+        "equations; additions are not. J (n × n) is random and given.",
         "Times are those of a Servo of the PUMA called from Python on this machine, kinematics "
-        "included; the kernel's own are in bench/results/steps.",
+        "included; times of the kernel alone are in bench/results/steps.",
     ),
     parameters=(
         Parameter("joints", 24, "", "the largest number of joints", 6, 60),
@@ -179,8 +179,9 @@ def servo_times(updates: int, rounds: int) -> dict[str, float]:
     ),
 )
 def cost(progress: Progress, *, joints: int, rounds: int) -> Outcome:
-    """Damped least squares, the same with the estimate of σ_min, and the filter with α as printed.
-    Measured are their operations for n from 2 to 24, and the time of an update of a PUMA.
+    """Three methods are compared: damped least squares, the same with an estimate of σ_min, and the
+    filter with α as printed. Their operations are counted for n from 2 to 24 joints, and their
+    updates of a PUMA are timed.
     """
     rng = np.random.default_rng(3)
     sizes = np.arange(2, joints + 1)

@@ -26,7 +26,7 @@ class Course:
     Attributes:
         start: Joint angles at the start (6,) [rad].
         poses: Poses (K + 1, 4, 4) [m], all with the same orientation.
-        both_ends: Whether the end is away from singularities, as the start always is.
+        both_ends: Whether not only the start but also the end is away from singularities.
     """
 
     start: Array
@@ -46,7 +46,7 @@ class Course:
         return cls(start, poses, both_ends)
 
     def away(self, errors: Array) -> Array:
-        """Return the errors of the first tenth of the path and, if `both_ends`, of the last."""
+        """Return the errors in the first tenth of the path and, if `both_ends`, the last tenth."""
         tenth = max(1, len(errors) // 10)
         return np.r_[errors[:tenth], errors[-tenth:]] if self.both_ends else errors[:tenth]
 
@@ -73,8 +73,8 @@ def line(about: Array, heading: float, begin: float, end: float) -> Array:
     Args:
         about: Joint angles (6,) [rad].
         heading: Angle of the line from the x-axis [rad].
-        begin: Position of its beginning along the line [m].
-        end: Position of its end along the line [m].
+        begin: Signed distance of the first pose from the pose of `about` [m].
+        end: Signed distance of the last pose from the pose of `about` [m].
     """
     along = begin + INTERVAL * np.arange(round((end - begin) / INTERVAL) + 1)
     moved = np.outer(along, [np.cos(heading), np.sin(heading), 0.0])
@@ -88,11 +88,11 @@ def shifted(pose: Array, moved: Array) -> Array:
     return poses
 
 
-# Configurations of A and C at the top of their circles, and of B at the shoulder singularity.
+# Configurations at the tops of the circles A and C, and at the shoulder singularity on B.
 WRIST = np.radians([0.0, -90, 180, 0, 0, 0])
 SHOULDER = np.radians([0, -69.179, -87.429, -30.473, -1.643, 0])
 TRIPLE = np.radians([0, -90, 92.645, 0, 0, 0])
-# Rounded joint angles at the starts [deg]; they select the branch.
+# Rounded joint angles at the starts of the paths [deg], which select the branch.
 START_A = [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017]
 START_B = [139.85, 65.47, -37.38, 18.27, 132.77, 124.26]
 START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
@@ -100,20 +100,23 @@ START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
 
 @cache
 def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
-    """Return trajectory A: its radius [m], and half the angle of its arc [π rad]."""
+    """Return trajectory A, given its radius [m] and half the angle of its arc [π rad]."""
     return Course.on_branch(circle(WRIST, radius, np.pi / 2, arc * np.pi), START_A)
 
 
 @cache
 def course_b(heading: float = 4.142, begin: float = -0.3765, end: float = 0.2775) -> Course:
-    """Return trajectory B: its heading [deg], and its ends from the shoulder singularity [m]."""
+    """Return trajectory B, given its heading [deg] and the positions of its ends [m].
+
+    Positions are measured along the line, from the shoulder singularity.
+    """
     poses = line(SHOULDER, np.radians(heading), begin, end)
     return Course.on_branch(poses, START_B, both_ends=False)
 
 
 @cache
 def course_c(radius: float = 0.35, plane: float = 5.0, arc: float = 0.6) -> Course:
-    """Return trajectory C: its radius [m], the angle of its plane [deg], half its arc [π rad]."""
+    """Return trajectory C, given its radius [m], plane angle [deg] and half its arc [π rad]."""
     poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
     return Course.on_branch(poses, START_C)
 
@@ -128,11 +131,11 @@ class Runs:
     _spectra: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     def errors(self, method: str) -> Array:
-        """Return the velocity error of each interval."""
+        """Return the relative velocity error of each interval (K,), eq. (37)."""
         return error(self.moved[method])
 
     def away(self, method: str) -> float:
-        """Return the mean error away from singularities."""
+        """Return the mean relative velocity error away from singularities."""
         return float(self.course.away(self.errors(method)).mean())
 
     @property
@@ -176,9 +179,10 @@ class Runs:
         return self._spectra[method]
 
     def notch(self, method: str) -> tuple[Array, Array]:
-        """Return the deepest dip of the error: intervals (3,) of peak, dip and peak, and errors.
+        """Return the intervals (3,) of the deepest dip and its two peaks, and the errors there.
 
-        With fewer than two peaks, the interval with the largest error is repeated three times.
+        The order is peak, dip, peak. With fewer than two peaks, the interval with the largest error
+        is repeated three times.
         """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)

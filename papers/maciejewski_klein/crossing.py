@@ -32,8 +32,8 @@ NOTICEABLE = 0.1  # smallest error of σ̂, relative to λ, that counts as notic
 
 @cache
 def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> Array:
-    """Return the joint angles of the filter along the first half of trajectory C, and while the
-    tool then stays in place and turns back about the axis of joint 5.
+    """Return the joint angles (K, 6) [rad] of a motion with the filter: along the first half of
+    trajectory C, then with the tool in place, turning back about the axis of joint 5.
     """
     course = course_c()
     tasks = (PositionTask(), OrientationTask())
@@ -60,13 +60,13 @@ def half_of(places: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate at each interval: σ̂ (K,), and the alignment |ûᵀu_6| (K,) with the exact u_6."""
+    """Estimates σ̂ (K,) of σ_min, and the alignment |ûᵀu_6| (K,) of û with the exact u_6."""
 
     sigma: Array
     alignment: Array
 
     def measures(self, least: Array, half: int) -> dict[str, float]:
-        """Return the errors of σ̂ and û, and the number of intervals in which û is misaligned."""
+        """Return the errors of σ̂, the alignment of û, and the duration of its misalignment."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
@@ -108,7 +108,7 @@ def crosses(gap: Array, angle: float) -> bool:
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether the error of σ̂ before the center is unnoticeable and below half of the maximum."""
+    """Whether the error of σ̂ before the center is negligible and below half of its maximum."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 
@@ -119,7 +119,7 @@ def recovers(found: dict[str, float]) -> bool:
 
 
 def is_robust(found: dict[str, float], max_gain: float) -> bool:
-    """Whether σ̂ is off by less than a tenth of λ throughout."""
+    """Whether the error of σ̂ is always less than a tenth of λ."""
     return found["max_error"] < NOTICEABLE / (2 * max_gain)
 
 
@@ -133,26 +133,28 @@ def is_robust(found: dict[str, float], max_gain: float) -> bool:
     title="PUMA: the estimate of the least singular value through a crossing",
     deviations=(
         LOST,
-        "Plain names are the paper's estimate, whose matrix is damped by λ of the estimate before; "
-        "`undamped.` is that of supple's filter, one undamped iteration on the present J.",
-        "The motion itself is that of the filter as printed.",
+        "Quantities without a prefix belong to the paper's estimate, whose matrix is damped by λ "
+        "of the previous estimate; those with `undamped.` belong to the estimate of supple's "
+        "filter, one undamped iteration with the current J.",
+        "The motion is that of the filter as printed in the paper.",
     ),
     parameters=(
         THETA_MAX,
         Parameter("turn", TURN, "rad", "rotation in each interval while the tool is held", 0),
-        Parameter("held", HELD, "intervals", "how long the tool is held", 1),
+        Parameter("held", HELD, "intervals", "number of intervals in which the tool is held", 1),
     ),
 )
 def trajectory_c_modified(
     progress: Progress, *, max_gain: float, turn: float, held: int
 ) -> Outcome:
-    """The first 439 intervals of trajectory C; then the tool is commanded to stay in place and turn
-    about the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool cannot
-    keep its position: the arm comes to its full reach, the elbow's singular value falls while the
-    wrist's rises, and the singular direction turns from one to the other.
+    """The tool follows trajectory C for 439 intervals; then it is commanded to stay in place and
+    turn about the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool
+    cannot keep its position: the arm comes to its full reach, the elbow's singular value falls
+    while the wrist's rises, and the singular direction turns from one to the other.
 
-    `max_error` is the error of σ̂, before the turn and overall; `min_alignment` is |ûᵀu_6|,
-    `recovery_steps` the intervals from its first fall below 0.95 until it stays above.
+    `max_error` is the largest error of σ̂, overall and before the turn; `min_alignment` is the
+    smallest |ûᵀu_6|; `recovery_steps` is the number of intervals from the first in which |ûᵀu_6| is
+    below 0.95 to the last.
     """
     half = half_of(len(course_c().poses))
     q = motion(max_gain, turn, held)

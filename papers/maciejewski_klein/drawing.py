@@ -21,7 +21,7 @@ LINKS = ["link0", "link2", "link3", "link4", "link6"]
 
 
 def joints_of(q: Array) -> Array:
-    """Return base, shoulder, elbow, forearm, wrist and tool (..., 6, 3) [m] of an arm at q."""
+    """Return the positions (..., 6, 3) [m] of base, shoulder, elbow, forearm, wrist and tool."""
     places = PUMA.fk(q, LINKS)[..., :3, 3]
     aside = np.stack([-np.sin(q[..., 0]), np.cos(q[..., 0]), 0 * q[..., 0]], axis=-1)
     shoulder = D2 * aside[..., None, :]
@@ -29,7 +29,7 @@ def joints_of(q: Array) -> Array:
 
 
 def figure_of(runs: Runs, across: str, up: str, *, shown: int = 9) -> Callable[[Figure], None]:
-    """Draw the errors, the speeds, the arm in some of its configurations, and the spectrum."""
+    """Return a function that draws errors, speeds, the arm at some times, and singular values."""
     i, k = "xyz".index(across), "xyz".index(up)
 
     def draw(figure: Figure) -> None:

@@ -26,7 +26,7 @@ AWAY = 0.1  # smallest singular value at a start that is away from singularities
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """P paths of one kind.
+    """A set of P paths of one kind.
 
     Attributes:
         start: Configurations at the starts (P, 6) [rad].
@@ -42,11 +42,11 @@ class Family:
         return len(self.start)
 
     def only(self, which: Mask | NDArray[np.integer[Any]]) -> Family:
-        """Return some of the paths."""
+        """Return a family of the selected paths."""
         return Family(self.start[which], self.poses[:, which], self.both_ends)
 
     def course(self, number: int) -> Course:
-        """Return one path."""
+        """Return the path with this index."""
         return Course(self.start[number], self.poses[:, number], self.both_ends)
 
 
@@ -55,9 +55,9 @@ def lines(rng: np.random.Generator, count: int) -> Family:
 
     The wrist passes a shoulder singularity 0.2 to 0.45 m after the start, with any angles of upper
     arm and elbow, at a distance of at most 10 mm and at most 10° off the tangent of the cylinder
-    that it cannot enter. The orientation of the hand is such that on some branch it ends at most
-    12° off the line of the forearm. The start is on any of the eight branches. `is_like_b` selects
-    the paths that match the paper's description.
+    that the wrist cannot enter. The orientation of the hand is such that on some branch the hand
+    ends at most 12° off the line of the forearm. The start is on any of the eight branches.
+    `is_like_b` selects the paths that match the paper's description.
     """
     q = np.zeros((count, 6))
     q[:, 1] = rng.uniform(-np.pi, np.pi, count)
@@ -70,7 +70,7 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     moved = np.stack(
         [along * np.cos(heading), along * np.sin(heading) + beside, np.zeros_like(along)], axis=-1
     )
-    # End poses with the wrist in the right position, and an arbitrary orientation of the hand.
+    # End poses with the wrist in the required position, and an arbitrary orientation of the hand.
     upright = np.tile(np.eye(4), (count, 1, 1))
     upright[:, :3, 3] = wrist + moved[-1] + [0, 0, D6]
     end = configurations(upright, rng.choice([-1.0, 1.0], (count, 3)))
@@ -110,8 +110,8 @@ def _reachable(
 
 
 def is_like_b(q: Array) -> Mask:
-    """Return whether motions (K + 1, P, 6) pass the shoulder singularity in their middle half, and
-    end with hand and forearm aligned within 15° after having been more than 30° apart (P,).
+    """Return a mask (P,) of the motions (K + 1, P, 6) that pass the shoulder singularity in their
+    middle half, and end with hand and forearm aligned within 15°, having been more than 30° apart.
     """
     ahead = A2 * np.cos(q[..., 1]) + FOREARM * np.cos(q[..., 1] + q[..., 2] - INNER)
     middle = slice(len(q) // 4, -len(q) // 4)

@@ -24,7 +24,7 @@ Step: TypeAlias = Callable[[Array, Array], Array]  # J (P, 6, 6) and ẋ (P, 6) 
 
 @dataclass(frozen=True, eq=False)
 class Motions:
-    """Motions along P paths; a motion along one path, from `path`, has no axis P.
+    """Motions along P paths; the result of `path`, a motion along one path, has no axis P.
 
     Attributes:
         q: Joint angles (K + 1, P, 6) [rad].
@@ -39,7 +39,7 @@ class Motions:
     velocity: Array
 
     def path(self, number: int) -> Motions:
-        """Return the motion along one path."""
+        """Return the motion along the path with this index."""
         one = (x[:, number] for x in (self.q, self.qd, self.command, self.velocity))
         return Motions(*one)
 
@@ -62,7 +62,7 @@ def follow(start: Array, poses: Array, step: Step) -> Motions:
 
 
 def _error(T: Array, target: Array) -> Array:
-    """Return the errors (P, 6) of poses (P, 4, 4): distance, and rotation vector to the target."""
+    """Return the errors (P, 6) of poses (P, 4, 4): offset and rotation vector to the target."""
     D = target[:, :3, :3] @ T[:, :3, :3].swapaxes(1, 2)
     twice = np.stack([D[:, 2, 1] - D[:, 1, 2], D[:, 0, 2] - D[:, 2, 0], D[:, 1, 0] - D[:, 0, 1]], 1)
     sine, cosine = np.linalg.norm(twice, axis=1) / 2, (np.trace(D, axis1=1, axis2=2) - 1) / 2
@@ -89,7 +89,7 @@ def methods(max_gain: float) -> dict[str, Step]:
 
 @dataclass
 class Estimated:
-    """Damping by eq. (14) from the estimates of the previous interval, for many J at once."""
+    """DLS for many J at once, damped by eq. (14) from the estimates of the previous interval."""
 
     max_gain: float
     u: Array = field(default_factory=lambda: np.zeros((0, 6)))

@@ -19,15 +19,16 @@ LABELS = {
 GAIN = 0.1  # feedback gain k_p [1/interval]
 
 DEVIATIONS = (
-    "Eq. (14) as printed has no case below σ = λ, where it breaks its own bound; the text before "
-    "it has: λ = 1/(2θ̇max).",
-    "α from eq. (14) as printed damps the singular direction whether ẋ asks for it or not: "
-    "`filtered_as_printed`. `filtered` takes it from the share c of ẋ along the weak directions, "
-    "three of them: the least gain that keeps the bound for this share, and a smooth addition that "
-    "prevents chatter at targets out of reach (`NumericalFilter`).",
-    "Both filters take z and û of the present interval instead of the one before (for the square "
-    "as printed this changes the integral by less than 5 %), z_o = z − û(ûᵀz) for eq. (32), and "
-    "end with a cut to the bound: near two small singular values α and λ alone do not keep it.",
+    "Eq. (14) as printed has no case for σ below λ, where it violates its own bound; the text "
+    "before it has one: λ = 1/(2θ̇max).",
+    "`filtered_as_printed` takes α from eq. (14), which damps the singular direction even if ẋ "
+    "has no component along it. `filtered` derives α from the fraction c of ẋ along the three "
+    "weakest directions: the smallest α that keeps the bound for this fraction, and a smooth "
+    "addition that prevents chatter at targets out of reach (`NumericalFilter`).",
+    "Both filters use z and û of the current interval instead of the previous one (for the square "
+    "as printed this changes the integral by less than 5 %), and z_o = z − û(ûᵀz) for eq. (32). "
+    "They end with a scaling to the bound, because near two small singular values α and λ alone "
+    "do not keep it.",
 )
 
 

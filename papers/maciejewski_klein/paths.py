@@ -72,7 +72,7 @@ def draw_family(kind: str, paths: int, rng: np.random.Generator, max_gain: float
 
 
 def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts, dict[str, Array]]:
-    """Return the verdict on every path, and the integral errors by method."""
+    """Return whether each statement holds on each path, and the integral errors by method."""
     moved = {
         name: many.follow(family.start, family.poses, step)
         for name, step in many.methods(max_gain).items()
@@ -87,7 +87,7 @@ def judged(family: Family, says: Statements, max_gain: float) -> tuple[Verdicts,
 
 
 def beside_a(max_gain: float) -> Statements:
-    """Return the comparisons of trajectory C with trajectory A."""
+    """Return the paper's statements that compare trajectory C with trajectory A."""
     simple = followed_by_all(course_a(), max_gain)
     depth, width = statements.depth(simple), simple.width("filtered_as_printed")
     return {
@@ -106,8 +106,8 @@ def beside_a(max_gain: float) -> Statements:
 
 
 def held(family: Family, max_gain: float) -> tuple[Array, int]:
-    """Return joint angles (K, P, 6) by the filter as printed, along the first half of each path and
-    then with the tool rotating in place; and the number of intervals of the first half.
+    """Return the joint angles (K, P, 6) of motions with the filter as printed, along the first half
+    of each path and then with the tool rotating in place; and the number of intervals of that half.
     """
     half = crossing.half_of(len(family.poses))
     step = many.Printed(max_gain)
@@ -123,7 +123,7 @@ def held(family: Family, max_gain: float) -> tuple[Array, int]:
 
 
 def judged_crossing(family: Family, max_gain: float) -> Verdicts:
-    """Return the verdict on the estimate along every path."""
+    """Return whether each statement about the estimate of σ_min holds on each path."""
     q, half = held(family, max_gain)
     each, edge = np.arange(len(family)), 1 / max_gain
     every: list[tuple[Array, ...]] = []
@@ -166,7 +166,7 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
         "The lines of B and the circles of C cannot be read in print; the text describes the "
         "singularities that they pass and where they end. Random paths of these kinds are drawn, "
         "and a claim counts as holding if it holds on more than half of them.",
-        "α as printed for the filter, without the component-aware gain.",
+        "The filter uses α as printed, which does not depend on the components of ẋ.",
     ),
     parameters=(
         THETA_MAX,
@@ -179,10 +179,10 @@ def share_of_paths(progress: Progress, *, max_gain: float, paths: int, seed: int
 
     B: horizontal lines of 0.654 m. After 0.2 to 0.45 m the wrist passes a shoulder singularity,
     with any angles of upper arm and elbow, at a distance of at most 10 mm and at most 10° off the
-    tangent of the cylinder that it cannot enter; the start is on any of the eight branches with
-    σ_min ≥ λ. Only those paths are kept on which the arm, with a constant damping factor, comes
-    within 20 mm of that singularity in the middle half of the path, is more than 30° away from
-    the wrist singularity there, and ends less than 15° away from the wrist singularity.
+    tangent of the cylinder that the wrist cannot enter; the start is on any of the eight branches
+    with σ_min ≥ λ. Only those paths are kept on which the arm, with a constant damping factor,
+    comes within 20 mm of that singularity in the middle half of the path, is more than 30° away
+    from the wrist singularity there, and ends less than 15° away from the wrist singularity.
 
     C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m, in planes at up to 20° to the
     x-z plane, starting on any branch with σ_min ≥ λ. The middle of each arc is its top, and the arm

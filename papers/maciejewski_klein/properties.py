@@ -24,7 +24,7 @@ WIDE = 1e4  # smallest gap that counts as large
 
 
 def random_problem(rng: np.random.Generator, shape: tuple[int, int], count: int) -> Linearization:
-    """Return problems with singular values from 1e-3 to 10, and tasks partly outside range(J)."""
+    """Return many J with singular values from 1e-3 to 10, and ẋ partly outside the range of J."""
     m, n = shape
     k = min(m, n)
     U = np.linalg.qr(rng.normal(size=(count, m, m)))[0][..., :k]
@@ -73,7 +73,8 @@ def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
     deviations=(
         "“Midway” between σ_k and σ_(k+1) may be their arithmetic or their geometric mean, or, for "
         "joint velocities, a quarter of the way down: σ_k (σ_(k+1)/σ_k)^¼.",
-        "Approximately the same is 2 % in the median, and a large gap four decades.",
+        "“Approximately the same” means within 2 % in the median, and a large gap is one of four "
+        "decades.",
     ),
     parameters=(
         Parameter("problems", 300, "", "random J of each shape", 0, 100000),
@@ -81,9 +82,10 @@ def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
     ),
 )
 def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome:
-    """Random J of four shapes with singular values over four decades, and ẋ partly outside the
-    range of J: ‖θ̇‖, eq. (11), and ‖ẋ − Jθ̇‖, eq. (12), over λ from 0 to 10⁴. Then spectra with a gap
-    between σ3 and σ4 and λ in the gap, compared with the truncated SVD, eq. (13).
+    """‖θ̇‖, eq. (11), and ‖ẋ − Jθ̇‖, eq. (12), are computed over λ from 0 to 10⁴ for random J of four
+    shapes, with singular values over four decades and ẋ partly outside the range of J. Then, for
+    spectra with a gap between σ3 and σ4, damping with λ in the gap is compared with the truncated
+    SVD, eq. (13).
     """
     rng = np.random.default_rng(5)
     rises = falls = -np.inf

@@ -24,8 +24,9 @@ THETA_MAX = Parameter(
     "max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖; λ is at most 1/(2θ̇max)", 0
 )
 LOST = (
-    "The path cannot be read in print: of the paths of the described kind that were tried, this "
-    "one fits most claims. `mk-paths` has the share of 500 such paths on which each claim holds."
+    "The path cannot be read off the printed figure: among the paths of the described kind that "
+    "were tried, this one satisfies the most claims. `mk-paths` reports the fraction of 500 such "
+    "paths on which each claim holds."
 )
 
 # ---- claims common to all three trajectories -----------------------------------------------------
@@ -101,7 +102,7 @@ def _better(runs: Runs) -> Claim:
 
 
 def _only_lost(runs: Runs, says: str) -> Claim:
-    """Return the claim that only velocities in singular directions are not followed."""
+    """Return the claim that only the velocity along singular directions is lost."""
     share = {n: runs.avoidable(n) / runs.errors(n).sum() for n in runs.moved}
     holds = statements.only_lost(runs)
     return Claim(
@@ -126,7 +127,7 @@ def _only_lost_by_component(runs: Runs) -> Claim:
 
 
 def _notch(runs: Runs, says: str, why: str) -> Claim:
-    """Return the claim on an error that dips between two peaks well above the nominal error."""
+    """Return the claim that the error dips between two peaks well above the nominal error."""
     at, e = runs.notch("constant")
     rise = " → ".join(f"{percent(x)} (interval {k})" for k, x in zip(at, e, strict=True))
     return Claim(says, rise, statements.notched(runs), why)
@@ -149,9 +150,9 @@ def _notch(runs: Runs, says: str, why: str) -> Claim:
 )
 def trajectory_a(progress: Progress, *, max_gain: float, radius: float, arc: float) -> Outcome:
     """The hand follows a vertical circle of radius 0.25 m up, over the top and down; at the top it
-    is aligned with the forearm, q5 = 0. 942 intervals of 1.5 mm, λ = 0.1, θ̇max = 5, k_p = 0.1,
-    meters and radians mixed as in the paper. Errors are relative; speeds are in rad per interval.
-    "Away from the singularity" means the first and the last tenth of the path.
+    is aligned with the forearm, q5 = 0. The path has 942 intervals of 1.5 mm; λ = 0.1, θ̇max = 5
+    and k_p = 0.1, with meters and radians mixed as in the paper. Errors are relative; speeds are in
+    rad per interval. "Away from the singularity" means the first and the last tenth of the path.
     """
     runs = followed_by_all(course_a(radius, arc), max_gain, progress)
     off = {n: 1000 * runs.course.away(_off(runs, n)).max() for n in runs.moved}
@@ -197,10 +198,11 @@ def _off(runs: Runs, method: str) -> np.ndarray:
 def trajectory_b(
     progress: Progress, *, max_gain: float, heading: float, begin: float, end: float
 ) -> Outcome:
-    """The hand moves along a horizontal line through the shoulder singularity at
-    [0, −69.179, −87.429, −30.473, −1.643, 0]°, from 0.3765 m before to 0.2775 m behind it, at 4.1°
-    to the x-axis; it ends near a wrist singularity, with hand and forearm aligned. 436 intervals of
-    1.5 mm, otherwise as mk-puma-a. "Away from the singularities" means the first tenth of the path.
+    """The hand moves along a horizontal line through the shoulder singularity at [0, −69.179,
+    −87.429, −30.473, −1.643, 0]°, from 0.3765 m before to 0.2775 m beyond it, at 4.1° to the
+    x-axis. The hand ends near a wrist singularity, with hand and forearm aligned. The path has 436
+    intervals of 1.5 mm; all else is as in mk-puma-a. "Away from the singularities" means the first
+    tenth of the path.
     """
     runs = followed_by_all(course_b(heading, begin, end), max_gain, progress)
     constant, moved = runs.errors("constant"), runs.moved["constant"]
@@ -282,7 +284,7 @@ def trajectory_c(
 ) -> Outcome:
     """The hand follows a vertical circle of radius 0.35 m in a plane at 5° to the x-z plane. Its
     top is the triple singularity: the arm is stretched upwards, the wrist is aligned and over the
-    shoulder. 879 intervals of 1.5 mm, otherwise as mk-puma-a.
+    shoulder. The path has 879 intervals of 1.5 mm; all else is as in mk-puma-a.
     """
     runs = followed_by_all(course_c(radius, plane, arc), max_gain, progress)
     simple = followed_by_all(course_a(), max_gain)

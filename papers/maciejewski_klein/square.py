@@ -28,7 +28,7 @@ def corners(offset: float = OFFSET) -> dict[str, tuple[float, float]]:
 
 
 def square(offset: float = OFFSET) -> Array:
-    """Return the targets of the hand, A B C D A, one for each interval (801, 3)."""
+    """Return the targets of the hand (801, 3) [m], from A through B, C and D back to A."""
     ends = [np.array([x, y, 0.0]) for x, y in corners(offset).values()]
     ends.append(ends[0])
     sides = [np.linspace(a, b, SIDE, endpoint=False) for a, b in itertools.pairwise(ends)]

@@ -37,7 +37,7 @@ def notched(runs: Runs) -> bool:
 
 
 def depth(runs: Runs) -> float:
-    """Return how far the error with constant damping dips between its two peaks."""
+    """Return the depth of the dip between the two peaks of the error with constant damping."""
     _, e = runs.notch("constant")
     return float(min(e[0], e[2]) - e[1])
 
@@ -95,7 +95,7 @@ def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def rotations(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, np.ndarray]:
-    """Return the interval closest to the triple singularity, and the rotation parts of u4 to u6."""
+    """Return the interval closest to the triple singularity, and the rotation norms of u4 to u6."""
     U, sigma = runs.spectrum(method)
     closest = int(sigma[:, 3:].sum(axis=1).argmin())
     return closest, norm(U[closest].T[3:, 3:])

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     figure="Fig. 2-3",
     title="A square through the reach and the inner singularity",
     deviations=(
-        "Lengths in meters: θ̇max = 0.02 rad/cm is 2 rad/m here, λ ≤ 25 cm is 0.25 m.",
-        "Resolved acceleration: k_p = 0.1, k_v = 1 per interval, started at the speed of the path; "
-        "the paper gives no gains and no results.",
+        "Lengths are in meters: θ̇max = 0.02 rad/cm is 2 rad/m here, and λ ≤ 25 cm is 0.25 m.",
+        "Resolved acceleration uses k_p = 0.1 and k_v = 1 per interval, and starts at the speed "
+        "of the path; the paper gives no gains and no results.",
         *DEVIATIONS,
     ),
     parameters=(

@@ -210,7 +210,7 @@ def claims_of_figure(
 
 
 def claim_of_acceleration(moved: dict[str, Trajectory], second: dict[str, Trajectory]) -> Claim:
-    """Return the claim about resolved acceleration, by the motions `second`."""
+    """Return the claim about resolved acceleration, by which the motions `second` were made."""
     first, then = (
         {name: float(norm(each.error)[D_TO_A].mean()) for name, each in runs.items()}
         for runs in (moved, second)

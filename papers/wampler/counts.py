@@ -31,15 +31,15 @@ STANFORD = (
     figure="Comparison to other methods",
     title="What the partial-velocity matrix costs by recursion in link frames",
     deviations=(
-        "Counted by numbers that tell what is done with them, in a transcription of (20)-(27). "
-        "supple's kernel makes the same matrix in world axes, from poses, another way; what that "
-        "takes is counted in the kernel itself and given beside.",
+        "Operations are counted by numbers that record each operation, in a transcription of "
+        "(20)-(27). supple's kernel computes the same matrix in world axes from poses; its "
+        "operations are counted in the kernel and reported for comparison.",
         "Sines and cosines are not counted, as in the paper; changes of sign are free.",
     ),
 )
 def counts(progress: Progress) -> Outcome:
-    """Arms of 2 to 10 revolute joints with right-angle twists, all other dimensions random; the
-    result is compared with `Robot.jacobian` in the tool's frame.
+    """Operations are counted for arms of 2 to 10 revolute joints with right-angle twists; all other
+    dimensions are random. The result is compared with `Robot.jacobian` in the tool's frame.
     """
     rng = np.random.default_rng(4)
     tallies, kernel, off = {}, {}, 0.0
@@ -113,7 +113,7 @@ def counts(progress: Progress) -> Outcome:
 def _of_stanford(
     found: dict[str, tuple[int, int]], name: str, says: str, products: int, sums: int
 ) -> Claim:
-    """Return the claim on the operation count of one inverse of the Stanford arm's Jacobian."""
+    """Return the claim about the operation count of one inverse of the Stanford arm's Jacobian."""
     ours = found[name]
     return Claim(
         f"{says}: {products} multiplications and {sums} additions",

@@ -129,8 +129,8 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
     figure="eqs. (42)-(43), Theorem 3",
     title="Condition number and residual at a damping of 0.03",
     deviations=(
-        "Theorem 3 is about the minimizer of ‖Ĵq̇ - v̂‖; a plus is printed.",
-        "Reach is how far the tool gets from the shoulder, here and in w-wrist.",
+        "Theorem 3 is about the minimizer of ‖Ĵq̇ - v̂‖; the paper prints a plus sign.",
+        "The reach is the largest distance of the tool from the shoulder, as in w-wrist.",
     ),
     parameters=(
         Parameter("alpha", ALPHA, "reaches", "damping factor", 0),
@@ -138,8 +138,9 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
     ),
 )
 def conditioning(progress: Progress, *, alpha: float, samples: int) -> Outcome:
-    """A PUMA and a Stanford arm at random configurations within their limits, lengths in units of
-    the reach; then Theorem 3 on random matrices of four shapes, half of them of lower rank.
+    """Condition number and residual are computed for a PUMA and a Stanford arm at random
+    configurations within their limits, with lengths in units of the reach. Then Theorem 3 is tested
+    on random matrices of four shapes, half of them of lower rank.
     """
     quantities: dict[str, float] = {}
     spectra: dict[str, Array] = {}
@@ -220,7 +221,7 @@ def _added(J: Array, v: Array, alpha: float) -> Array:
 
 
 def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
-    """Return the largest fraction of the bound (43) that random matrices reach."""
+    """Return the largest ratio of the residual's increase to its bound (43), over random J."""
     share = 0.0
     for m, n in SHAPES:
         k = min(m, n)

@@ -27,15 +27,16 @@ NEAR = 0.1  # largest median relative difference that counts as "approximately t
     figure="Remarks",
     title="The wrist decomposition is not the damped solution of the whole",
     deviations=(
-        "The experiment is in the author's thesis; here 400 random configurations within the "
-        "limits, and random v̂, in reaches and radians. Both parts are damped by the same α.",
-        "“Approximately the same” is taken as 10 % in the median.",
+        "The original experiment is in the author's thesis. Here 400 random configurations within "
+        "the limits and random v̂ are used, in reaches and radians; both parts are damped by the "
+        "same α.",
+        "“Approximately the same” means within 10 % in the median.",
     ),
     parameters=(Parameter("samples", SAMPLES, "", "configurations of each arm", 0, 100000),),
 )
 def wrist(progress: Progress, *, samples: int) -> Outcome:
-    """A PUMA and a Stanford arm: the damped solution of one problem with six equations, compared
-    with that of two problems with three equations each, as ‖difference‖/‖whole‖ over random
+    """For a PUMA and a Stanford arm, the damped solution of one problem with six equations is
+    compared with that of two problems with three equations each: ‖difference‖/‖whole‖ over random
     configurations and tasks, for dampings from 0.01 to 0.5.
     """
     off: dict[str, dict[float, Array]] = {name: {} for name in ARMS}

@@ -31,7 +31,7 @@ NEAR = 1e-3  # angle of a wrist that is nearly singular [rad]
 
 
 def without_row(J: Array, v: Array, row: int) -> Array:
-    """Return q̇ (..., n) by the pseudoinverse of all rows but one."""
+    """Return q̇ (..., n) by the pseudoinverse of J without one row."""
     kept = np.delete(np.arange(J.shape[-2]), row)
     return supple.steps.Pseudoinverse()(supple.Linearization(J[..., kept, :], v[..., kept]))
 
@@ -49,10 +49,10 @@ def between(a: Array, b: Array) -> Array:
     figure="Rank deficiency",
     title="At a singularity: rows removed, singular values cut, or the solution damped",
     deviations=(
-        "The experiment with removed rows is in the author's thesis: here two stretched links, and "
-        "a PUMA and a Stanford arm with their wrists straight.",
-        "Useful is taken as: finite, within ‖v̂‖/(2α), never more than the residual (43) above the "
-        "least possible, and continuous.",
+        "The original experiment with removed rows is in the author's thesis. Here two stretched "
+        "links are used, and a PUMA and a Stanford arm with straight wrists.",
+        "A solution counts as useful if it is finite, continuous and at most ‖v̂‖/(2α), and if "
+        "its residual exceeds the smallest possible one by at most the bound (43).",
     ),
     parameters=(
         Parameter("alpha", ALPHA, "reaches", "damping factor", 0),

@@ -70,7 +70,7 @@ Rows: TypeAlias = Sequence[Vector]
 
 
 def dot(a: Vector, b: Vector) -> Counted:
-    """Return the dot product of two vectors of counting numbers."""
+    """Return the dot product of two vectors of `Counted` numbers."""
     first, *rest = (x * y for x, y in zip(a, b, strict=True))
     for term in rest:
         first = first + term
@@ -103,7 +103,7 @@ def values(numbers: Sequence[Vector]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """Links in the paper's notation: rotational or translational joints, any twists, a tool.
+    """An arm in the paper's notation: rotational or translational joints, any twists, a tool.
 
     Attributes:
         a, b: Lengths and offsets of the links (n,). Those of the last link are part of the tool;
@@ -173,7 +173,7 @@ class Arm:
             points[i] = point
             if i == 0:
                 break
-            # (21), (23): across link i, whose offset is constant unless its joint slides
+            # (21), (23): the vector across link i, whose offset is constant unless its joint slides
             link = [number(self.a[i - 1]), number(0.0), number(self.b[i - 1])]
             point = [x + y for x, y in zip(times(known[i], point), link, strict=True)]
         tool = [[number(x) for x in row] for row in self.tool[:3, :3]]
@@ -205,9 +205,9 @@ class PartialVelocities:
             link i. Link 0 is the base.
         points: Vectors p^{R/Q_{i-1}} (n) from the origin Q_{i-1} on joint i's axis to the
             endpoint R, each in the frame of link i.
-        translational: Whether a joint slides (n).
+        translational: Whether each joint slides (n).
         tool: Rotation matrix ⁿC^T from the tool frame T to the frame of link n.
-        number: Function that converts a constant to a counting number.
+        number: Function that converts a constant to a `Counted` number.
     """
 
     conversions: list[Rows]
@@ -394,13 +394,13 @@ def by_wrist(
 
 
 def stanford(endpoint: float) -> Arm:
-    """Return the built-in Stanford arm with R at a distance beyond the wrist's center [m]."""
+    """Return the built-in Stanford arm with R at `endpoint` [m] beyond the wrist's center."""
     rows = [(0, -90, 0.412, 0), (0, 90, 0.154, 0), (0, 0, 0, -90), (0, -90, 0, 0), (0, 90, 0, 0)]
     return Arm.from_table(np.array([*rows, (0, 0, endpoint, 0)]), "RRPRRR")
 
 
 def stanford_counts() -> dict[str, Tally]:
-    """Return the operations to solve for the Stanford arm's joint rates, in the cheapest frames.
+    """Count the operations that solve for the Stanford arm's joint rates, in the cheapest frames.
 
         "wrist"          the exact solution, two problems of three joints
         "damped"         damped least squares of all six joints, with the tool's endpoint

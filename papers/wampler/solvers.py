@@ -28,7 +28,7 @@ class Cost:
     count: int = 0
 
     def __call__(self, products: int) -> None:
-        """Count some products."""
+        """Add a number of products to the count."""
         self.count += products
 
 
@@ -103,9 +103,9 @@ def printed_qr(n: Array) -> Array:
     figure="eqs. (47)-(48)",
     title="Normal equations or QR: what the damped solution costs",
     deviations=(
-        "Counted are multiplications and divisions, without square roots, the right-hand side and "
-        "the triangular solutions: with those the printed polynomial would not be met exactly.",
-        "The reflections use that αI is zero off its diagonal; without that QR costs O(n³).",
+        "Multiplications and divisions are counted, but not square roots, the right-hand side and "
+        "the triangular solutions: with these, the count would not equal the printed polynomial.",
+        "The reflections exploit that αI is zero off its diagonal; otherwise QR would cost O(n³).",
     ),
     parameters=(
         Parameter("joints", 36, "", "the largest number of joints", 7, 200),

@@ -164,7 +164,7 @@ HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_
 
 def _similar(given: str, names: list[str]) -> list[str]:
     """Return at most three names that resemble the given one, ignoring case."""
-    from difflib import get_close_matches  # kept out of the import of supple
+    from difflib import get_close_matches  # imported here, so that importing supple is fast
 
     short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}

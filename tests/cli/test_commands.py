@@ -28,7 +28,7 @@ def run(*words: str, columns: int = 120) -> Result:
 
 
 def found(*words: str, code: int = 0) -> Any:
-    """The JSON that a command prints."""
+    """Run a command with --json; check its exit code and return what it prints."""
     done = run(*words, "--json")
     assert done.exit_code == code, done.output
     return json.loads(done.stdout, parse_constant=pytest.fail)
@@ -238,7 +238,7 @@ def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) -> None:
-    """A real signal, while the file is being written."""
+    """SIGINT while a file is written leaves the previous file unchanged and no temporary file."""
     file, _ = poses_file(tmp_path, suffix)
     (tmp_path / "out").mkdir()
     out = tmp_path / "out" / f"x{suffix}"
@@ -419,14 +419,14 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["info", "panda", "--q", "1,2"], "--q must be 7 numbers"),
         (["info", "panda", "--tip", "x"], "unknown"),
         (["info", "panda", "--plot", "x.gif"], "png, svg, pdf"),
-        (["solve", "panda"], "give a target"),
+        (["solve", "panda"], "a target is required"),
         (["solve", "y", *POSE], "Available: 'E0', 'E1'"),
         (["solve", "panda", *POSE, "--wxyz", "1", "0", "0", "0"], "one of --rpy"),
         (["solve", "panda", *POSE, "--frame", "hand"], "unknown frame 'hand'"),
         (["solve", "panda", "/no/poses.csv"], "No such file"),
         (["solve", "panda", __file__], "one of .npz, .csv, .parquet"),
         (["solve", "panda", "p.csv", *POSE], "not both"),
-        (["solve", "panda", *POSE, "--out", "x.csv"], "--out is for a FILE"),
+        (["solve", "panda", *POSE, "--out", "x.csv"], "--out needs a FILE"),
         (["solve", "panda", "p.csv", "--out", "x.txt"], "one of .npz, .csv, .parquet"),
         (["solve", "panda", "p.csv", "--out", "/no/x.csv"], "the folder /no does not exist"),
         (["solve", "panda", "--position", "0.1", "x", "1"], "'x' is not a valid float"),

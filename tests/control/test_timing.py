@@ -1,4 +1,4 @@
-"""Timed paths keep all limits at 10 kHz, and take little longer than optimal linear programs."""
+"""Timed paths keep all limits at 10 kHz, and take little longer than the optimum of an LP."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_the_status_names_the_limit_that_acts() -> None:
 
 def test_bad_arguments_are_named() -> None:
     free = sp.Limits.for_robot(ROBOT, max_speed=np.inf)
-    with pytest.raises(errors.InputError, match="panda_joint1 has neither"):
+    with pytest.raises(errors.InputError, match="panda_joint1 without either"):
         JointPath(ROBOT, PATHS["line"]).timed(free)
     with pytest.raises(errors.InputError, match="s must increase"):
         JointPath(ROBOT, PATHS["line"], [0.0, 0.0])

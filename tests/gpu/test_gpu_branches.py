@@ -67,8 +67,8 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
     found = sp.solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
     first = np.cumsum(found.count) - found.count
     moved = np.abs(found.q - q0[found.target]).max(axis=1)
-    # Near a singularity, another solution may be as near to q0 as the q of the target.
     assert (moved[first] <= np.abs(q - q0).max(axis=1) + 1e-9).all()
+    # Near a singularity, a solution other than q may be the nearest to q0.
     assert (np.abs(found.q[first] - q).max(axis=1) < 1e-6).mean() > 0.999
     inner = found.target[1:] == found.target[:-1]
     assert (np.diff(moved)[inner] >= 0).all()

@@ -54,7 +54,7 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PANDA)
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
-    """For a target near a table entry, the search begins one step of Newton's method after it."""
+    """Starts from the table include a Newton step, so they need fewer iterations than from q0."""
     robot, tasks = supple.load("panda"), PANDA[kind]
     (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
     low, span, stride = seed_range(part.problem.layout.robot)
@@ -132,7 +132,7 @@ def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
     assert residual(robot, (pose,), drawn.q, [T]) <= 1e-6
     far = np.linalg.norm(plain.q - rest, axis=1), np.linalg.norm(drawn.q - rest, axis=1)
     assert far[1].mean() < far[0].mean()
-    # Stationary: no feasible motion in the null space of the task comes closer.
+    # No feasible motion in the null space of the task comes closer.
     for q in drawn.q:
         free = (q > robot.lower + 1e-9) & (q < robot.upper - 1e-9)
         J = robot.jacobian(q)[:, free]
@@ -159,3 +159,22 @@ def test_a_posture_alone_is_refused() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match="must not all be PostureTask"):
         solve(robot, robot.neutral(), tasks=PostureTask())
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "first", "width"),
+    [
+        (-2 * np.pi, 2 * np.pi, -np.pi, 2 * np.pi),
+        (-1.0, 7.0, 3.0 - np.pi, 2 * np.pi),
+        (-np.inf, np.inf, -np.pi, 2 * np.pi),
+        (-3.0, 3.0, -3.0, 6.0),
+    ],
+)
+def test_seeds_of_a_joint_are_in_the_middle_revolution_of_its_range(
+    lower: float, upper: float, first: float, width: float
+) -> None:
+    """More would repeat postures, and the first solution found would have needless turns."""
+    robot = supple.load("planar3").with_limits(lower=lower, upper=upper)
+    low, span, _ = seed_range(robot)
+    np.testing.assert_allclose(low, first)
+    np.testing.assert_allclose(span, width)

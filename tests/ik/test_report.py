@@ -79,7 +79,7 @@ def test_a_limit_that_blocks_is_named() -> None:
         assert found.report is not None
         assert found.report.blocking == ((robot.joint_names[1], end),)
         assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.report)
-    # If the target is straight ahead and out of reach, no limit is reported as blocking.
+    # If the target is straight ahead and out of reach, no joint is reported at a limit.
     found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
     assert found.report is not None
     assert found.report.at_limit == ()

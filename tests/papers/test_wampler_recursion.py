@@ -73,8 +73,8 @@ def test_any_twist_costs_a_conversion_of_8_and_4(n: int) -> None:
     rng, tally = np.random.default_rng(4), Tally()
     Arm.random(rng, "R" * n, right_angles=False).motion(rng.uniform(-2, 2, n), tally)
     assert (tally.multiplications, tally.by_one) == (8 * (n - 1), 0)
-    # The paper counts 4 additions for a conversion by separate rotations about z and x; a product
-    # with the 3 × 3 matrix takes 5. The offset takes 2 more.
+    # To convert a vector to the next axes, the paper counts 4 additions (rotations about z and x);
+    # a product with the 3 × 3 matrix takes 5. Adding the link's offset takes 2 more.
     assert tally.additions == (5 + 2) * (n - 1)
 
 

@@ -1,4 +1,4 @@
-// Proves that a target is unreachable by a separating plane.
+// Proves by a separating plane that a target is unreachable.
 //
 // Let e be the position error at the closest pose found. The frames are moved as far along e as the
 // joints allow, at any orientation. The component of the error along e that remains is a lower
@@ -49,7 +49,7 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
-    // A position with an allowed range is not counted: its error is no bound along a constant e.
+    // A position with an allowed range is not counted: its error gives no bound along a constant e.
     const bool fixed = task.goal == Goal::frame && task.base == task_world &&
                        task.axes == task_axes_base && !task.ranged;
     for (int i = 0; i < task.rows; ++i, ++row) {
@@ -66,7 +66,7 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
 
 // Prepares an evaluated state for `minimize` with `flat`, whose steps move the frames along the
 // constant vector e (rows,): replaces the error of the state by e, and its cost by `length` = ‖e‖².
-// Returns the objective, the dot product of e and the replaced error.
+// Returns the objective, the dot product of e and the error that the state had before.
 template <class L, class T>
 SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);

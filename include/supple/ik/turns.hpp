@@ -71,8 +71,8 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
 // Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
 // computed from a target have errors of the order of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
-// Numbers below this are rounding errors. Between the two, the target has isolated solutions, but
-// within small tolerances also a continuum of them: both are computed.
+// Numbers below this are rounding errors. Between the two thresholds, the target has isolated
+// solutions, but within small tolerances also a continuum of them: both are computed.
 inline constexpr double closed_form_noise = 1e-13;
 
 // ---- subproblems -------------------------------------------------------------------------------
@@ -80,7 +80,8 @@ inline constexpr double closed_form_noise = 1e-13;
 // Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
 // component along h and the same length. Returns false if every angle does so, because a and b are
 // parallel to h up to small numbers. The angle is then the one that these numbers determine or, if
-// they are rounding errors, an angle from which no sample is a multiple of a quarter turn away.
+// they are rounding errors, an angle whose samples (`sampled_turn`) avoid multiples of a quarter
+// turn.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {
@@ -94,8 +95,8 @@ SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T
 
 // Special properties of a candidate.
 struct Mark {
-  bool sampled;   // an angle is not determined, and the candidate has one of its samples
-  bool critical;  // a double root within the slack: the arm is at a singularity
+  bool sampled;   // whether an angle is not determined by the target, but sampled
+  bool critical;  // whether a root is double within the slack: the arm is at a singularity
 };
 SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
@@ -170,8 +171,8 @@ SUPPLE_FN T root_between(const T* a, int degree, T low, T high, T at_low) {
 
 // Computes the real roots of a polynomial of degree 4 (a[4] is not zero) in ascending order. An
 // extremum that does not reach zero, but is within `tiny` of it, counts as a root: rounding may
-// have removed a double root. Returns the number of roots; `is_double` marks roots next to such
-// extrema.
+// have removed a double root. Returns the number of roots; `is_double` marks these roots, and pairs
+// of roots on both sides of an extremum within `tiny` of zero.
 template <class T>
 SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
   // All roots are within this bound (Cauchy).
@@ -215,7 +216,7 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
       is_double[count] = at_zero || next_zero;
       root[count++] = root_between(a, 4, piece[i], piece[i + 1], at);
     } else if (next_zero && (polynomial_at(a, 4, piece[i + 2]) < T(0)) == (next < T(0))) {
-      is_double[count] = true;  // touches zero, or almost
+      is_double[count] = true;  // the quartic touches zero, or almost does
       root[count++] = piece[i + 1];
     }
     at = next;
@@ -297,7 +298,7 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
 }
 
 // Solves A u + B v = c for unit vectors u and v, if A has rank 2: A⁻¹ (c - B v) has length 1, which
-// is a quartic equation in v.
+// together with ‖v‖ = 1 is a quartic equation.
 template <class T, class Emit>
 SUPPLE_FN void two_joints_rank2(const Svd2<T>& svd, const T B[2][2], const T c[2], T slack,
                                 Emit&& emit) {

@@ -115,8 +115,8 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
       acceptable);
 }
 
-// Moves the joints of the solution in workspace.single by full turns, unless the result would not
-// be a solution.
+// Chooses the 2π wraps of the solution in workspace.single (`unwind`), unless the result would not
+// be a solution. Returns whether a joint was wrapped.
 bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   IterateState<double>& at = workspace.single;
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });

@@ -19,14 +19,25 @@ _PATH = click.Path(path_type=Path)
 @with_robot
 @click.argument("source", metavar="IN", type=_PATH)
 @click.argument("folder", metavar="OUT", type=_PATH)
-@click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default.")
-@click.option("--branches", type=int, metavar="N", help="Up to N solutions of each pose.")
-@click.option("--prefer", default="fast", show_default=True, help='Or "limits", "manipulability".')
-@click.option("--position-tolerance", default=1e-6, show_default=True, help="[m]")
-@click.option("--rotation-tolerance", default=1e-6, show_default=True, help="[rad]")
-@click.option("--max-seeds", type=int, metavar="N", help="Seeds before a pose is given up.")
-@click.option("--part-rows", default=131_072, show_default=True, help="Poses in a part.")
-@click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
+@click.option("--frame", metavar="NAME", help="Controlled frame; the end effector by default.")
+@click.option("--branches", type=int, metavar="N", help="Find up to N solutions of each pose.")
+@click.option(
+    "--prefer", default="fast", show_default=True, help='"fast", "limits" or "manipulability".'
+)
+@click.option(
+    "--position-tolerance", default=1e-6, show_default=True, help="Largest position error [m]."
+)
+@click.option(
+    "--rotation-tolerance", default=1e-6, show_default=True, help="Largest rotation error [rad]."
+)
+@click.option(
+    "--max-seeds",
+    type=int,
+    metavar="N",
+    help="Number of seeds after which the search for a pose ends.",
+)
+@click.option("--part-rows", default=131_072, show_default=True, help="Number of poses in a part.")
+@click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')
 @ray_options
 @as_json_option
 @click.pass_context
@@ -41,15 +52,16 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Solve the poses in IN, a Parquet file or a folder of them; write results to the folder OUT.
+    """Solve the poses in IN, a Parquet file or folder; write results to the folder OUT.
 
     \b
       supple batch ur5e poses.parquet solutions
       supple batch ur5e poses/ solutions --ray --cpus 1
 
-    IN has the columns x, y, z [m] and qw, qx, qy, qz; or T, lists of the 16 numbers of a pose; or
-    x, y, z alone. OUT gets Parquet files with the joint positions, the status and the errors. The
-    same command continues a run that was interrupted or killed, and keeps what was written.
+    IN has the columns x, y, z [m] and qw, qx, qy, qz; or a column T with the 16 numbers of each
+    pose; or x, y, z alone, for positions. OUT gets Parquet files with the joint positions, the
+    status and the errors. To continue a run that was interrupted or killed, repeat the same
+    command; finished parts are kept.
 
     Exit code 1 means that a pose was not reached.
     """  # noqa: D301

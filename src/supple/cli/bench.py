@@ -21,7 +21,7 @@ _SECONDS = 0.25  # duration of each measurement [s]
 @click.option("--poses", default=20_000, show_default=True, help="Number of poses in the batch.")
 @as_json_option
 def bench(robot: sp.Robot, poses: int, as_json: bool) -> None:
-    """Measure this machine: kinematics, a servo step, one pose, a batch of poses.
+    """Measure the speed of this machine: kinematics, a servo step, one pose, a batch of poses.
 
     Each time is the median of short runs; on a busy machine times vary. A servo step has default
     damping and limits; it starts at the least and at the most singular of 256 random

@@ -31,7 +31,7 @@ _COLUMN = 10  # width of a solution's column [characters]
 @target_options
 @click.option("--most", default=16, show_default=True, help="Maximum number of solutions shown.")
 @click.option("--wraps", is_flag=True, help="Include solutions that differ by full turns.")
-@click.option("--q0", metavar="Q", help="Configuration; the nearest solution is first.")
+@click.option("--q0", metavar="Q", help="Configuration; the solution nearest to it is first.")
 @click.option(
     "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw all solutions together."
 )
@@ -50,9 +50,10 @@ def branches(
 ) -> None:
     """Show all solutions of one pose, the best first.
 
-    All are found for arms of six revolute joints. Other robots are searched from many seeds, and
-    there may be more solutions. At a singular pose, and for a redundant robot, some joints can move
-    while the frame stays: samples are shown. Signs of shoulder, elbow and wrist name the branch.
+    For an arm of six revolute joints, all solutions are found. For other robots, the solutions are
+    found by a search from many seeds, and there may be more. At a singular pose, and for a
+    redundant robot, there may be infinitely many solutions, of which samples are shown. The signs
+    of shoulder, elbow and wrist identify the branch.
     """
     check_figure(plot)
     near = configuration(robot, q0, "--q0")

@@ -88,7 +88,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) 
 
 
 class _Rate(ProgressColumn):
-    """Completed items per second."""
+    """A column of a progress bar with the number of completed items per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed

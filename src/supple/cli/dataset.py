@@ -22,10 +22,12 @@ from supple.cluster import RayOptions, sample_dataset
 )
 @click.option("--frame", metavar="NAME", help="Frame of the poses; the end effector by default.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
-@click.option("--branches", type=int, metavar="N", help="Up to N solutions of each pose.")
-@click.option("--region", default=0.1, show_default=True, help="Edge of a test region [m].")
-@click.option("--test-share", default=0.1, show_default=True, help="Share of test regions.")
-@click.option("--part-rows", default=131_072, show_default=True, help="Samples in a part.")
+@click.option("--branches", type=int, metavar="N", help="Find up to N solutions of each pose.")
+@click.option("--region", default=0.1, show_default=True, help="Edge of a region [m].")
+@click.option("--test-share", default=0.1, show_default=True, help="Fraction of test regions.")
+@click.option(
+    "--part-rows", default=131_072, show_default=True, help="Number of samples in a part."
+)
 @ray_options
 @as_json_option
 def dataset(
@@ -43,7 +45,7 @@ def dataset(
 
     Schemes: joints (uniform in joint space), workspace (uniform over the reachable poses), singular
     (near singularities), paths (lines in joint space). The column split is "train" or "test", by
-    region of space. The same command continues a run that was interrupted or killed.
+    region of space. To continue a run that was interrupted or killed, repeat the same command.
     """  # noqa: D301
     with progress("sampling", count) as update, writing(folder):
         made = sample_dataset(robot, folder, count, ray=ray, progress=update, **options)

@@ -40,7 +40,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of supple, Python, NumPy and the platform, and paths."""
+    """Return versions, the platform, and the paths of Python and supple."""
     return {
         "supple": sp.__version__,
         "python": platform.python_version(),
@@ -52,7 +52,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the instruction sets, threads and GPUs."""
+    """Return the instruction sets, number of threads and GPUs of this machine."""
     return {
         "instruction_set": _core.isa(),
         "available": _core.isas(),

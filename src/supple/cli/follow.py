@@ -25,13 +25,17 @@ _FILE = click.Path(path_type=Path)
 @with_robot
 @click.argument("file", type=_FILE)
 @click.option("--frame", metavar="NAME", help="Frame to move; the end effector by default.")
-@click.option("--q0", metavar="Q", help="Start; by default the best solution of the first pose.")
+@click.option(
+    "--q0",
+    metavar="Q",
+    help="Initial configuration; by default the best solution of the first pose.",
+)
 @click.option(
     "--prefer",
     default="motion",
     show_default=True,
     type=click.Choice(["motion", "limits", "manipulability"]),
-    help="Choice among the branches.",
+    help="Criterion by which a branch is chosen.",
 )
 @click.option("--dt", default=0.001, show_default=True, help="Length of a step [s].")
 @click.option("--tool-speed", type=float, help="Speed of the tool [m/s]; by default the fastest.")
@@ -41,7 +45,9 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "-o", "--out", type=_FILE, metavar="FILE", help="Write the motion: .csv, .parquet, .npz."
 )
-@click.option("--plot", type=_FILE, metavar="FILE", help="Draw its curves: png, svg, pdf.")
+@click.option(
+    "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
+)
 @as_json_option
 @click.pass_context
 def follow(
@@ -67,9 +73,9 @@ def follow(
       supple follow ur5e poses.csv -o motion.npz
       supple follow panda poses.csv --tool-speed 0.1 --max-jerk 500 --plot motion.png
 
-    FILE has one pose per row, in the format of `supple solve`. Where no branch goes along the whole
-    path, the robot changes its configuration, and the summary reports where and why. The exit code
-    is 1 if the path cannot be followed to its end.
+    FILE has one pose per row, in the format of `supple solve`. If no branch covers the whole path,
+    the robot changes branch on the way, and the summary reports where and why. The exit code is 1
+    if the path cannot be followed to its end.
     """  # noqa: D301
     table_path(out)
     check_figure(plot)

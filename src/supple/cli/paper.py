@@ -62,9 +62,9 @@ def paper(
     settings: tuple[str, ...],
     csv: Path | None,
 ) -> None:
-    """Run the experiments of the papers, claim by claim.
+    """Run the experiments of papers, and check their claims one by one.
 
-    Without NAME, list the experiments. NAME is one of them, or "all".
+    NAME is the name of an experiment, or "all". Without NAME, list the experiments.
     """
     if name is None:
         if plot or report or as_json or settings or csv:
@@ -72,9 +72,13 @@ def paper(
         _list()
     elif name == "all" or report:
         if plot:
-            raise click.UsageError("--plot draws one experiment; --report DIR writes all figures.")
+            raise click.UsageError(
+                "--plot is for one experiment without --report; --report DIR writes all figures"
+            )
         if name == "all" and settings:
-            raise click.UsageError("--set changes one experiment; name it instead of all.")
+            raise click.UsageError(
+                "--set changes one experiment; given: all. Give the NAME of an experiment"
+            )
         names = list(EXPERIMENTS) if name == "all" else [_known(name).name]
         findings = _findings(names, report, csv, _values(names[0], settings))
         if as_json:
@@ -185,7 +189,7 @@ def _make_folder(folder: Path | None) -> None:
 
 
 def _write_curves(folder: Path | None, name: str, outcome: Outcome | Finding) -> None:
-    """Write the curves, one file for each horizontal axis: NAME.AXIS.csv."""
+    """Write the curves to CSV files, one for each quantity on a horizontal axis: NAME.AXIS.csv."""
     for table in outcome.tables if folder else ():
         with writing(file := Path(folder or "") / f"{name}.{table.over}.csv"):
             file.write_text(table.csv(), encoding="utf-8")

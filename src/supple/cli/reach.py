@@ -29,14 +29,16 @@ _PATH = click.Path(path_type=Path)
 @click.command()
 @with_robot
 @click.argument("folder", metavar="OUT", type=_PATH)
-@click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default.")
+@click.option("--frame", metavar="NAME", help="Controlled frame; the end effector by default.")
 @click.option("--spacing", default=0.05, show_default=True, help="Distance between voxels [m].")
 @click.option("--orientations", default=64, show_default=True, help="Number of orientations.")
-@click.option("--levels", default=2, show_default=True, help="Number of coarser grids; 0: none.")
+@click.option(
+    "--levels", default=2, show_default=True, help="Number of coarser grids that are solved first."
+)
 @click.option("--no-values", is_flag=True, help="Omit manipulability and singular values.")
 @click.option("--plot", type=_PATH, metavar="FILE", help="Draw slices: .png, .svg, .pdf.")
 @map_value_option
-@click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
+@click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')
 @ray_options
 @as_json_option
 def reach(
@@ -57,12 +59,14 @@ def reach(
 
     OUT gets voxels.parquet, with x, y, z [m], the fraction of the orientations that are reached
     (dexterity), the manipulability and the smallest singular value of each voxel; and the folder
-    poses, with a row for each reached voxel and orientation. The same command continues a run that
-    was interrupted or killed.
+    poses, with a row for each reached voxel and orientation. To continue a run that was
+    interrupted or killed, repeat the same command.
     """  # noqa: D301
     check_figure(plot)
     if no_values and value != "dexterity":
-        raise click.UsageError(f"--value {value} needs a map with values, without --no-values")
+        raise click.UsageError(
+            f"--value {value} must not be given together with --no-values, which omits it"
+        )
     began = time.perf_counter()
     with progress("exploring", 1) as update, writing(folder):
         found = reachability(

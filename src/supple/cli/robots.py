@@ -65,7 +65,7 @@ def _read(text: str, tips: tuple[str, ...], fixed: tuple[str, ...]) -> sp.Robot:
         reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:
-        raise click.UsageError(f"--fixed is for URDF and MJCF files; given: the robot {text!r}")
+        raise click.UsageError(f"--fixed is for URDF and MJCF files; given: the name {text!r}")
     return sp.load(text, tips=chosen)
 
 
@@ -84,9 +84,14 @@ def with_robot(command: Command) -> Any:
     """Add the argument ROBOT to a command, and pass the robot that it names to the function."""
 
     @click.argument("robot", type=RobotName())
-    @click.option("--tip", "tips", multiple=True, metavar="FRAME", help="End effector; repeatable.")
     @click.option(
-        "--fixed", multiple=True, metavar="JOINT", help="Joint of a file to weld; repeatable."
+        "--tip", "tips", multiple=True, metavar="FRAME", help="Name of an end effector; repeatable."
+    )
+    @click.option(
+        "--fixed",
+        multiple=True,
+        metavar="JOINT",
+        help="Joint of a URDF or MJCF file to hold fixed; repeatable.",
     )
     @wraps(command)
     def call(
@@ -106,10 +111,10 @@ def ray_options(command: Command) -> Any:
         is_flag=False,
         flag_value="",
         metavar="[ADDRESS]",
-        help="Run on a Ray cluster; a local one without an address.",
+        help="Run on the Ray cluster at ADDRESS; without ADDRESS, on a local one.",
     )
-    @click.option("--cpus", default=1.0, show_default=True, help="CPUs of a worker, with --ray.")
-    @click.option("--gpus", default=0.0, show_default=True, help="GPUs of a worker, with --ray.")
+    @click.option("--cpus", default=1.0, show_default=True, help="CPUs per worker, with --ray.")
+    @click.option("--gpus", default=0.0, show_default=True, help="GPUs per worker, with --ray.")
     @wraps(command)
     def call(*args: Any, address: str | None, cpus: float, gpus: float, **kwargs: Any) -> Any:
         from supple.cluster import RayOptions
@@ -125,18 +130,22 @@ map_value_option = click.option(
     default="dexterity",
     show_default=True,
     type=click.Choice(["dexterity", "manipulability", "manipulability_mean", "sigma_min"]),
-    help="Value of a voxel that is shown.",
+    help="Quantity to show for each voxel.",
 )
 
 target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),
-    click.option("--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion."),
-    click.option("--xyzw", nargs=4, type=float, metavar="X Y Z W", help="The same, as in ROS."),
+    click.option(
+        "--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion, scalar first."
+    ),
+    click.option(
+        "--xyzw", nargs=4, type=float, metavar="X Y Z W", help="Unit quaternion, scalar last."
+    ),
     click.option(
         "--rotation-vector", nargs=3, type=float, metavar="X Y Z", help="Axis times angle [rad]."
     ),
-    click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default."),
+    click.option("--frame", metavar="NAME", help="Controlled frame; the end effector by default."),
 )
 
 
@@ -148,7 +157,9 @@ def one_target(**given: Any) -> tuple[Array, bool]:
     kinds = ("rpy", "wxyz", "xyzw", "rotation_vector")
     rotations = {name: given[name] for name in kinds if given[name] is not None}
     if given["position"] is None:
-        raise click.UsageError("give a target: --position X Y Z, or a file of poses")
+        raise click.UsageError(
+            "a target is required: --position X Y Z, or a FILE of poses; given: neither"
+        )
     if len(rotations) > 1:
         options = "--rpy, --wxyz, --xyzw and --rotation-vector"
         raise click.UsageError(f"give one of {options}; given: {join_names(rotations)}")
@@ -160,7 +171,7 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
     """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
 
-    A row with a number that is not finite becomes a pose or position of NaN.
+    A row of a table of poses with a number that is not finite becomes a matrix of NaN.
 
     Raises:
         InputError: The table has neither x, y, z nor (in an npz file) the array T.
@@ -170,7 +181,7 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
     if "T" in columns:
         poses = np.asarray(columns["T"], dtype=np.float64)
         if poses.shape[-2:] != (4, 4) or poses.ndim != 3:
-            raise InputError(f"T in {file} must be poses (N, 4, 4); given: {poses.shape}")
+            raise InputError(f"T in {file} must be poses (N, 4, 4); given: shape {poses.shape}")
         return poses, True, table
     if not all(name in columns for name in _POSITION):
         raise InputError(
@@ -227,7 +238,7 @@ def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> A
 
 
 def _first_word(part: Array) -> tuple[int, Any]:
-    """Return the first entry of a column that is not a number, with its row."""
+    """Return the row and the text of the first entry of a column that is not a number."""
     for row, word in enumerate(part.ravel().tolist()):
         try:
             float(word)
@@ -244,7 +255,7 @@ def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:
     """
     if frame is None and len(robot.tips) > 1:
         raise InputError(
-            f"--frame must choose one of the end effectors of {robot.name}; given: none. "
+            f"--frame must name one of the end effectors of {robot.name}; given: none. "
             f"Available: {join_names(robot.tips)}"
         )
     name = robot.tips[0] if frame is None else frame

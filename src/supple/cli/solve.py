@@ -33,7 +33,7 @@ from supple.cli.robots import (
 )
 from supple.tables import Table, write_table
 
-_FOR_A_RATE = 1000  # poses; fewer take less time than preparing the robot
+_FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
 _FILE = click.Path(path_type=Path)
 
 
@@ -41,12 +41,17 @@ _FILE = click.Path(path_type=Path)
 @with_robot
 @click.argument("file", type=_FILE, required=False)
 @target_options
-@click.option("--q0", metavar="Q", help="Configuration to stay near: numbers with commas.")
-@click.option("--max-move", type=float, metavar="X", help="Largest joint displacement from --q0.")
+@click.option("--q0", metavar="Q", help="Configuration to stay near: numbers separated by commas.")
+@click.option(
+    "--max-move",
+    type=float,
+    metavar="X",
+    help="Largest displacement of a joint from --q0 [rad or m].",
+)
 @click.option("--out", type=_FILE, metavar="FILE", help="Write solutions: .csv, .parquet, .npz.")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
 @click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
-@click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
+@click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')
 @as_json_option
 @click.pass_context
 def solve(
@@ -69,13 +74,14 @@ def solve(
       supple solve panda --position 0.4 0.1 0.5 --rpy 3.14 0 0
       supple solve arm.urdf poses.csv --out solutions.parquet
 
-    Without a rotation only the position counts. FILE is csv, Parquet or npz with the columns x, y,
-    z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz (axis
-    times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for each
-    pose: the joints, the status and the errors. The file is written completely or not at all.
+    Without a rotation, any orientation is accepted. FILE is csv, Parquet or npz with the columns
+    x, y, z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz
+    (axis times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for
+    each pose: the joints, the status and the errors. The output file is written completely or not
+    at all.
 
-    With --q0, the output says how far the joints are from it, and whether the solution is on the
-    same branch, that is, whether a motion that crosses no singularity leads to it.
+    With --q0, the output also has the distance of the joints from q0, and whether the solution is
+    on the branch of q0, that is, whether a motion that crosses no singularity connects them.
 
     Exit code 1 means that a pose was not reached.
     """  # noqa: D301
@@ -83,7 +89,9 @@ def solve(
     if file is not None and target["position"] is not None:
         raise click.UsageError("give --position or a FILE of poses, not both")
     if file is None and out is not None:
-        raise click.UsageError("--out is for a FILE of poses; --json prints one solution")
+        raise click.UsageError(
+            "--out needs a FILE of poses; --json prints the solution of one pose"
+        )
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
     options: dict[str, Any] = {"q0": near, "max_move": max_move}

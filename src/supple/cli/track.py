@@ -28,12 +28,20 @@ _FILE = click.Path(path_type=Path)
 @with_robot
 @click.argument("file", type=_FILE, required=False)
 @click.option(
-    "--twist", nargs=6, type=float, metavar="VX VY VZ WX WY WZ", help="Twist [m/s, rad/s]."
+    "--twist",
+    nargs=6,
+    type=float,
+    metavar="VX VY VZ WX WY WZ",
+    help="Constant twist to follow [m/s, rad/s].",
 )
-@click.option("--duration", type=float, metavar="S", help="Duration of a twist [s].")
+@click.option(
+    "--duration", type=float, metavar="S", help="Duration of the motion, with --twist [s]."
+)
 @click.option("--frame", metavar="NAME", help="Frame to move; the end effector by default.")
 @click.option("--dt", default=0.01, show_default=True, help="Length of a step [s].")
-@click.option("--q0", metavar="Q", help="Start; by default the solution of the first pose.")
+@click.option(
+    "--q0", metavar="Q", help="Initial configuration; by default the solution of the first pose."
+)
 @click.option(
     "--method",
     "name",
@@ -46,7 +54,9 @@ _FILE = click.Path(path_type=Path)
 @click.option("--max-acceleration", type=float, help="Acceleration limit [rad/s² or m/s²].")
 @click.option("--max-norm", type=float, help="Bound on the norm of all joint speeds.")
 @click.option("--out", type=_FILE, metavar="FILE", help="Write the motion: .csv, .parquet, .npz.")
-@click.option("--plot", type=_FILE, metavar="FILE", help="Draw its curves: png, svg, pdf.")
+@click.option(
+    "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
+)
 @click.option("--animate", type=_FILE, metavar="FILE", help="Write an animation: .html, .gif.")
 @as_json_option
 def track(
@@ -72,9 +82,9 @@ def track(
       supple track panda poses.csv --out motion.csv --animate motion.html
       supple track ur5e --twist 0.1 0 0 0 0 0 --duration 3 --q0 0,-1.2,1.7,-2,-1,0 --plot m.png
 
-    FILE has one pose per step, in the format of `supple solve`, and optionally their times in a
-    column t [s]. The exit code is 0 even if limits or damping changed the motion, which the summary
-    reports.
+    FILE has one pose per step, in the format of `supple solve`, and optionally the time of each
+    pose in a column t [s]. The exit code is 0 even if limits or damping changed the motion, which
+    the summary reports.
     """  # noqa: D301
     if (file is None) == (twist is None):
         given = "neither" if file is None else "both"
@@ -94,7 +104,8 @@ def track(
         found = sp.solve(robot, reference["target"][0], tasks=task)
         if not found:
             raise InputError(
-                f"the first pose of {file} has no solution: {found}. --q0 sets the start"
+                f"the first pose of {file} has no solution: {found}. "
+                "--q0 sets the initial configuration"
             )
         start = found.q
     rows = None if is_pose else ("x", "y", "z")

@@ -18,9 +18,13 @@ from supple.view.methods import DEFAULT, method_names
 
 @click.command()
 @click.argument("robot", type=RobotName(), default="panda")
-@click.option("--tip", "tips", multiple=True, metavar="FRAME", help="End effector; repeatable.")
-@click.option("--fixed", multiple=True, metavar="JOINT", help="Joint to weld; repeatable.")
-@click.option("--q", "at", metavar="Q", help="Start: numbers separated by commas.")
+@click.option(
+    "--tip", "tips", multiple=True, metavar="FRAME", help="Name of an end effector; repeatable."
+)
+@click.option(
+    "--fixed", multiple=True, metavar="JOINT", help="Joint of a file to hold fixed; repeatable."
+)
+@click.option("--q", "at", metavar="Q", help="Initial configuration: numbers separated by commas.")
 @click.option(
     "--method",
     default=DEFAULT,
@@ -28,10 +32,22 @@ from supple.view.methods import DEFAULT, method_names
     type=click.Choice(method_names(), case_sensitive=False),
     help="Damping rule, or another step.",
 )
-@click.option("--map", "folder", type=click.Path(path_type=Path), help="Map of `supple reach`.")
+@click.option(
+    "--map",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder of a map, written by `supple reach`.",
+)
 @map_value_option
-@click.option("--least", default=0.0, show_default=True, help="Show the voxels with more.")
-@click.option("--path", "file", type=click.Path(path_type=Path), help="Motion of `supple follow`.")
+@click.option(
+    "--least", default=0.0, show_default=True, help="Show only voxels with a larger value."
+)
+@click.option(
+    "--path",
+    "file",
+    type=click.Path(path_type=Path),
+    help="File of a motion, written by `supple follow`.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")

@@ -30,8 +30,8 @@ from supple.motion.task import (
 )
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
-# Default of ErrorDamped, λ² = DAMPING ‖e‖² [s²]. The joint speed along a singular direction is at
-# most 1/(2 sqrt(DAMPING)) = 16 rad/s.
+# Gain of ErrorDamped in the default step [s²]: λ² = DAMPING ‖e‖². The joint speed along a singular
+# direction is at most 1/(2 sqrt(DAMPING)) = 16 rad/s.
 DAMPING = 1e-3
 SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 GAIN = 30.0  # default gain of the error to a target [1/s]
@@ -65,7 +65,7 @@ def one_per_task(name: str, tasks: Sequence[Task]) -> str:
 
 
 def step_length(dt: object, name: str = "dt") -> float:
-    """Return the length of a step [s]."""
+    """Return the length of a step [s] as a float after checking it."""
     value = number(dt, name, above=0)
     if value > _LONGEST_STEP:
         raise InputError(
@@ -126,7 +126,7 @@ def largest_curvature(layout: CompiledTasks) -> float:
 def _curvature(rows: OpenRows, robot: Robot) -> float:
     """Return the largest second derivative of the weighted rows at the neutral configuration.
 
-    It is taken along each joint alone, and along all joints together.
+    The directions of the derivatives are each joint alone, and all joints together.
     """
     n, q = robot.dof, robot.neutral()
     directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])
@@ -134,7 +134,7 @@ def _curvature(rows: OpenRows, robot: Robot) -> float:
 
 
 def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
-    """Return the sizes of the velocity and target arrays that the compiled code reads directly."""
+    """Return the sizes of a task's velocity and target, which the compiled code reads directly."""
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
         return _core.InputSpec(velocity=count, target=count)

@@ -48,16 +48,16 @@ def _no_filter() -> FilterSpec:
 
 @dataclass(frozen=True)
 class Controller:
-    """A step, prepared for a control loop.
+    """A step in the form that a control loop runs: in the kernel, or in Python.
 
     Attributes:
-        mode: The kernel's form of the step: one step, priorities, a criterion, a filter, or
+        mode: The kind of step that the kernel runs: one step, priorities, a criterion, a filter, or
             estimated singular values.
         steps: The kernel's form of the step, or of the step of each task.
         secondary: The kernel's form of a step with a secondary velocity.
         filter: The kernel's form of a numerical filter.
-        secondary_velocity: q (n,) -> v (n,), the velocity along the negative gradient of a
-            criterion; None if there is no criterion.
+        secondary_velocity: Function from q (n,) to the secondary velocity v (n,), which is along
+            the negative gradient of a criterion; None if there is no criterion.
         python_step: The step, if it runs in Python; None if it runs in the kernel.
         max_speed: The bound on ‖q̇‖ that the step guarantees, also after limits are applied.
     """
@@ -142,7 +142,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
     """Return the kernel's form of a step.
 
     Raises:
-        InputError: The kernel does not have the step.
+        InputError: The kernel does not implement the step.
     """
     if isinstance(step, Priority):
         kernels = step.kernels(len(layout.tasks))
@@ -176,15 +176,15 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
         for name, size in sizes.items():
             weights = getattr(kernel, name)
             if weights and len(weights) != size:
-                what = f"weights, or a direction, for {rows} rows and {n} joints"
+                what = f"weights (or a direction) that match {rows} rows and {n} joints"
                 raise InputError(f"step must have {what}; given: {short_repr(step)}")
 
 
 class PythonStep:
-    """A step in Python, between the kernel's kinematics and its limits.
+    """A step that runs in Python, between the kernel's kinematics and its limits.
 
-    It keeps the previous linearization, and the memories of the steps inside. It has no reference
-    to the Servo that owns it, so that the two form no reference cycle.
+    It keeps the previous linearization, and the memories of the steps that it wraps. It has no
+    reference to the Servo that owns it, so that the two form no reference cycle.
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
@@ -198,7 +198,7 @@ class PythonStep:
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float, Array | None]:
-        """Return the step (n,), its λ², and its `minimized_norm`, flattened (n n,), or None."""
+        """Return the step (n,), its λ², and its `minimized_norm`, flattened to (n²,), or None."""
         self._undo = self.state
         try:
             lin = Linearization(
@@ -232,18 +232,18 @@ class PythonStep:
         return dq, lambda2, None if norm is None else np.ascontiguousarray(norm).reshape(-1)
 
     def undo(self) -> None:
-        """Restore the state before the last call, whose step was not taken."""
+        """Restore the state before the last call, because its step was not taken."""
         self.state = self._undo
 
     def forget(self) -> None:
-        """Discard the previous linearization and the memory of every step inside."""
+        """Discard the previous linearization and the memories of the wrapped steps."""
         self._before = None
         for one in self._remembering:
             one.reset()
 
     @property
     def state(self) -> tuple[Linearization | None, list[Any]]:
-        """The previous linearization (None at the start), and the memories of the steps inside."""
+        """The previous linearization (None at the start) and the memories of the wrapped steps."""
         return self._before, [one.memory for one in self._remembering]
 
     @state.setter

@@ -33,11 +33,11 @@ class JointPath(ReadOnlyArrays):
     """A smooth path of a robot's joints: the cubic spline through given configurations.
 
     First and second derivatives are continuous. Between configurations the path is not a straight
-    line; configurations that are close together determine it more precisely.
+    line; configurations that are close together determine the path more precisely.
 
     Attributes:
         robot: The robot.
-        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive ones differ.
+        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive configurations differ.
         s: Parameter of each configuration (N,), increasing; by default the sum of distances
             between successive configurations [rad and m mixed].
     """
@@ -106,8 +106,8 @@ class JointPath(ReadOnlyArrays):
 
         Speed, acceleration and jerk of every joint stay inside their limits at all times. With
         `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
-        the motion is time-optimal up to the grid of the path; with them it is a local optimum
-        (docs/paths.md).
+        the motion is time-optimal up to the grid of the path; with jerk limits it is a local
+        optimum (docs/paths.md).
 
         Args:
             limits: Limits of the joints; by default the robot's speed limits, with acceleration
@@ -129,7 +129,7 @@ class JointPath(ReadOnlyArrays):
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
-    """Return q (K + 1, n) every dt; the motion is slowed down to end at a multiple of dt."""
+    """Return q (K + 1, n) at intervals of dt; the motion is slowed to end at a multiple of dt."""
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
@@ -137,7 +137,7 @@ def sampled(law: TimeLaw, dt: float) -> Array:
 def bounds_of(
     path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None
 ) -> Bounds:
-    """Return the limits along a path."""
+    """Return the limits that apply along a path."""
     robot = path.robot
     tool = None
     if tool_speed is not None:
@@ -156,8 +156,8 @@ def bounds_of(
     if free.any():
         joint = robot.joint_names[int(np.argmax(free))]
         raise InputError(
-            f"timing needs a limit of speed or acceleration for each joint that moves; {joint} has "
-            f"neither. Limits.for_robot(robot, max_speed=...) sets them"
+            f"each joint that moves must have a limit of speed or acceleration; given: {joint} "
+            f"without either. Limits.for_robot(robot, max_speed=...) sets speed limits"
         )
     return Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk, limits.max_norm, tool)
 
@@ -165,7 +165,10 @@ def bounds_of(
 def to_trajectory(
     layout: CompiledTasks, pieces: list[Array], dt: float, bounds: Bounds
 ) -> Trajectory:
-    """Return a trajectory from pieces, q every dt; each begins where the previous one ends."""
+    """Return a trajectory from consecutive pieces, arrays of q at intervals of dt.
+
+    Each piece starts at the end of the previous one.
+    """
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
     qd = np.diff(q, axis=0) / dt

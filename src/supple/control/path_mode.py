@@ -90,9 +90,9 @@ def path_motion(
     if errors.max() > tolerance:
         worst = int(np.argmax(errors))
         raise InputError(
-            f"targets must be so close together that the joints keep the path between them within "
-            f"{tolerance:g} m or rad; given: a deviation of {errors[worst]:.3g} between the times "
-            f"{t[worst]:.4g} and {t[worst + 1]:.4g} s"
+            f"targets must be close enough together that the motion between them stays within "
+            f"{tolerance:g} m or rad of the path; given: a deviation of {errors[worst]:.3g} "
+            f"between the times {t[worst]:.4g} and {t[worst + 1]:.4g} s"
         )
     law = time_law(spline, _bounds(limits))
     steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
@@ -117,7 +117,7 @@ def _bounds(limits: Limits) -> Bounds:
 
 
 def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) -> tuple[Array, int]:
-    """Return q (K, n) at the targets up to the first that is not reached, and the status there."""
+    """Return q (K, n) at the targets before the first one that is out of reach, and its status."""
     n = layout.robot.dof
     box = Limits(
         limits.lower, limits.upper, np.full(n, np.inf), np.full(n, np.inf), joints=limits.joints

@@ -106,7 +106,8 @@ def _times(
             count = len(reference) + (name != "target")  # type: ignore[arg-type]
             if count < 2:
                 raise InputError(
-                    f"{name} must contain at least one step; given: {short_repr(reference)}"
+                    f"{name} must have {1 + (name == 'target')} or more entries; "
+                    f"given: {short_repr(reference)}"
                 )
             return each * np.arange(count, dtype=np.float64)
     raise InputError("functions of time need a duration, or times; given: neither")
@@ -126,7 +127,7 @@ def _constant(value: Reference) -> Callable[[float], Any]:
 
 
 def _as_list(reference: Any, name: str) -> list[Any]:
-    """Return the entries of a sequence or an array."""
+    """Return the entries of a sequence or an array as a list."""
     try:
         if not hasattr(reference, "__len__"):
             raise TypeError
@@ -153,7 +154,5 @@ def _sampled(
     rows = [make((one,) if single else one) for one in each]
     for one, row in zip(each, rows, strict=True):
         if row.ndim != 1:
-            raise InputError(
-                f"each {name} must be a single one, not a batch; given: {short_repr(one)}"
-            )
+            raise InputError(f"each entry of {name} must not be a batch; given: {short_repr(one)}")
     return np.array(rows)

@@ -69,11 +69,11 @@ class Servo(_core.Servo):
     The call returns the joint coordinates after the step (n,). With `out=` it writes them into an
     array, which may be q itself, and allocates nothing. Velocities, targets and accelerations are
     those of the task: for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in
-    world axes unless the task names others. Several tasks take a sequence with one entry per task;
-    an entry may be None. The limits of positions and speeds hold at singularities, for targets out
-    of reach and for targets that jump; those of acceleration and jerk hold too, unless a joint
-    could not stop otherwise (`Limits`). A Servo stores the joint speeds of its last step: use a
-    separate one for each robot and each thread.
+    world axes unless the task specifies others. Several tasks take a sequence with one entry per
+    task; an entry may be None. The limits of positions and speeds hold at singularities, for
+    targets out of reach and for targets that jump; those of acceleration and jerk hold too, unless
+    a joint could not stop otherwise (`Limits`). A Servo stores the joint speeds of its last step:
+    use a separate one for each robot and each thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target -
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
@@ -120,9 +120,9 @@ class Servo(_core.Servo):
                 correction at the end of the reach, so that the arm stops in front of a target out
                 of reach and leaves a stretched pose without delay. With limits of mode "scale" or
                 "halt", `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
-            limits: Limits of the joints; by default the robot's own positions and speeds, with
-                accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
-                unbounded unless `max_norm` is given.
+            limits: Limits of the joints; by default the robot's own limits of position and speed,
+                and acceleration limits derived from the speed limits (docs/servo.md). The norm of
+                all speeds is unbounded unless the limits have a `max_norm`.
             gain: Gain of the error to the target; by default 30/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
@@ -225,12 +225,12 @@ class Servo(_core.Servo):
 
     @property
     def qd(self) -> Array:
-        """Commanded joint speeds (n,) [rad/s or m/s]."""
+        """Joint speeds (n,) of the last step, or set by `reset` [rad/s or m/s]."""
         return self._qd
 
     @property
     def lambda2(self) -> float:
-        """Damping λ² of the step, as raised by limits and the bound on the norm.
+        """Damping λ² of the last step, including increases by limits and the bound on the norm.
 
         For `Priority`, the largest damping of all tasks.
         """
@@ -247,7 +247,7 @@ class Servo(_core.Servo):
 
     @property
     def _damps(self) -> bool:
-        """Whether the step was damped, in all directions or in those of a numerical filter."""
+        """Whether the last step was damped: in all directions, or in filtered directions only."""
         if self._chosen > 0 and self._lambda2 > 0:
             return True
         found = self._estimates
@@ -260,13 +260,14 @@ class Servo(_core.Servo):
     def active(self) -> NDArray[np.int8]:
         """The limit that acts on each joint (n,): -1 for a lower limit, 1 for an upper, else 0.
 
-        `status` and `explain` tell whether it limits position, speed, acceleration or jerk.
+        `status` and `explain` tell whether the limit is one of position, speed, acceleration or
+        jerk.
         """
         return self._side.astype(np.int8)
 
     @property
     def status(self) -> StepStatus:
-        """Everything that acted on the last step, as flags."""
+        """The damping and limits that acted on the last step, as flags."""
         return _status(self._causes())
 
     def _causes(self) -> int:
@@ -283,20 +284,20 @@ class Servo(_core.Servo):
 
     @property
     def lost(self) -> Array:
-        """The part of the weighted command that damping removes, before limits (m,).
+        """The part (m,) of the weighted command that damping removes, before limits are applied.
 
-        It contains only motion that the joints could perform.
+        Task velocity that no joint motion can produce (outside the range of J) is not included.
         """
         return self._lost
 
     @property
     def linearization(self) -> Linearization:
-        """J (m, n) and e (m,) of the last step, weighted, at the configuration it began from."""
+        """J (m, n) and e (m,) of the last step, weighted, at the configuration where it began."""
         return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
 
     @property
     def sigma_min(self) -> float:
-        """Smallest singular value of the weighted J."""
+        """Smallest singular value of the weighted J in the last step."""
         return self._sigma_min
 
     def explain(self) -> Report:
@@ -336,7 +337,7 @@ class Servo(_core.Servo):
         )
 
     def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
-        """Return whether steps, before limits, perform less of the task than possible (...)."""
+        """Return a mask (...) of the steps that, before limits, perform less than is possible."""
         levels = self._layout.counts if isinstance(self.step, Priority) else None
         weights = row_weights(self.step, self._layout.counts)
         return gives_up(J, e, dq, weights=weights, levels=levels)

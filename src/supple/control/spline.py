@@ -13,7 +13,7 @@ from supple.motion.linearization import Array
 
 @dataclass(frozen=True, eq=False)
 class Spline:
-    """A cubic spline q(s) through N points; its third derivative jumps at them.
+    """A cubic spline q(s) through N points; its third derivative jumps at the points.
 
     Attributes:
         s: Parameters of the points (N,), increasing.

@@ -21,16 +21,16 @@ from supple.control.spline import Spline
 from supple.motion.linearization import Array
 
 CELLS = 300  # least number of cells of b(u)
-RAMP = 0.25  # fraction of u for starting from rest, and the same for stopping
+RAMP = 0.25  # fraction of u in which the motion starts from rest, and in which it stops
 _STEEPEST = 30.0  # largest slope of log b(u) in the initial guess of the optimization
-_FINE = 1.004  # cells in which `_excess` is above this are divided
+_FINE = 1.004  # value of `_excess` above which a cell is divided
 _ROUNDS = 14  # maximum number of divisions
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-_MARGIN = 1e-9  # distance from the limits, relative to them; above rounding
+_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 
 class Bounds(NamedTuple):
-    """Limits along a path; infinite where there is none.
+    """Limits that apply along a path; infinite for quantities without a limit.
 
     Attributes:
         speed: Joint speed limits (n,) [rad/s or m/s].
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
     tool: Callable[[Array, Array], Array] | None = None
 
     def speeds(self, q: Array, qd: Array) -> Array:
-        """Return the largest ratio of speeds to their limits (K,), at q (K, n) with q̇ (K, n)."""
+        """Return the largest ratio (K,) of a speed to its limit, at q (K, n) with q̇ (K, n)."""
         worst = np.maximum(
             np.abs(qd / self.speed).max(axis=1), np.linalg.norm(qd, axis=1) / self.norm
         )
@@ -153,7 +153,7 @@ def _squared_speed(
 
 @dataclass(frozen=True)
 class Grading:
-    """The map s = σ(u) of [0, 1] onto [first, last]; at the ends σ' ~ u^(order - 1)."""
+    """The map s = σ(u) of [0, 1] onto [first, last]; near an end, σ' ~ (distance)^(order - 1)."""
 
     first: float
     last: float
@@ -196,7 +196,7 @@ class Grading:
 
 
 def _ramp(x: Array, order: int) -> tuple[Array, Array, Array, Array]:
-    """Return ∫g, g, g' and g'' at x, for a g that rises from 0 to 1 and ends with zero slope."""
+    """Return ∫g, g, g' and g'' at x, where g(0) = 0, g(1) = 1 and g'(1) = 0."""
     if order == 2:
         return x * x * (1 - x / 3), x * (2 - x), 2 - 2 * x, np.full_like(x, -2.0)
     return (
@@ -225,7 +225,7 @@ def _cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp]]:
 def _in_u(
     spline: Spline, grading: Grading, u: Array, piece: NDArray[np.intp]
 ) -> tuple[Array, Array, Array, Array]:
-    """Return q and its first three derivatives with respect to u (K, n)."""
+    """Return q (K, n) and its first three derivatives with respect to u, each (K, n)."""
     s, *rates = grading(u)
     s1, s2, s3 = (each[:, None] for each in rates)
     q, q1, q2, q3 = spline.derivatives(s, piece)
@@ -246,9 +246,9 @@ def _basis(
     """Return the B-splines that are not zero in given cells.
 
     Returns:
-        Index of the first coefficient that each point depends on (K,), and the values of the
-        B-splines, b, b' and b'' (K, 3, degree + 1). A quadratic spline is linear in the first and
-        the last cell, where nothing else would determine its curvature.
+        Index (K,) of the first coefficient that each point depends on, and the contributions of
+        the coefficients to b, b' and b'' at each point (K, 3, degree + 1). A quadratic spline is
+        linear in the first and the last cell, where nothing else would determine its curvature.
     """
     made = np.zeros((len(x), 3, degree + 1))
     h = u[cell + 1] - u[cell]
@@ -289,7 +289,7 @@ def _start(u: Array, need: Array, degree: int) -> Array:
 
 
 def _values(squared: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Return b, b' and b'' in each cell, at the distance x from its beginning."""
+    """Return b = u̇² and its derivatives b' and b'' in each cell, at distance x from its start."""
     b0, b1, b2 = squared.T
     return b0 + x * (b1 + x * b2), b1 + 2 * x * b2, 2 * b2
 

@@ -100,7 +100,7 @@ def track(
         given = [name for name, value in fixed.items() if value is not None]
         if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
             raise InputError(
-                'mode "path" starts at rest and has no step, gains or order of its own; given: '
+                'mode "path" takes no step, gains or initial speeds, and only order=1; given: '
                 + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
@@ -194,7 +194,7 @@ def _on_path(
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:
-    """Return the initial joint coordinates (n,)."""
+    """Return the initial joint coordinates (n,) after checking them."""
     q = coordinates(q0, robot.dof, "q0").astype(np.float64)
     if q.ndim != 1 or not np.isfinite(q).all():
         raise InputError(f"q0 must be finite, of shape ({robot.dof},); given: {short_repr(q0)}")

@@ -23,7 +23,7 @@ from supple.tables import read_table, write_table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """A motion of K steps, as arrays; `str()` of it is a summary.
+    """A motion of K steps, as arrays; `str(trajectory)` is a summary.
 
     Values of rows are in the axes of their tasks, without weights [m, rad, or per s].
 
@@ -89,13 +89,13 @@ class Trajectory:
 
         With steps of equal lengths, q is the cubic B-spline whose control points are the samples.
         It keeps every limit of speed, acceleration and jerk that differences of the samples keep,
-        and passes the samples at a distance of about q̈ dt²/6. If the motion begins at rest, it
-        takes one old step longer, and another one if it ends at rest. With uneven steps, q is
-        linear between the samples. Other values are those of the old step that contains the middle
-        of the new one.
+        and passes the samples at a distance of about q̈ dt²/6. A motion that begins at rest becomes
+        one old step longer, and one more if it ends at rest. With uneven steps, q is linear between
+        the samples. Other values are those of the old step that contains the middle of the new
+        step.
 
         Args:
-            dt: Length of the new steps [s]. In the last step the motion ends, and rests.
+            dt: Length of the new steps [s]. The motion ends within the last step, and then rests.
         """
         dt = number(dt, "dt", above=0)
         if not len(self):
@@ -149,7 +149,7 @@ class Trajectory:
             robot: The robot, for `animate` and for names in `plot`.
 
         Raises:
-            InputError: The file is not a trajectory, or its robot has another number of joints.
+            InputError: The file is not a trajectory, or `robot` has another number of joints.
         """
         made = Trajectory(**from_table(read_table(path)), robot=robot)
         if robot is not None and robot.dof != made.q.shape[1]:

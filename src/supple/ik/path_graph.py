@@ -1,9 +1,10 @@
 """The route with the fewest reconfigurations through configurations along a path.
 
-A graph has layers: the known configurations at successive places of a path. A step between two
-layers is continuous, or the robot changes its configuration within a layer. The route with the
-fewest changes, and the least cost among these, is found by dynamic programming: round k computes
-the least cost of every configuration that k changes suffice to reach.
+A graph has layers: the known configurations at successive places of a path. From one layer to the
+next the robot takes a continuous step; within a layer it may change its configuration (a
+reconfiguration, or change). The route with the fewest changes, and the least cost among these, is
+found by dynamic programming: round k computes the least cost of every configuration that can be
+reached with k changes.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ Indices = NDArray[np.intp]
 
 
 class Part(NamedTuple):
-    """A continuous part of a route: layers (K,), successive ones, and a column in each (K,)."""
+    """A continuous part of a route: successive layers (K,), and the column in each of them (K,)."""
 
     layers: Indices
     columns: Indices
 
 
 class Cost(NamedTuple):
-    """What is minimized among routes with equally few changes.
+    """The cost of routes, which is minimized among routes with equally few changes.
 
-    The joint motion (the sum of absolute displacements), or the mean of a cost of configurations
-    (K, n) -> (K,).
+    It is the joint motion (the sum of absolute displacements), or the mean of a cost of
+    configurations (K, n) -> (K,).
 
     Attributes:
         of: The cost of configurations; None for the joint motion.
-        wrapped: Displacements without full turns, if full turns are chosen later; None if not.
+        wrapped: Function that removes full turns from displacements, if 2π wraps are chosen later;
+            None if displacements are final.
     """
 
     of: Callable[[Array], Array] | None = None
@@ -75,7 +77,7 @@ class PathGraph:
         return made
 
     def lengths(self, i: Indices | np.intp, a: Indices, b: Indices) -> Array:
-        """Return the costs (...) of steps from columns a of layers i to columns b of the next."""
+        """Return the costs (...) of steps from column a of layer i to column b of layer i + 1."""
         if self.weights is None:
             return self.cost.motion(self.q[i + 1, b] - self.q[i, a])
         mean = (self.weights[i, a] + self.weights[i + 1, b]) / 2
@@ -84,11 +86,11 @@ class PathGraph:
     def continued(self, entry: Array) -> tuple[Array, Indices]:
         """Return the costs (L, P) of configurations that are reached without a change.
 
-        The second array (L, P) has the column of the previous layer on the cheapest way, or -1
-        where this way begins.
+        The second array (L, P) has the column of the previous layer on the cheapest route, or -1
+        where this route begins.
 
         Args:
-            entry: Costs at which a way may begin in each configuration (L, P); infinite if not.
+            entry: Costs (L, P) of beginning a route in each configuration; infinite if impossible.
         """
         cost, came = entry.copy(), np.full(entry.shape, -1)
         if self.steps is None:
@@ -115,7 +117,7 @@ class PathGraph:
         return cost, came
 
     def closed(self) -> NDArray[np.bool_]:
-        """Return the intervals (L - 1,) that no continuous step crosses."""
+        """Return a mask (L - 1,) of the intervals that no continuous step crosses."""
         if self.steps is not None:
             return np.array([not len(a) for a, _ in self.steps], dtype=bool)
         there = np.isfinite(self.q[..., 0])
@@ -124,9 +126,10 @@ class PathGraph:
     def changed(
         self, cost: Array, known: NDArray[np.bool_]
     ) -> tuple[Array, tuple[Indices, Indices]]:
-        """Return the costs (L, P) after one more reconfiguration, and layer and column before it.
+        """Return the costs (L, P) after one more reconfiguration, and the node before it.
 
-        A reconfiguration crosses an interval only if no continuous step crosses it.
+        A node is given by its layer and its column. A reconfiguration crosses an interval only if
+        no continuous step crosses it.
 
         Args:
             cost: Costs before this reconfiguration (L, P).
@@ -179,7 +182,7 @@ def fewest_changes(graph: PathGraph, begin: Indices) -> list[Part]:
     """Return the parts of the route with the fewest changes, from the first layer to the last.
 
     Among routes with equally few changes, it is the one of least cost. It ends before the last
-    layer where the next one has no configuration.
+    layer if the next layer has no configuration.
 
     Args:
         graph: Configurations along the path.

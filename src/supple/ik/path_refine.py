@@ -1,4 +1,4 @@
-"""More configurations between those of a route, until the tool keeps to the path.
+"""Add configurations between those of a route until the tool stays on the path.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -14,14 +14,14 @@ from supple.ik.path_graph import Indices
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
-_HALVINGS = 12  # how often an interval between samples is halved
+_HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _BEYOND = 1e-6  # how far the spline may go beyond a joint limit [rad or m]
-_PART = 0.5  # part of the tolerances allowed at the checks: between them it may be larger
+_PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
 
 
 class Refined(NamedTuple):
-    """A smooth path of joints, its largest deviations (2,) [m, rad], and whether it is whole."""
+    """A smooth joint path, its largest deviations (2,) [m, rad], and whether its track is whole."""
 
     joints: JointPath
     deviation: Array
@@ -29,9 +29,9 @@ class Refined(NamedTuple):
 
 
 def refined(path: PathProblem, track: Track) -> Refined:
-    """Return a track with all targets and more samples, so that the tool keeps to the path.
+    """Return a track with all targets and more samples, so that the tool stays on the path.
 
-    A track that jumps ends at the target before.
+    A track that jumps ends at the target before the jump.
     """
     targets = path.targets.x
     own = targets[(track.x[0] <= targets) & (targets <= track.x[-1])]
@@ -58,9 +58,9 @@ def refined(path: PathProblem, track: Track) -> Refined:
 
 
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
-    """Return solutions near configurations (K, n) at places (K,), and how many from the first.
+    """Return solutions near guesses (K, n) at places x (K,), and their number up to a failure.
 
-    Where there is none near, the one before is tracked.
+    Where no solution is found near a guess, the solution at the previous place is tracked.
     """
     q, good = path.near(x, guess)
     for i in np.nonzero(~good)[0]:
@@ -74,13 +74,13 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
 
 
 def _deviating(path: PathProblem, joints: JointPath) -> tuple[Array, Indices]:
-    """Return the largest deviations (2,), and the intervals in which they are too large."""
+    """Return the largest deviations (2,) [m, rad], and the intervals that need more samples."""
     x, q, robot = joints.s, joints.q, path.robot
     between = (x[:-1, None] + np.diff(x)[:, None] * _CHECKS).ravel()
     there = joints.at(between)
     error = path.deviation(there, between).reshape(len(x) - 1, -1, 2).max(axis=1)
     worst = error.max(axis=0)
-    # a spline with few samples may pass the checks by chance, a straight line in addition does not
+    # A spline with few samples may pass the checks by chance, so a straight line is checked too.
     step = np.diff(q, axis=0)
     doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
     if path.targets.function is not None:

@@ -1,8 +1,8 @@
 """Sampled self-motion along a path, for arms of seven joints.
 
-At some targets, all solutions are computed for each value of a grid of one joint. Steps lead to
-solutions of the next layer at the same or a neighboring value. A few solutions that are tracked
-from the first target are tried before: their curves are smoother.
+At some targets (the layers), all solutions are computed for each value of a grid of one joint.
+Steps lead to solutions of the next layer at the same or a neighboring value. Tracks of a few
+solutions of the first target are tried before the grid, because their curves are smoother.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -20,9 +20,9 @@ from supple.ik.path_problem import JUMP, PathProblem, Track
 from supple.ik.path_tracks import FEW, coarse, tracked
 from supple.motion.linearization import Array
 
-_SLIDING = 32  # solutions at or near joint limits that are added to a layer
-_APART = 0.05  # distance of such solutions that are not the same [rad or m]
-_SEEDS = 256  # seeds after which a target without a known solution is out of reach
+_SLIDING = 32  # number of solutions at or near joint limits that are added to a layer
+_APART = 0.05  # distance between such solutions below which only one is added [rad or m]
+_SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
 class SelfMotion(Layers):
@@ -39,7 +39,7 @@ class SelfMotion(Layers):
         super().__init__(path, start, layers, graph)
 
     def track(self, part: Part) -> Track:
-        """Return the configurations of a part of a route, with full turns inside the limits."""
+        """Return the configurations of a part of a route, with 2π wraps inside the limits."""
         track = super().track(part)
         q = track.q[0] + np.append(
             np.zeros((1, track.q.shape[1])),
@@ -57,7 +57,7 @@ class SelfMotion(Layers):
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
-        """Use the grid instead of tracks, more layers where parts end, or solutions at limits."""
+        """Replace tracks by the grid, or add layers where parts end, or solutions at limits."""
         layers = self.layers
         if self.sampled:
             for part in parts:
@@ -77,7 +77,10 @@ class SelfMotion(Layers):
         return True
 
     def _reachable(self, layers: Indices) -> Indices:
-        """Return the layers before the first target that is out of reach, and the last in reach."""
+        """Return the layers before the first target out of reach.
+
+        All targets from the last of these layers up to that target are added as layers.
+        """
         self._solve(layers)
         end = self._first_empty(layers)
         if end == len(layers):
@@ -90,7 +93,7 @@ class SelfMotion(Layers):
         return np.append(layers[:end], last)
 
     def _first_empty(self, layers: Indices) -> int:
-        """Return the index of the first of some targets that is out of reach."""
+        """Return the index in `layers` of the first target out of reach, or `len(layers)`."""
         before = None
         for i, at in enumerate(layers.tolist()):
             if not len(self.known[at]):
@@ -105,7 +108,7 @@ class SelfMotion(Layers):
         return len(layers)
 
     def _solve(self, layers: Indices) -> None:
-        """Compute the solutions of targets that are not known."""
+        """Compute the solutions of the targets in `layers` whose solutions are not known."""
         new = np.array([at for at in layers.tolist() if at not in self.known], dtype=np.intp)
         if not len(new):
             return
@@ -116,7 +119,7 @@ class SelfMotion(Layers):
             self.known[at] = found[0][end - count : end]
 
     def _widen(self, layers: Indices) -> None:
-        """Add solutions at and near joint limits, between the values of the grid.
+        """Add solutions at and near joint limits, which lie between the values of the grid.
 
         Damped least squares slides along the limits from the solutions of one layer to the next.
         """

@@ -98,11 +98,11 @@ class Report:
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
         mode: The mode of the limits that changed a step of a `Servo`, "exact", "scale" or "halt";
             None if no limit acted.
-        factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
-            act, if the joints could not all slow down by it, or if the unlimited step is unknown
-            (a step with a memory).
-        damped: The fraction of the command of a `Servo` that its damping takes, and its direction
-            as text; None if it takes less than 0.1 %.
+        factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if this mode
+            did not act, if some joints could not slow down by the factor, or if the unlimited step
+            is unknown (a step with a memory).
+        damped: The fraction of the command of a `Servo` that damping removes, and the direction of
+            this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
     """
 
@@ -138,13 +138,13 @@ class Report:
 def explain(
     linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None
 ) -> Report:
-    """List the nearly singular directions of a task, and the effect of a step in each.
+    """Return a report on the singular directions of a task, and the effect of a step in each.
 
     Args:
         linearization: The task at one configuration.
         step: The step to explain; None to explain the linearization alone.
         null: A null-space motion (n,) whose leakage into the task is reported; if None, the motion
-            that the criterion of the step adds, if it has one.
+            that the criterion of the step adds, if the step has one.
     """
     lin = linearization
     _check(lin)
@@ -258,8 +258,8 @@ def _report(
 def null_space_leakage(linearization: Linearization, null: ArrayLike) -> float:
     """Return the task motion per unit of a joint motion (n,):  ‖J q̇‖/‖q̇‖.
 
-    Zero for a motion in the null space of J and for no motion; at most the largest singular value.
-    Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
+    The result is zero for a motion in the null space of J and for no motion, and at most the
+    largest singular value. Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
     """
     _check(linearization)
     dq = numbers_of(null, "null")

@@ -62,7 +62,7 @@ def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> 
 
 
 def _axis(vector: NDArray[np.float64], axes: str | None) -> str:
-    """Return the text of a direction (3,) in the named axes, without their name if it is None."""
+    """Return the text of a direction (3,) in named axes; the name is omitted if `axes` is None."""
     v = vector / np.linalg.norm(vector)
     largest = int(np.argmax(np.abs(v)))
     if abs(v[largest]) < 1 - _SMALL**2 / 2:

@@ -73,8 +73,8 @@ class CompiledTasks:
         weights: Weights of the rows.
         counts: Number of rows of each task.
         effectors: The end effector of each row of each task, numbered from 0 in every task.
-        ranged: Whether each row has an allowed range (m,).
-        tilts: Whether each row is the tilt of an axis (m,).
+        ranged: Mask (m,) of the rows with an allowed range.
+        tilts: Mask (m,) of the rows that are the tilt of an axis.
         kernel: The compiled tasks, with a chain of the frames they refer to.
         open: The open tasks, which Python evaluates.
     """
@@ -136,7 +136,7 @@ class CompiledTasks:
         return np.where(self.per_row(np.isnan(targets)), 0.0, self._rows(q, targets)[1])
 
     def per_row(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Convert a mask of target values (..., k), equal within each task, to rows (..., m)."""
+        """Convert a mask of target values (..., k), equal within each task, to one of rows."""
         parts = zip(self._split(mask), self.counts, strict=True)
         return np.concatenate(
             [np.repeat(part[..., :1], rows, axis=-1) for part, rows in parts], axis=-1
@@ -155,7 +155,7 @@ class CompiledTasks:
         return J, e
 
     def idle(self, missing: NDArray[np.bool_], e: FloatArray) -> NDArray[np.bool_]:
-        """Return a mask of the rows (..., m) that take no part in a step.
+        """Return a mask (..., m) of the rows that take no part in a step.
 
         These are rows that are met within their allowed range, and tilts without a target.
         `missing` (..., k) marks the target values that are not given.
@@ -271,12 +271,12 @@ def linearize(
 
         linearize(robot, "hand", q, T)                   e: the error to a target
         linearize(robot, "hand", q, velocity=twist)      e: a velocity
-        linearize(robot, "hand", q, qd=qd)               its velocity and bias_acceleration at q̇
+        linearize(robot, "hand", q, qd=qd)               with the rows' velocity and J̇q̇
 
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
-    the target, the velocity, or the sum of both; zero if neither is given. The kernel computes them
-    on SIMD lanes and threads; they equal the results of `Task.linearize`, called one by one, up to
-    rounding. A float32 batch gives a float32 batch.
+    the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
+    and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
+    each configuration. A batch of float32 gives float32 results.
 
     Args:
         robot: The robot that performs the tasks.
@@ -365,7 +365,7 @@ def _check_bad(bad: int, q: FloatArray, name: str) -> None:
     if bad >= 0:
         where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
         raise InputError(
-            f"q and {name} must be finite, and so small that the result is finite; given: "
+            f"q and {name} must be finite, and small enough for a finite result; given: "
             f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
 

@@ -53,7 +53,7 @@ class Limits(ReadOnlyArrays):
             before a singularity and halts at it (docs/servo.md). "path", only for `track`, keeps
             the tool on its path and changes the timing.
         joints: Names of the n joints, for messages; empty if unnamed.
-        units: Units of their positions, "rad" or "m"; empty if unknown.
+        units: Units of the joints' positions, "rad" or "m"; empty if unknown.
     """
 
     lower: Array
@@ -210,14 +210,14 @@ class Limits(ReadOnlyArrays):
     def boxes(
         self, q: Array, qd: Array, dt: float, *, change: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return the bounds of q̇ for many robots, low and high, flat (K n,).
+        """Return the bounds of q̇ for K states of the robot: low and high, each flattened to (K n,).
 
         The arguments are those of `box`, with q, qd and change of shape (K, n).
         """
         return boxes_of_joints(self, np.indices(q.shape)[-1].ravel(), q, qd, dt, change)
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
-        """Return the ratio of each joint's acceleration to its limit (..., n).
+        """Return the ratio (..., n) of each joint's acceleration to its limit.
 
         Args:
             before: Joint speeds before the step (..., n).
@@ -281,7 +281,7 @@ def _bounds(given: object, n: int, name: str) -> Array:
 def boxes_of_joints(
     limits: Limits, joints: NDArray[np.intp], q: Array, qd: Array, dt: float, change: Array | None
 ) -> tuple[Array, Array]:
-    """Return bounds of q̇, low and high (K,), for joints (K,) with their own q, qd and change."""
+    """Return bounds of q̇, low and high (K,), for K joints, each with its own q, qd and change."""
     low, high = _core.joint_box(
         lower=limits.lower[joints],
         upper=limits.upper[joints],
@@ -303,7 +303,7 @@ def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
         InputError: The mode needs a whole path.
     """
     if limits.mode == "path":
-        raise InputError('mode "path" needs a whole path, and is for track; given: one step')
+        raise InputError('mode "path" needs a whole path, as in track; given: one step')
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

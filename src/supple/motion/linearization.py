@@ -163,7 +163,7 @@ class Linearization(ReadOnlyArrays):
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         if self.J.ndim > 2 and not np.isfinite(self.J).all():
-            raise InputError("J must be finite; given: a batch with entries that are not")
+            raise InputError("J must be finite; given: a batch with entries that are not finite")
         U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
         return _read_only(U), _read_only(sigma), _read_only(Vt.swapaxes(-1, -2))
 
@@ -217,10 +217,10 @@ class Linearization(ReadOnlyArrays):
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
     def damped_condition(self, lambda2: ArrayLike) -> Array | float:
-        """Return the condition number of JᵀJ + λ²I (...), as `damping.damped_condition` does.
+        """Return the condition numbers (...) of JᵀJ + λ²I, as `damping.damped_condition` does.
 
         Args:
-            lambda2: λ², a number for all linearizations of a batch, or one for each (...).
+            lambda2: λ², one number for all linearizations of a batch, or an array (...).
         """
         m, n = self.J.shape[-2:]
         smallest = self.sigma[..., -1] if m >= n else 0.0
@@ -244,7 +244,7 @@ class Linearization(ReadOnlyArrays):
 
 
 def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayLike) -> Array:
-    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the amplification of errors.
+    """Return the condition numbers κ² (...) of JᵀJ + λ²I: bounds on the amplification of errors.
 
         κ² = (σ₁² + λ²)/(σ_n² + λ²)
 

@@ -30,14 +30,14 @@ _SECOND = EPSILON ** (1 / 4)
 
 @dataclass(frozen=True, eq=False)
 class OpenTask(Task):
-    """Rows that the user defines:  x = f(q),  e = x* - x,  J = ∂f/∂q.
+    """A task that the user defines by a function:  x = f(q),  e = x* - x,  J = ∂f/∂q.
 
         OpenTask(lambda q: q[1] + q[2])                          a sum of two joints
         OpenTask(lambda q: (clearance(q), gradient(q)))          with its Jacobian
 
     The target is x* (k,), the velocity ẋ (k,), in the units of f. The task works in `Servo`,
     `track`, `velocities` and `solve` like any other task, alone or with others, in any order. f
-    runs in Python, once per step or iteration. Without a Jacobian it runs 2 n + 1 times, for
+    runs in Python, once per step or iteration. Without a Jacobian f runs 2 n + 1 times, for
     central differences with a step of 6e-6 max(1, |q_j|), which are accurate to about 1e-10. f must
     be differentiable and depend only on q. An angle that jumps by 2π makes e jump: f should return
     an angle that is continuous where the robot moves, or its sine and cosine.
@@ -49,7 +49,7 @@ class OpenTask(Task):
             robot's neutral configuration.
         weight: One weight for all rows, or one per row.
         tolerance: The allowed range of x - x*: a number for ±number, or a pair (lower, upper) whose
-            ends may be infinite; one for all rows, or a mapping by their names.
+            ends may be infinite; one range for all rows, or a mapping from row names to ranges.
         unit: Unit of the rows for `solve`: "m" if the position tolerance applies to them and the
             position error includes them, "rad" for the rotation tolerance and error.
 
@@ -103,7 +103,7 @@ class OpenTask(Task):
 
 @dataclass(frozen=True, eq=False)
 class OpenRows(TaskRows):
-    """The rows of an open task.
+    """The rows of an open task on a robot.
 
     Attributes:
         function: f, from q (n,) to x (k,), or to a pair of x (k,) and J (k, n).
@@ -128,7 +128,7 @@ class OpenRows(TaskRows):
         return x, J
 
     def bias(self, q: Array, qd: Array) -> Array:
-        """Return J̇q̇ (k,), not weighted: second derivative of f along q̇, by finite differences."""
+        """Return J̇q̇ (k,), not weighted: the second derivative of f along q̇, by differences."""
         speed = float(np.abs(qd).max(initial=0.0))
         if speed == 0:
             return np.zeros(len(self.names))

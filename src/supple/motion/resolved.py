@@ -31,7 +31,7 @@ def resolved_motion(
         resolved_motion(robot, acceleration, q, qd)         J q̈ = acceleration - J̇ q̇
         resolved_motion(robot, jerk, q, qd, qdd)            J q⃛ = jerk - 2 J̇ q̈ - J̈ q̇
 
-    The matrix is the same at every level, and so are steps and damping:
+    J is the same for velocities, accelerations and jerks, and so are steps and damping:
 
         qddd = DLS(rule)(resolved_motion(robot, jerk, q, qd, qdd))
 
@@ -41,7 +41,7 @@ def resolved_motion(
 
     Args:
         robot: The robot.
-        command: The twist [m/s, rad/s], its first or its second derivative (..., 6).
+        command: A twist (..., 6) [m/s, rad/s], or its first or second time derivative.
         q: Configurations (..., n) [rad or m].
         qd: Joint velocities [rad/s or m/s], for accelerations and jerks.
         qdd: Joint accelerations [rad/s² or m/s²], for jerks.

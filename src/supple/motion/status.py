@@ -22,8 +22,8 @@ class StepStatus(IntFlag):
     """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
 
         if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
-        for cause in servo.status: print(cause.sentence)     all of them
-        (motion.status & StepStatus.DAMPED) != 0             the steps of a motion
+        for cause in servo.status: print(cause.sentence)     all causes
+        (motion.status & StepStatus.DAMPED) != 0             a mask of the damped steps of a motion
 
     A status prints as words. It does not contain the error of a task.
 
@@ -31,8 +31,8 @@ class StepStatus(IntFlag):
         FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
             any joint motion can.
         DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
-            truncation, or by a clamp. The default step of a `Servo` counts as damped if that costs
-            more than 1 % of the command.
+            truncation, or by a clamp. The default step of a `Servo` counts as damped if damping
+            removes more than 1 % of the command.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
         JERK_LIMIT: A joint is at its maximum jerk.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
@@ -42,12 +42,13 @@ class StepStatus(IntFlag):
             exceeded a limit of position or speed, or the bound on the norm.
         JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
             other limits, or the bound on the norm.
-        OUT_OF_REACH: More than 1 % of the command is beyond the end of the reach in its direction:
-            at a stretched arm, at another singularity (such as a straight wrist) in whose direction
-            the joints lead no farther, or where the joints could not stop before it. In mode "path"
-            of `track`: the motion ends because the next target is not reached.
-        DIRECTION_LOST: The direction of the command cannot be kept, in a mode that keeps it: joints
-            return from outside their limits, or were moved by something else.
+        OUT_OF_REACH: More than 1 % of the command points beyond the end of the reach: the arm is
+            stretched, or at another singularity (such as a straight wrist) where the joints lead no
+            farther in the singular direction, or could not stop before it. In mode "path" of
+            `track`: the motion ends because the next target is not reached.
+        DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
+            "halt", should keep it: joints return from outside their limits, or were moved by
+            something other than the `Servo`.
         HALTING: The motion slows down or halts before a singularity, in mode "halt".
     """
 
@@ -66,7 +67,7 @@ class StepStatus(IntFlag):
 
     @property
     def sentence(self) -> str:
-        """The causes in a sentence."""
+        """All causes in one sentence."""
         return " and ".join(_SENTENCES[cause] for cause in self) or _SENTENCES[StepStatus(0)]
 
     def __iter__(self) -> Iterator[StepStatus]:
@@ -129,8 +130,8 @@ def statuses_of(
         qd: Speeds in each step (K, n).
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
             else 0.
-        damped: Whether the damping rule acts in each step (K,).
-        limited: Whether limits, or the bound, changed each step (K,).
+        damped: Mask (K,) of the steps in which the damping rule acts.
+        limited: Mask (K,) of the steps that limits, or the bound, changed.
     """
     at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
     exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
@@ -154,7 +155,7 @@ def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Arra
 def jerk_exceeded(
     limits: Limits, before: Array, change: Array, qd: Array, dt: float
 ) -> NDArray[np.bool_]:
-    """Return a mask of the joints that exceed their jerk limits by more than rounding (..., n).
+    """Return a mask (..., n) of the joints that exceed their jerk limits by more than rounding.
 
     Arguments are those of `statuses_of`.
     """

@@ -43,8 +43,8 @@ class TaskRows:
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
         alternate: Whether J is that of the target, as if attached to the frame's link.
-        about: The axis of the frame, 0, 1 or 2, about which it may turn freely; its rotation rows
-            are then in its own axes. -1 for none.
+        about: The axis of the frame, 0, 1 or 2, about which the frame may turn freely; the rotation
+            rows are then in the frame's axes. -1 for no free rotation.
         lower: The lower end of the allowed range of each row of e, not weighted; zero for a row
             without a range, empty if no row has one.
         upper: The upper end of each range, in the same form.
@@ -72,7 +72,10 @@ class TaskRows:
 
     @property
     def effectors(self) -> tuple[int, ...]:
-        """Groups of rows whose errors are clamped together: position, rotation, or joints."""
+        """The group of each row: position, rotation or a joint.
+
+        The errors of a group are clamped together.
+        """
         if self.goal == Goal.POSTURE:
             return tuple(range(len(self.picked)))
         kinds = [min(c // 3, 1) for c in self.picked]

@@ -101,7 +101,7 @@ class Velocities:
 
     Attributes:
         qd: Joint velocities (..., n) [rad/s or m/s].
-        lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
+        lambda2: Damping (...) chosen by the step's rule, before limits; 0 for an undamped step.
         active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
             else 0.
         status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
@@ -256,7 +256,9 @@ class OpenVelocityIk(VelocityIk):
             for one in (at, asked, before)
         ]
         if not all(np.isfinite(one).all() for one in wide):
-            raise InputError("q, velocity and qd must be finite; given: numbers that are not")
+            raise InputError(
+                "q, velocity and qd must be finite; given: numbers that are not finite"
+            )
         return wide[0], wide[1], wide[2] if self.brakes else None
 
     def resolve(  # noqa: D102
@@ -269,7 +271,7 @@ class OpenVelocityIk(VelocityIk):
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
         before = np.zeros_like(at) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, before, self.dt))
-        # The norm that the step minimizes, with the weights of rows and joints.
+        # The two blocks of the step's least-squares problem, with the weights of rows and joints.
         rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
         joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))
         damped = np.sqrt(lambda2)[:, None, None] * joints

@@ -98,9 +98,9 @@ def gives_up(
     levels: Sequence[int] | None = None,
     epsilon: float = EPSILON,
 ) -> NDArray[np.bool_]:
-    """Return whether steps perform less of their task than they could (...,).
+    """Return a mask (...) of the steps that perform less of their task than they could.
 
-    The result is true if e - J q̇ has a component in the range of J, above rounding: that part of
+    The mask is true where e - J q̇ has a component in the range of J, above rounding: that part of
     the task is possible but not performed. A part that no joint motion can perform does not count.
 
     Args:

@@ -44,8 +44,8 @@ class Shape:
         links: Names of the links that have a part of the skeleton, and of the end effectors.
         ends: Both ends of each of the s segments.
         depth: Number of moving joints before each segment (s,).
-        joints: Positions of the j moving joints.
-        axes: Directions of the joint axes, in the frames of the same links (j, 3).
+        joints: Positions of the j moving joints, each in the frame of a link.
+        axes: Directions of the joint axes (j, 3), in the frames of the links of `joints`.
         prismatic: Mask of the prismatic joints (j,).
         tips: Indices of the end effectors in `links`.
         center: Center of the workspace (3,) [m].

@@ -16,7 +16,7 @@ class AugmentedWeights:
 
     Attributes:
         weights: One weight per task, 1 for the main task.
-        lambda2: The damping.
+        lambda2: The damping λ².
     """
 
     weights: tuple[float, ...]
@@ -25,11 +25,11 @@ class AugmentedWeights:
 
 @dataclass(frozen=True)
 class VaryingWeights:
-    """Weights of the constraint tasks and damping that vary with the distance from singularities.
+    """Weights of constraint tasks, and damping, that vary with the distance from singularities.
 
         minimize ‖J_1 q̇ - e_1‖² + Σ_k w ‖J_k q̇ - e_k‖² + λ²‖q̇‖²
 
-        depth = 1 - (σ/size)²  if σ < size, else 0,     σ the smallest singular value of [J_1; J_k]
+        depth = 1 - (σ/size)²  if σ < size, else 0,     σ the smallest singular value of all rows
         w     = 1 - (1 - min_weight) sqrt(depth)
         λ²    = lambda2_max depth
 
@@ -44,10 +44,10 @@ class VaryingWeights:
 
     Attributes:
         lambda2_max: Damping at an artificial singularity, below min_weight.
-        size: Smallest singular value of all rows at which the weights begin to vary.
+        size: Value of σ below which the weights vary and damping acts.
         min_weight: Weight of the constraint tasks at the singularity, between 0 and 1.
         main_lambda2_max: Additional damping where the main task is singular.
-        main_size: Smallest singular value of the main task at which the additional damping begins.
+        main_size: Value of σ_1 below which the additional damping acts.
 
     References:
         Egeland et al. 1991 (w, λ < w); Seraji & Colbaugh 1990 (weights that spare the main task);

@@ -16,8 +16,8 @@ from supple.motion.linearization import Linearization
 class Constant(KernelRule):
     """The same damping everywhere:  lambda2.
 
-    It also costs accuracy everywhere: the relative error along the singular direction of σ is
-    λ²/(σ² + λ²).
+    Constant damping costs accuracy everywhere: the relative error along the singular direction with
+    the singular value σ is λ²/(σ² + λ²).
 
     Attributes:
         lambda2: λ², in the units of squared singular values.

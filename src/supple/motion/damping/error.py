@@ -54,7 +54,7 @@ class ErrorNorm(KernelRule):
     """Damping proportional to the length of the task error:  lambda2 = gain ‖e‖.
 
     λ² vanishes as the target is reached: slowly enough to be effective where J loses rank on the
-    way, and fast enough for quadratic convergence. The default of `solve`.
+    way, and fast enough for quadratic convergence. It is the default rule of `solve`.
 
     Attributes:
         gain: λ² divided by ‖e‖, in [m] if e is a displacement in [m], as in `solve`.
@@ -79,7 +79,7 @@ class ErrorNorm(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ErrorNorm:
-        """Set the gain to 1/200 of the reach."""
+        """Return a rule whose gain is 1/200 of the reach times dt [s]."""
         return cls(0.005 * reach(robot, frame) * number(dt, "dt", above=0))
 
 
@@ -93,9 +93,9 @@ class Curvature(KernelRule):
     because the boundary of the workspace is curved. If e has a component along that direction (a
     target out of reach), the undamped step overshoots the point of farthest reach, returns, and
     oscillates. The second derivative of ½‖e‖² in that direction is σ² + κ‖e‖, where κ [m/rad] is
-    the curvature of the boundary; using it instead of σ² makes the step converge. The arm therefore
-    comes to rest in front of a target out of reach. No accuracy is lost where σ² > κ‖e‖, which is
-    almost everywhere.
+    the curvature of the boundary; using this sum instead of σ² makes the step converge. The arm
+    therefore comes to rest in front of a target out of reach. No accuracy is lost where σ² > κ‖e‖,
+    which is almost everywhere.
 
     Attributes:
         curvature: κ if e is a displacement; κ dt if e is a velocity and steps have length dt.
@@ -123,8 +123,8 @@ class Curvature(KernelRule):
     ) -> Curvature:
         """Set κ to half the reach.
 
-        Two links of lengths a and b have κ = a b/(a + b), at most a quarter of the reach, so this
-        leaves a factor of two.
+        Two links of lengths a and b have κ = a b/(a + b), at most a quarter of the reach: this
+        value has a margin of a factor of two.
         """
         return cls(0.5 * reach(robot, frame) * number(dt, "dt", above=0))
 

@@ -31,7 +31,7 @@ class Optimal(KernelRule):
 
     The root is found by Newton's method on 1/φ, starting at a lower bound, which takes a few
     iterations at any distance from a singularity; or on φ itself (`newton=True`), starting near
-    zero, where the number of iterations grows with that distance. Directions whose singular value
+    zero, which takes more iterations the closer the singularity is. Directions whose singular value
     is zero to working precision are omitted. ‖q̇‖ is slightly below the bound, by a margin larger
     than the rounding errors.
 
@@ -73,7 +73,7 @@ class Optimal(KernelRule):
 
         A `start` near the root, such as lambda2 of the previous step, saves iterations. Any other
         start costs at most one more iteration: from beyond the root, Newton's method on either
-        function lands below it.
+        function lands below the root.
 
         Args:
             linearization: The linearization to damp.
@@ -129,6 +129,6 @@ class Optimal(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Optimal:
-        """Set the bound to the lowest joint speed limit, so that all hold; 1 rad/s if unlimited."""
+        """Set the bound to the lowest speed limit, so that all hold; 1 rad/s without limits."""
         speeds = robot.max_speed[np.isfinite(robot.max_speed)]
         return cls(float(speeds.min()) if len(speeds) else 1.0)

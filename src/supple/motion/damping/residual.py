@@ -22,7 +22,7 @@ _HUGE = 2.0**1023  # bound on y that avoids overflow
 
 @dataclass(frozen=True)
 class ResidualOptimal(KernelRule):
-    """The largest damping whose relative tracking error for this e is at most  max_error.
+    """The largest damping that keeps the relative tracking error within max_error for the given e.
 
         lambda2 is the root of  ψ(lambda2) = max_error,
         ψ = sqrt(Σ (γ_i lambda2/(σ_i² + lambda2))² / Σ γ_i²),    γ = Uᵀe,   over the σ_i > 0
@@ -33,8 +33,8 @@ class ResidualOptimal(KernelRule):
     least that of `TrackingBound`, which keeps the bound for every e, and zero if e = 0.
 
     The root is found by Newton's method on 1/ψ as a function of 1/lambda2, starting at a lower
-    bound. Directions whose singular value is zero to working precision are omitted. Joint speeds
-    are not bounded, and λ² jumps where J loses rank.
+    bound of 1/lambda2. Directions whose singular value is zero to working precision are omitted.
+    Joint speeds are not bounded, and λ² jumps where J loses rank.
 
     Attributes:
         max_error: Bound on the relative error, between 0 and 1.
@@ -77,7 +77,7 @@ class ResidualOptimal(KernelRule):
         s2, c = (sigma / largest) ** 2, gamma / gamma.max()
         limit = self.max_error * float(np.linalg.norm(c))
         aim, enough = limit * (1 - slack), limit * (1 - slack / 2)
-        # Jensen's inequality, and no single term may exceed the limit: both bound y from below.
+        # Two lower bounds of y: by Jensen's inequality, and because no term may exceed the limit.
         lower = max(0.0, (1 / self.max_error - 1) * float(c @ c) / float(c**2 @ s2))
         lower = min(_HUGE, max(lower, float(((c / aim - 1) / s2).max())))
         y = lower if not start else max(lower, min(_HUGE, largest / start * largest))

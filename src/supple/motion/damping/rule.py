@@ -1,4 +1,4 @@
-"""The interface of a damping rule, and the base class of the rules that the kernel has."""
+"""The interface of a damping rule, and the base class of the rules that the kernel implements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
 @dataclass(frozen=True)
 class KernelRule:
-    """A rule with a twin in the kernel, whose parameters are its numeric fields in order."""
+    """A rule that the kernel also implements; its numeric fields, in order, are the parameters."""
 
     rule: ClassVar[Rule]
     spectral: ClassVar[bool] = True  # whether the rule needs singular values

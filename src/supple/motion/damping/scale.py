@@ -21,7 +21,8 @@ _PARALLEL = 1e-9  # distance below which two unit vectors are equal up to roundi
 class Scale:
     """Characteristic sizes of a robot, from which damping rules derive their parameters.
 
-    They are computed from random configurations inside the joint limits, the same in every run.
+    The sizes are computed from random configurations inside the joint limits, which are the same in
+    every run.
 
     Attributes:
         sigma: 10 % quantile of the smallest singular value.
@@ -46,8 +47,8 @@ class Scale:
         """Return the sizes for the given frames and rows of a robot."""
         q = robot.random(SAMPLES, seed=0)
         sigma = robot.singular_values(q, frame, rows=rows)
-        # Directions that the robot can never move (out of the plane of a planar arm) are not
-        # singularities.
+        # A direction in which the robot can never move (such as out of the plane of a planar arm)
+        # is not a singularity.
         free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
         return cls(
             sigma=float(np.quantile(free[:, -1], 0.1)),

@@ -29,7 +29,7 @@ class SpeedBound(KernelRule):
     because the gain s/(s² + λ²) of a larger singular value s may exceed that of σ.
 
     Attributes:
-        max_gain: Bound on the joint speed per unit of task velocity [rad per m or rad].
+        max_gain: Bound on the joint speed per unit of task velocity [rad/m or rad/rad].
 
     References:
         Maciejewski & Klein 1988, eq. (14); Deo & Walker 1995, eq. (6), with the third case added.
@@ -59,7 +59,7 @@ class SpeedBound(KernelRule):
 
 @dataclass(frozen=True)
 class TrackingBound(KernelRule):
-    """The largest damping that keeps the relative tracking error within max_error.
+    """The largest damping that keeps the relative tracking error within max_error for every e.
 
         lambda2 = σ_r² max_error/(1 - max_error)         σ_r the smallest nonzero singular value
 
@@ -107,7 +107,7 @@ class Region(KernelRule):
 
     Attributes:
         lambda2_max: Damping at the singularity.
-        size: Smallest singular value at the edge of the region.
+        size: Value of σ at the edge of the region.
         direction: d (m,), normalized to unit length; None for no weighting.
         min_weight: w at the singularity, above 0.
 

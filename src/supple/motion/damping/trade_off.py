@@ -69,7 +69,7 @@ def trade_off(linearization: Linearization, lambda2: ArrayLike | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class NewtonIterates(ReadOnlyArrays):
-    """The iterates of a root search without safeguards.
+    """The iterates of a search for the root of φ(λ²) = max_speed, without safeguards.
 
     Attributes:
         lambda2: λ² of each iterate (K + 1,), the start first; it may become negative.

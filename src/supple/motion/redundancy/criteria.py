@@ -35,7 +35,7 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RestPosture(ReadOnlyArrays):
-    """Stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
+    """A criterion to stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
 
     Attributes:
         q_rest: The rest posture (n,) [rad or m].
@@ -70,7 +70,7 @@ class RestPosture(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class LimitDistance(ReadOnlyArrays):
-    """Stay near the middle of the joints' ranges.
+    """A criterion to stay near the middle of the joints' ranges.
 
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
@@ -128,7 +128,7 @@ class LimitDistance(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class GravityTorque(ReadOnlyArrays):
-    """Carry the robot's weight with small joint torques:  h = ½ Σ weight_i τ_i(q)².
+    """A criterion to hold the robot's weight with small torques:  h = ½ Σ weight_i τ_i(q)².
 
     τ are the torques that hold the robot against gravity, computed from the masses of its links; a
     payload is added to the mass of a link (`Robot.with_inertia`). The gradient is exact:
@@ -181,11 +181,12 @@ class GravityTorque(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Manipulability:
-    """Stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)), Yoshikawa's manipulability.
+    """A criterion to stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)).
 
-    The gradient is computed by central differences with the step eps^(1/3) in one batched call, and
-    is accurate to about 1e-9 of w where w is smooth. Where w is zero it has a kink; central
-    differences give the mean of the slopes on both sides there, which is finite and often zero.
+    w is Yoshikawa's manipulability. The gradient is computed by central differences with the step
+    eps^(1/3) in one batched call, and is accurate to about 1e-9 of w where w is smooth. Where w is
+    zero, w has a kink; there, central differences give the mean of the slopes on both sides, which
+    is finite and often zero.
 
     Attributes:
         robot: The robot.
@@ -224,13 +225,14 @@ class Manipulability:
 
 @dataclass(frozen=True, eq=False)
 class Clearance:
-    """Keep parts of the robot away from obstacles.
+    """A criterion to keep parts of the robot away from obstacles.
 
-        h = Σ ½ max(0, distance - d)²        d between the surfaces, over all pairs
+        h = Σ ½ max(0, distance - d)²        over all pairs of a body and an obstacle
 
-    d is negative where two shapes overlap, down to minus the sum of their radii where their axes
-    intersect. At an intersection no direction leads away, and the pair contributes no gradient. If
-    several points are equally close (parallel capsules), one of them determines the gradient.
+    d is the distance between the surfaces of a pair. It is negative where two shapes overlap, down
+    to minus the sum of their radii where their axes intersect. At an intersection no direction
+    leads away, and the pair contributes no gradient. If several points are equally close (parallel
+    capsules), one of them determines the gradient.
 
     Attributes:
         robot: The robot.

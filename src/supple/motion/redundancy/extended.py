@@ -29,7 +29,7 @@ def extended_task(
 ) -> OpenTask:
     """Return the task that keeps a criterion stationary while other tasks are performed.
 
-        G(q) = Nᵀ∇h = 0          N: a basis of the null space of J (n, n - m)
+        G(q) = Nᵀ∇h = 0          N (n, n - m): a basis of the null space of J
         J_e = [J; ∂G/∂q],        square;  ∂G/∂q = Nᵀ(∇²h - Σ_k μ_k ∇²x_k),  μ = (J⁺)ᵀ∇h
 
     With this task, whose target is zero, and the given tasks, the robot follows a stationary point
@@ -72,7 +72,7 @@ def extended_task(
 
 @dataclass(frozen=True, eq=False)
 class _Stationarity:
-    """G (r,) and ∂G/∂q (r, n) at a configuration."""
+    """A function of q (n,): G (r,), the gradient of h in the null space, and ∂G/∂q (r, n)."""
 
     layout: CompiledTasks
     criterion: Criterion
@@ -99,13 +99,13 @@ class _Stationarity:
         gradient = numbers_of(self.criterion(q.copy()), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient {q.shape}; given: {gradient.shape}"
+                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape}"
             )
         return gradient
 
 
 def _oriented(N: Array) -> Array:
-    """Return the basis of the same space that is nearest to fixed directions.
+    """Return the orthonormal basis of the space of N (n, r) that is nearest to fixed directions.
 
     The basis that an SVD returns has arbitrary signs and rotations; this one is continuous in q.
     """

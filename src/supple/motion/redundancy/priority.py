@@ -31,7 +31,7 @@ VaryingWeighting: TypeAlias = Callable[[Sequence[Linearization]], Any]
 
 @dataclass(frozen=True, eq=False)
 class Augmented(BatchStep, ReadOnlyArrays):
-    """Several tasks in one weighted sum.
+    """A step that minimizes a weighted sum of the errors of several tasks.
 
         minimize Σ_k (J_k q̇ - e_k)ᵀ W_k (J_k q̇ - e_k) + λ² q̇ᵀ W_v q̇
         q̇ = (Σ J_kᵀ W_k J_k + λ² W_v)⁻¹ Σ J_kᵀ W_k e_k
@@ -165,7 +165,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Priority:
-    """Several tasks in strict order: each acts in the null space of those before it.
+    """A step for tasks in strict order: each acts in the null space of the tasks before it.
 
         q̇_k = q̇_(k-1) + N_(k-1) step(J_k N_(k-1), e_k - J_k q̇_(k-1))          q̇_0 = 0, N_0 = I
 

@@ -126,7 +126,7 @@ class GradientProjection:
 
 @dataclass(frozen=True)
 class WeightedCriterion(ReadOnlyArrays):
-    """A weighted sum of the task error, the distance from the criterion's velocity, and the speed.
+    """A step that balances the task, the velocity of a criterion, and the joint speed by weights.
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
 
@@ -191,7 +191,7 @@ class WeightedCriterion(ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class TotalSpeed:
-    """The task and the criterion within one bound:  ‖q̇‖ <= max_speed.
+    """A step for the task and a criterion together, within one bound:  ‖q̇‖ <= max_speed.
 
         minimize ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
@@ -203,9 +203,9 @@ class TotalSpeed:
     q̇ is continuous in J, e and v everywhere. The criterion leaks into the task
     (`null_space_leakage`), less for smaller α1.
 
-    `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
-    obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
-    q̇ jumps where the bound is reached, because the two cases have different limits.
+    `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if its
+    q̇ obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound,
+    but q̇ jumps where the bound is reached, because the two cases have different limits.
 
     Attributes:
         max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].
@@ -285,7 +285,7 @@ def added(step: Secondary, linearization: Linearization) -> Array:
 def project_out(rows: Array, x: Array) -> Array:
     """Project x (..., n) onto the complement of orthonormal rows (r, n).
 
-    Done twice: the second pass removes the rounding errors of the first.
+    The projection is done twice: the second pass removes the rounding errors of the first.
     """
     for _ in range(2):
         x = x - (x @ rows.T) @ rows
@@ -303,7 +303,7 @@ def _free(linearization: Linearization, v: Array, lambda2: float = 0.0) -> Array
 
 
 def _size(x: Array) -> float:
-    """Return the norm, without overflow of squares."""
+    """Return ‖x‖, without overflow of squares."""
     largest = float(np.abs(x).max())
     return largest * float(np.linalg.norm(x / largest)) if largest > 0 else 0.0
 
@@ -315,7 +315,7 @@ def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
         gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
-                f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
+                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape} "
                 f"from {short_repr(step.criterion)}"
             )
         return -step.gain * gradient

@@ -12,7 +12,9 @@ from supple.kinematics import Robot
 from supple.motion.layout import linearize
 from supple.motion.linearization import Array
 
-_SINGULAR = 1e-6  # fraction of the largest singular value below which one counts as zero
+_SINGULAR = (
+    1e-6  # fraction of the largest singular value below which a singular value counts as zero
+)
 _LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
 _CLOSE = 1e-11  # error [m, rad] at which the corrector stops
 _CORRECTIONS = 12
@@ -56,8 +58,8 @@ def self_motion(
 
     From each configuration a step is taken along the null space of J (predictor), then back to the
     pose by damped least squares (corrector). The curve is traced in both directions until it
-    closes or a joint reaches a limit. It may also belong to a singular pose of an arm that is not
-    redundant.
+    closes or a joint reaches a limit. An arm that is not redundant can have such a curve at a
+    singular pose.
 
     Args:
         robot: The robot.
@@ -66,14 +68,14 @@ def self_motion(
         step: Distance ‖Δq‖ of consecutive configurations [rad].
 
     Raises:
-        InputError: The configuration is isolated, the null space has several dimensions, q is
-            outside the limits, or an argument is malformed.
+        InputError: The null space of J at q does not have exactly one dimension, q is outside the
+            limits, or an argument is malformed.
     """
     at = np.array(q, dtype=np.float64)
     if at.shape != (robot.dof,) or not np.isfinite(at).all():
         raise InputError(f"q must be {robot.dof} finite numbers; given: {short_repr(q)}")
     if not (np.isfinite(step) and step > 0):
-        raise InputError(f"step must be positive; given: {short_repr(step)}")
+        raise InputError(f"step must be positive and finite; given: {short_repr(step)}")
     if ((at < robot.lower) | (at > robot.upper)).any():
         raise InputError(f"q must be inside the limits; given: {short_repr(q)}")
     tracer = _Tracer(robot, frame or robot.tips[0], at, float(step))
@@ -90,12 +92,12 @@ def self_motion(
 
 
 class _Tracer:
-    """Traces the self-motion that keeps the pose of a frame, as points `step` apart."""
+    """A tracer of the self-motion that keeps the pose of a frame; points are `step` apart."""
 
     def __init__(self, robot: Robot, frame: str, q: Array, step: float) -> None:
         self.robot, self.frame, self.start, self.step = robot, frame, q, step
         self.target = robot.fk(q, frame)
-        # Joints that do not move the frame are no part of its self-motion.
+        # Joints that do not move the frame are excluded from its self-motion.
         names = set(robot._structure(frame).joints)
         self.moves: NDArray[np.bool_] = np.array([name in names for name in robot.joint_names])
         self.turn = np.where(robot.prismatic, np.inf, 2 * np.pi)
@@ -110,7 +112,7 @@ class _Tracer:
         return basis
 
     def corrected(self, q: Array, held: NDArray[np.bool_]) -> Array | None:
-        """Return a configuration near q that reaches the pose; None if none is found.
+        """Return a configuration near q that reaches the pose; None if the search fails.
 
         Joints that are marked in `held` do not move.
         """

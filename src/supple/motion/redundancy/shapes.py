@@ -79,7 +79,7 @@ def closest_points(one: Array, other: Array) -> tuple[Array, Array]:
     u, w = one[..., 1, :] - a, other[..., 1, :] - c
     uu, ww, uw = (np.sum(x * y, axis=-1) for x, y in ((u, u), (w, w), (u, w)))
     between = a - c
-    # ‖u × w‖²; if it is zero up to rounding, the lines are parallel and the ends decide.
+    # ‖u × w‖²; if it is zero up to rounding, the lines are parallel, and only the ends are used.
     across = uu * ww - uw * uw
     skew = across > EPSILON * uu * ww
     numerator = uw * np.sum(w * between, axis=-1) - ww * np.sum(u * between, axis=-1)

@@ -18,7 +18,7 @@ _MAX_AXES = 30  # NumPy's limit for broadcasting
 def alternate_jacobian(
     robot: Robot, q: ArrayLike, frame: FrameNames, target: ArrayLike
 ) -> NDArray[np.floating[Any]]:
-    """Return the linear Jacobian (..., 3, n) of the target, as if attached to the effector's link.
+    """Return the linear Jacobian (..., 3, n) of the target as a point of the end effector's link.
 
         column j = v_j × (t - p_j)  for a revolute joint with the axis v_j through p_j, instead of
                    v_j × (s - p_j);  v_j for a prismatic joint
@@ -26,7 +26,7 @@ def alternate_jacobian(
     s is the position of the end effector and t its target, in world axes [m]. This Jacobian and the
     error t - s form a `Linearization` for any step. Compared with the ordinary Jacobian, the motion
     oscillates and overshoots less if the target is out of reach; if the links are folded and the
-    target is near, it may be jerky. At the target the two Jacobians are equal.
+    target is near, the motion may be jerky. At the target the two Jacobians are equal.
 
     Args:
         robot: The robot.

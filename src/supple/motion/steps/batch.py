@@ -46,7 +46,7 @@ def run_batch(
         where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
         raise InputError(
             "J, e and the resulting step must be finite; "
-            f"given: J[{where}] or e[{where}] with entries that are not, or too large"
+            f"given: J[{where}] or e[{where}] with entries that are not finite or too large"
         )
     return dq, lambda2  # type: ignore[return-value]
 
@@ -70,10 +70,10 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
 
 
 def threes(rows: int) -> tuple[int, ...]:
-    """Return the end effector of each row of a linearization without tasks: three rows each.
+    """Return the end effector of each row without tasks: three rows form an end effector.
 
     Raises:
-        InputError: There are more than three rows, and not a multiple of three.
+        InputError: The number of rows is above three and not a multiple of three.
     """
     if rows > 3 and rows % 3:
         raise InputError(

@@ -62,7 +62,7 @@ class ErrorClamp(BatchStep):
             robot: The robot.
             step: The wrapped step.
             frame: Name of a frame, or a sequence of names; all end effectors if None.
-            dt: Length of a step [s], if e is a velocity: the clamp is divided by it.
+            dt: Length of a step [s], if e is a velocity: the clamp is divided by dt.
 
         References:
             Buss 2009, section 2.
@@ -222,7 +222,7 @@ def typical_link(robot: Robot, frame: FrameNames = None) -> float:
 
 
 def distances(linearization: Linearization, group: int | None) -> Array:
-    """Return the length of each end effector's error (k,)."""
+    """Return the lengths (k,) of the end effectors' errors."""
     return _lengths(linearization.e, effectors_of(linearization, group))
 
 

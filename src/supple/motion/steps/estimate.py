@@ -18,7 +18,7 @@ from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
 BLUR = 4 * EPSILON  # bound on the rounding errors of J Jᵀ, divided by rows times trace
-_PARALLEL = 1e-6  # distance below which a direction counts as lying in the span of others
+_PARALLEL = 1e-6  # distance below which a direction counts as lying in the span of the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,8 @@ class SingularDirection(ReadOnlyArrays):
         σ_min² <= σ̂² <= 2 √m (σ_min² + λ²) - λ²                              (for α = 0)
 
     holds for any û and any J, up to the resolution of J Jᵀ: σ̂ is accurate to 2e-7 of J's largest
-    singular value. If J has more rows than columns, û lies in its range. If J = 0, û is unchanged.
+    singular value. If J has more rows than columns, û lies in the range of J. If J = 0, û is
+    unchanged.
 
     Attributes:
         u: û (m,), of unit length.

@@ -34,7 +34,7 @@ class NumericalFilter:
         (J Jᵀ + Σ α_i² û_i û_iᵀ + λ² I) z = e,    q̇ = Jᵀ z,  scaled down to ‖q̇‖ <= max_gain ‖e‖
 
     û_i and σ_i are the three weakest directions of J and their singular values. With a(σ, c) the
-    smallest a that keeps  c s/(s² + a) <= max_gain  for all s <= σ,
+    smallest a that keeps  c s/(s² + a) <= max_gain  for all s >= σ,
 
         a(σ, c) = (c/(2 max_gain))²  if σ <= c/(2 max_gain),   else max(0, σ c/max_gain - σ²)
         c_i²    = Σ_j min(1, a(σ_j, 1)/a(σ_i, 1)) (û_jᵀe)²/‖e‖²
@@ -43,8 +43,8 @@ class NumericalFilter:
         λ²      = a(σ_eff, 1),        σ_eff = ‖e‖/‖q̇‖  of the step with λ = 0
 
     c_i is the fraction of e along û_i and the directions that are as weak; if only one σ is small,
-    it is |û_iᵀe|/‖e‖. If c_i is zero, the motion passes a singularity undamped; if it is one, α is
-    that of the paper, eq. (14). The first term of α² is the smallest that keeps the bound
+    c_i is |û_iᵀe|/‖e‖. If c_i is zero, the motion passes a singularity undamped; if c_i is one, α
+    is that of the paper, eq. (14). The first term of α² is the smallest that keeps the bound
     ‖q̇‖ <= max_gain ‖e‖, also for several and for equal σ_i below 1/(2 max_gain). The second term
     makes the gain  c σ/(σ² + α²)  near a singularity independent of c: without this term, the gain
     grows like 1/c, and an arm that is stretched toward a target out of reach chatters. α and λ are
@@ -55,7 +55,7 @@ class NumericalFilter:
     slightly larger, the step may exceed the bound, and is therefore scaled down.
 
     The memory is a `SingularSubspace`, updated once per step before α is chosen. If J has changed
-    so much that the memory is no longer a usable estimate, it starts again from the exact
+    so much that the memory is no longer a usable estimate, the memory starts again from the exact
     directions. Called like a plain step, the filter has no memory and uses the exact directions;
     `Servo` and `StatefulStep(NumericalFilter(...))` keep the memory.
 

@@ -60,7 +60,7 @@ class SDLS(BatchStep):
         total = np.zeros(lin.J.shape[1])
         if not lin.rank:
             return total
-        relative = lin.J / lin.sigma[0]  # squares of it neither overflow nor vanish
+        relative = lin.J / lin.sigma[0]  # its squares neither overflow nor vanish
         reaches = sum(np.linalg.norm(relative[block], axis=0) for block in blocks)
         N = sum(np.linalg.norm(lin.U[block], axis=0) for block in blocks)
         M = np.abs(lin.V).T @ reaches

@@ -13,7 +13,7 @@ Memory = TypeVar("Memory")
 
 
 class StepWithMemory(Protocol[Memory]):
-    """A step that depends on a linearization and on a memory of the previous ones.
+    """A step that depends on a linearization and on a memory of previous linearizations.
 
     The step itself is immutable: it can serve many robots, each with its own memory.
     """
@@ -94,7 +94,7 @@ def remembering(step: Any) -> Any:
 
 
 def stateful_inside(step: Any) -> Iterator[StatefulStep[Any]]:
-    """Yield each `StatefulStep`: the step itself, or those among the steps that it wraps."""
+    """Yield each `StatefulStep` among a step and the steps that it wraps."""
     if isinstance(step, StatefulStep):
         yield step
     elif is_dataclass(step):

@@ -55,7 +55,7 @@ def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Arr
 
 
 class BatchStep:
-    """Base class of the steps that the kernel has: they also take batches."""
+    """Base class of the steps that the kernel implements; these steps also take batches."""
 
     def velocities(
         self,
@@ -82,16 +82,16 @@ class BatchStep:
 
         The result is the first step of a `Servo` with order=1, for a batch of robots. It runs on
         SIMD lanes and threads, or on a GPU with one thread per robot. Nothing is kept between
-        calls, so there is no previous step for rules that compare with it. float32 input is
+        calls, so rules that compare with the previous step act as in a first step. float32 input is
         computed in and returned as float32, any other type as float64.
 
         Args:
             robot: The model shared by all rows of the batch.
             q: Configurations (..., n) [rad or m].
             velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
-                origin, in world axes unless the task has others; (..., k, 6) for k tasks.
+                origin, in world axes unless the task specifies others; (..., k, 6) for k tasks.
                 Components without a row in the task are ignored. If one of the tasks is an
-                `OpenTask`, a sequence with one velocity per task, in the form that it documents.
+                `OpenTask`, a sequence with one velocity per task, in the form of each task.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors. Because there are no targets, a task with `alternate=True` has the
                 ordinary J here, as in a `Servo` without a target.
@@ -105,17 +105,17 @@ class BatchStep:
                 float64, the result is in GPU memory too, and the call is asynchronous.
             stream: CUDA stream for arrays in GPU memory; if None, the stream that an array
                 specifies, or the default stream.
-            out: Array of the result's shape and type to write into; may be qd. With it a call
-                allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
-                outside the graph.
+            out: Array of the result's shape and type to write into; may be qd. With `out` a
+                call allocates nothing and, on a GPU, can be captured in a CUDA graph after a first
+                call outside the graph.
             explain: Whether to return `Velocities`, with the damping, the active limits and the
                 status of each robot; only on the CPU, where the call then takes six to seven times
                 as long.
 
         Raises:
-            InputError: The input is malformed, the kernel does not have the step, or numbers are
-                not finite or make the step overflow. In GPU memory such rows give zeros instead,
-                because reporting them would require a synchronization.
+            InputError: The input is malformed, the kernel does not implement the step, or numbers
+                are not finite or make the step overflow. For arrays in GPU memory such rows give
+                zeros instead, because reporting them would require a synchronization.
             MissingExtraError, DeviceError: The GPU is not available.
         """
         return _velocities()(
@@ -151,7 +151,7 @@ class Transpose(BatchStep):
         q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
 
     The step is cheap but slow to converge. If e lies along the singular direction, the step is as
-    long as that of the pseudoinverse; `AngleClamp` bounds it.
+    long as that of the pseudoinverse; `AngleClamp` bounds the step.
 
     References:
         Buss 2009, section 3.
@@ -212,7 +212,7 @@ class TruncatedSVD(BatchStep):
     Attributes:
         threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
             if min_sigma or rank is given.
-        min_sigma: Threshold of the singular values, above 0; None for no threshold.
+        min_sigma: Largest singular value that is omitted, above 0; None for no threshold.
         rank: Number of singular values that are kept, at least 1; None for all.
 
     References:
@@ -273,10 +273,10 @@ class DLS(BatchStep):
         rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
         method: The kernel's linear solver. "auto" computes singular values only if necessary. They
             are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
-            bound on the smallest one shows that J is not close to losing rank and that
+            bound on the smallest singular value shows that J is not close to losing rank and that
             `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
-            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill
-            conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
+            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
+            ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
             condition number. If the rule needs singular values, every method uses the SVD.
 
     References:
@@ -322,7 +322,7 @@ class DLS(BatchStep):
         return finite_step(dq)
 
     def lambda2(self, linearization: Linearization) -> Array:
-        """Return lambda2 that the rule chooses: a number for one linearization, else (...)."""
+        """Return the damping that the rule chooses: a number, or an array (...) for a batch."""
         if linearization.J.ndim > 2:
             return run_batch(self.kernel, linearization)[1]
         return np.asarray(damping_of(self.rule, linearization))
@@ -352,7 +352,7 @@ def kernel_of(step: Step) -> StepSpec:
     """Return the description of a step for the kernel.
 
     Raises:
-        InputError: The kernel does not have the step.
+        InputError: The kernel does not implement the step.
     """
     kernel = getattr(step, "kernel", None)
     if not isinstance(kernel, StepSpec) or has_memory(step):
@@ -419,7 +419,7 @@ def check_group(owner: object, group: int | None) -> None:
 
 
 def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.intp]:
-    """Return the end effector of each row (m,): one per `group` rows; if None, those of the tasks.
+    """Return the index (m,) of each row's end effector: one per `group` rows, or from the tasks.
 
     Raises:
         InputError: `group` is None and the end effectors are unknown.

@@ -116,8 +116,8 @@ class SphericalWrist:
 def _arm_of(J: Array) -> Array:
     """Return the vector from the point nearest to the last three axes to the tool point.
 
-    It is the least-squares solution of v = w × r over the three axes, and is unique if two of them
-    are not parallel.
+    This vector r is the least-squares solution of v = w × r over the three axes, and is unique if
+    two of the axes are not parallel.
     """
     v, w = J[:3, -WRIST:].T, J[3:, -WRIST:].T
     normal = np.sum(w * w) * np.eye(3) - w.T @ w

@@ -1,4 +1,4 @@
-"""The task of an axis of a frame."""
+"""The task for the direction of an axis of a frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from supple.motion.tolerance import cone_of
 
 @dataclass(frozen=True)
 class AxisTask(Task):
-    """The direction of an axis of a frame; the frame may rotate freely about this axis.
+    """A task for the direction of an axis of a frame, which may rotate freely about this axis.
 
         e = angle (a × a*)/|a × a*|  [rad]
 

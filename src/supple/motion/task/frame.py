@@ -30,7 +30,7 @@ from supple.motion.tolerance import Tolerance, cone_of, is_free, ranges_of
 
 @dataclass(frozen=True)
 class _FrameTask(Task):
-    """Rows of a frame's twist."""
+    """Base class of the tasks whose rows are components of a frame's twist."""
 
     known: ClassVar[tuple[str, ...]] = ROWS
 
@@ -60,11 +60,11 @@ class _FrameTask(Task):
             raise InputError(f"{name} needs rows in the axes of a frame; given: axes='spatial'")
         if any(row.startswith("r") for row in free):
             raise InputError(
-                f"{name} of a rotation must be finite; given: {free}. Free rotation about an axis "
-                "of the frame is about='x', 'y' or 'z'"
+                f"{name} of a rotation must be finite; given: {free}. For free rotation about an "
+                "axis of the frame, use about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
-            raise InputError(f"{name} must have a finite end in some row; given: all rows free")
+            raise InputError(f"{name} must bound at least one row; given: no bound in any row")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
@@ -81,7 +81,7 @@ class _FrameTask(Task):
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
             raise InputError(
                 f"axes={self.axes!r} needs targets and velocities: velocities in these axes cannot "
-                "be derived from targets; given: targets"
+                "be derived from targets; given: targets only"
             )
         R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
         turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
@@ -92,7 +92,7 @@ class _FrameTask(Task):
 
     @property
     def _meter(self) -> float:
-        """The length that counts as much as a radian [m]."""
+        """The position error that counts as much as 1 rad [m]."""
         return 1.0
 
     @property
@@ -103,7 +103,7 @@ class _FrameTask(Task):
 
 @dataclass(frozen=True)
 class _MetricTask(_FrameTask):
-    """Rows of a frame's twist that include lengths."""
+    """Base class of the tasks of a frame with position rows."""
 
     length: float = 1.0
     alternate: bool = False
@@ -116,8 +116,8 @@ class _MetricTask(_FrameTask):
             raise InputError(f"{what}; given: {short_repr(alternate)}")
         if alternate and self.axes == SPATIAL:
             raise InputError(
-                f"{type(self).__name__}: an alternate J refers to the target, a spatial J to the "
-                "origin of the base; given: alternate=True and axes='spatial'"
+                f"{type(self).__name__}: alternate=True needs axes other than 'spatial'; given: "
+                "axes='spatial'"
             )
         length = numbers_of(self.length, f"{type(self).__name__}: length")
         if length.shape or length <= 0:
@@ -136,7 +136,7 @@ class _MetricTask(_FrameTask):
 
 @dataclass(frozen=True)
 class _TurningTask(_FrameTask):
-    """Rows of a frame's twist that may leave the rotation about one axis free."""
+    """Base class of the tasks of a frame that may leave the rotation about one axis free."""
 
     _: KW_ONLY
     about: str | None = None
@@ -177,7 +177,7 @@ class _TurningTask(_FrameTask):
 
 @dataclass(frozen=True)
 class PoseTask(_TurningTask, _MetricTask):
-    """The pose of a frame:  e = [p* - p; log(R* Rᵀ)],  with the rotation vector in [rad].
+    """A task for the pose of a frame:  e = [p* - p; log(R* Rᵀ)],  the rotation vector in [rad].
 
     The target is a pose (4, 4), the velocity a twist [v; w] (6,) in the axes of the rows [m/s,
     rad/s]. J is the Jacobian of the frame, relative to the base if there is one.
@@ -191,8 +191,8 @@ class PoseTask(_TurningTask, _MetricTask):
             the velocity of the frame's point at the base's origin, in the base's axes, and e is
             [p* - p + p × w; w] with the rotation vector w; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
-        length: The length that counts as much as a radian [m]; divides the weights of the position
-            rows.
+        length: The position error that counts as much as a rotation error of 1 rad [m]; it divides
+            the weights of the position rows.
         alternate: Whether J is that of the target, as if it were attached to the frame's link,
             instead of that of the frame (`steps.alternate_jacobian`). Without a target, J is the
             ordinary one. `solve` always searches with the ordinary J, because the solutions are the
@@ -201,9 +201,9 @@ class PoseTask(_TurningTask, _MetricTask):
             names of rows: a number for ±number, or a pair (lower, upper) whose ends may be infinite
             [m, rad]. {"x": 0.01, "z": (0, inf)} is a strip in a half-space. Rotations are
             components of the rotation vector in the axes of the rows.
-        about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
-            none. Only the direction of this axis is controlled, by the two rotations about the
-            other axes of the frame. A rotation row about it is omitted.
+        about: The axis of the frame, "x", "y" or "z", about which the frame may turn freely; None
+            for no free rotation. Only the direction of this axis is controlled, by the two
+            rotations about the other axes of the frame. A rotation row about this axis is omitted.
         cone: Largest allowed angle between the axis `about` and its target [rad]; None for no cone.
             With a cone, one row, the tilt, replaces the two rotation rows.
 
@@ -220,7 +220,9 @@ class PoseTask(_TurningTask, _MetricTask):
 
 @dataclass(frozen=True)
 class PositionTask(_MetricTask):
-    """The position of a frame:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
+    """A task for the position of a frame:  e = p* - p.
+
+    The target is (3,) [m], the velocity (3,) [m/s].
 
     The attributes are those of `PoseTask` without `about` and `cone`, with the rows "x", "y", "z".
     A single `tolerance` holds for all rows.
@@ -241,13 +243,13 @@ class PositionTask(_MetricTask):
 
 @dataclass(frozen=True)
 class OrientationTask(_TurningTask):
-    """The orientation of a frame:  e = log(R* Rᵀ) [rad].
+    """A task for the orientation of a frame:  e = log(R* Rᵀ) [rad].
 
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
     (3,) [rad/s].
 
-    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz". A
-    single `tolerance` holds for all rows.
+    The attributes are those of `PoseTask` without `length` and `alternate`, with the rows "rx",
+    "ry", "rz". A single `tolerance` holds for all rows.
     """
 
     known = ROWS[3:]

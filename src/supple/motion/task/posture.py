@@ -1,4 +1,4 @@
-"""The task of joint positions."""
+"""The task for joint positions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from supple.motion.tolerance import Tolerance, ranges_of
 
 @dataclass(frozen=True)
 class PostureTask(Task):
-    """Joint positions:  e = q* - q.
+    """A task for joint positions:  e = q* - q.
 
     The target is (k,) [rad or m], the velocity (k,) [rad/s or m/s].
 
@@ -28,8 +28,8 @@ class PostureTask(Task):
         joints: Names of the k controlled joints; all n if None.
         weight: One weight for all joints, or one per joint.
         tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
-            upper) whose ends may be infinite; one for all joints, or a mapping by their names. Only
-            for `Servo` and `track`.
+            upper) whose ends may be infinite; one range for all joints, or a mapping from joint
+            names to ranges. Only for `Servo` and `track`.
     """
 
     joints: Sequence[str] | None = None
