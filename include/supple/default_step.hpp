@@ -157,7 +157,12 @@ SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, con
   Step<T> how = *servo.step;  // λ² = p[0] ‖e‖²
   how.damping.p[0] *= size2 > 0 ? fold.depth * square(fold.rate) / size2 : T(0);
   const T lambda2 = how.damping.p[0] * size2;
-  if (m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch)) {
+  const T* const stopped = state.beyond >= 0 ? state.stopped : nullptr;
+  const bool solved =
+      servo.tasks > 1 ? damped_step_by_parts(rows_of(servo, state), state.J, state.e, lambda2,
+                                             stopped, state.dq, scratch)
+                      : m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch);
+  if (solved) {
     state.lambda2 = lambda2;
     return;
   }
