@@ -64,7 +64,7 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
     return changes
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(24), 38])  # 38: targets next to a fold of the elbow
 def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
     """Joints wind by more than their ranges, which are less than a full turn."""
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.ik.arms import AnyArm, ClosedFormArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem
@@ -95,10 +96,10 @@ class Branches(Layers):
         layers[[0, -1], : len(row)] = self.solutions[i : i + 2]
         layers[1:-1, : inner.shape[1]] = inner
         there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
-        sides[there] = np.sign(np.linalg.det(self.path.problem.layout.jacobian(layers[there])))
+        sides[there] = _sides(self.path, layers[there])
         for each in (sides, None):
             node = np.arange(len(row))
-            for step in _following(self.path, x, layers, each):
+            for step in _following(self.path, x, layers, each, across=each is None):
                 node = np.where(node >= 0, step[node], -1)
             for a, b in enumerate(node.tolist()):
                 if row[a] < 0 and b >= 0 and b not in row and (i, a, b) not in self.barred:
@@ -200,7 +201,13 @@ def _solutions(path: PathProblem, x: Array) -> Array:
     return made
 
 
-def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None = None) -> Indices:
+def _following(
+    path: PathProblem,
+    x: Array,
+    layers: Array,
+    sides: Array | None = None,
+    across: bool = False,
+) -> Indices:
     """Return the solutions (N - 1, k) that continuous steps lead to at the next place, or -1.
 
     Args:
@@ -208,7 +215,8 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
         x: Places (N,).
         layers: All solutions there (N, k, n). Each has at most one before it.
         sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on both
-            sides are near. None if they are not compared.
+            sides are near. None if only those of long steps are compared.
+        across: Whether long steps may change the sign.
     """
     k = layers.shape[1]
     steps = path.wrapped(layers[1:] - layers[:-1])
@@ -234,8 +242,17 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
     if len(i):
         error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
+        if not across:
+            bad |= _sides(path, layers[i, a]) != _sides(path, layers[i + 1, made[i, a]])
         made[i[bad], a[bad]] = -1
     return made
+
+
+def _sides(path: PathProblem, q: Array) -> Array:
+    """Return the signs of det J (K,) of the arm's six joints at configurations (K, n)."""
+    assert isinstance(path.arm, ClosedFormArm | AnyArm)
+    J = path.problem.layout.jacobian(q)[..., np.array(path.arm.coordinates)]
+    return np.asarray(np.sign(np.linalg.det(J)))
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
