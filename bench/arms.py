@@ -49,7 +49,7 @@ class Arm:
 
 
 def arms() -> dict[str, Arm]:
-    """Return the arms by a short name."""
+    """Return the arms of the benchmark by their short names."""
     baxter = sp.urdf(measure.FILES / BAXTER)
     return {
         "panda": chain("Panda", sp.load("panda")),

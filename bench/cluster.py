@@ -38,7 +38,7 @@ SETTLE = 15.0  # time until the processes of a new Ray cluster have started and 
 
 
 def main(poses: int, rounds: int, nodes: int) -> None:
-    """Measure and print."""
+    """Run all measurements; print the tables and write them to bench/results/."""
     place = Path(tempfile.mkdtemp())
     try:
         source = targets(place / "targets", poses)
@@ -61,7 +61,7 @@ def main(poses: int, rounds: int, nodes: int) -> None:
 
 
 def targets(folder: Path, count: int) -> Path:
-    """Write reachable poses into files of at most a million rows."""
+    """Write `count` reachable poses to files of at most a million rows; return the folder."""
     robot = sp.load(ROBOT)
     folder.mkdir()
     for k, first in enumerate(range(0, count, 1_000_000)):
@@ -73,7 +73,7 @@ def targets(folder: Path, count: int) -> Path:
 
 
 def poses_in(source: Path) -> np.ndarray:
-    """Read all targets of a folder."""
+    """Return the poses (B, 4, 4) of all targets in a folder."""
     table = parquet.read_table(source)
     at = np.stack([table[name].to_numpy() for name in "xyz"], axis=1)
     wxyz = np.stack([table[name].to_numpy() for name in ("qw", "qx", "qy", "qz")], axis=1)
@@ -214,7 +214,7 @@ print(next(l.split()[1] for l in open("/proc/self/status") if l.startswith("VmHW
 
 
 def memory(place: Path, poses: int) -> list[str]:
-    """Measure the peak memory of a process whose job has a tenth, a third or all of the poses."""
+    """Measure the peak memory of processes that solve a tenth, a third or all of the poses."""
     rows = ["## Memory", "", "| poses | peak of the process [MB] |", "|---:|---:|"]
     for count in (poses // 10, poses // 3, poses):
         source = targets(place / f"targets{count}", count)

@@ -2,6 +2,7 @@
 
     python bench/constants.py                        # all of docs/constants.md, except the GPU's
     python bench/constants.py --only window --only '_LONG*'
+    python bench/constants.py --only CELLS --group paths  # with one group of workloads
     python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 
 The extension is built once, in build/constants; when it is loaded, it reads every constant of the
@@ -28,6 +29,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -55,9 +57,10 @@ VALUES: dict[str, tuple[float, float]] = {
     "posture_tolerance": (1e-5, 1e-3),
     "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
+    "_FINE": (1.002, 1.008),
 }
 
-# C++ code by which a constant of the kernel reads its value when the library is loaded.
+# C++ code that reads a constant of the kernel from the environment when the library is loaded.
 TUNED = """\
 #ifndef SUPPLE_TUNED
 #define SUPPLE_TUNED
@@ -82,7 +85,7 @@ class Constant:
         key: Unique name: `name`, preceded by the file's name if two files define the same name.
         name: Name in the code.
         file: Path of the file, relative to the repository.
-        value: Value as it is written there.
+        value: Value as written in that file.
     """
 
     key: str
@@ -256,12 +259,12 @@ def run(site: Path, *arguments: str, setting: str = "") -> Measured:
     return json.loads(done.stdout)
 
 
-def on_cpu(constant: Constant, value: float) -> Measured:
-    """Run the CPU workloads with a constant set to a value."""
+def on_cpu(constant: Constant, value: float, groups: Sequence[str] = ()) -> Measured:
+    """Run groups of workloads (all for a CPU if none is given) with a constant set to a value."""
     if constant.language != ".py":
-        return run(SITE, setting=f"{constant.key}={value}")
+        return run(SITE, *groups, setting=f"{constant.key}={value}")
     module = ".".join(constant.file.with_suffix("").parts[1:])
-    return run(SITE, f"{module}.{constant.name}={value}")
+    return run(SITE, *groups, f"{module}.{constant.name}={value}")
 
 
 def on_gpu(constant: Constant, value: float) -> Measured:
@@ -283,7 +286,7 @@ def on_gpu(constant: Constant, value: float) -> Measured:
 def measured(
     constant: Constant, rounds: int, where: Callable[[Constant, float], Measured] = on_cpu
 ) -> list[list[Measured]]:
-    """Return the measures of each round with the lower, the usual and the higher value."""
+    """Return the measures of each round for a constant's lower, usual and higher value."""
     return [[where(constant, value) for value in constant.values()] for _ in range(rounds)]
 
 
@@ -297,7 +300,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """The larger of the relative changes by the lower and by the higher value."""
+        """The larger of two relative changes: with the lower and with the higher value."""
         low, usual, high = self.values
         return max(abs(low - usual), abs(high - usual)) / (abs(usual) or 1)
 
@@ -306,8 +309,8 @@ def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
     """Return the measures that change with a constant.
 
     Counts are taken from the first round, because all rounds have the same counts. Times are
-    relative to those with the usual value; they are medians over all rounds, and are listed if they
-    all increase or all decrease.
+    relative to the time with the usual value: medians over all rounds, listed if, with the lower or
+    with the higher value, every round takes longer or every round takes less time.
     """
     made = []
     for workload, measures in rounds[0][1].items():
@@ -359,6 +362,9 @@ def main() -> None:
     """Measure constants and print a table for each; save the report if all were measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
+    parser.add_argument(
+        "--group", action="append", choices=["solve", "control", "paths"], help="workloads to run"
+    )
     parser.add_argument("--gpu", action="store_true", help="constants of the GPU, measured there")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
@@ -370,12 +376,13 @@ def main() -> None:
     if not given.gpu:
         build()
     WORK.mkdir(parents=True, exist_ok=True)
+    where = on_gpu if given.gpu else partial(on_cpu, groups=given.group or ())
     lines = summary(given.rounds)
     for constant in chosen:
-        rounds = measured(constant, given.rounds, on_gpu if given.gpu else on_cpu)
+        rounds = measured(constant, given.rounds, where)
         lines.append(report(constant, changes(rounds)))
         print(lines[-1], flush=True)
-    if len(chosen) == len(every):
+    if len(chosen) == len(every) and not given.group:
         import measure
 
         print(measure.write("constants_gpu" if given.gpu else "constants", "\n".join(lines)))

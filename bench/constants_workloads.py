@@ -1,12 +1,13 @@
 """The workloads of constants.py, which measure everything that a tuned constant may change.
 
-    python bench/constants_workloads.py FILE [gpu] [NAME=VALUE]
+    python bench/constants_workloads.py FILE [GROUP...] [NAME=VALUE]
 
-runs them with the installed supple, and prints {workload: {measure: value}} as JSON. NAME=VALUE
-first sets a Python constant in its module, as in "supple.ik.problem._TABLE=4096". FILE stores the
-targets, and is created if it is missing. Measures are counts, which are deterministic, and "µs",
-the processor time of one target or step (on a GPU, the time of the whole call). The measures of the
-three arms are averaged. tests/support must be on PYTHONPATH.
+runs groups of them with the installed supple ("solve", "control", "paths" or "gpu"; by default the
+first three), and prints {workload: {measure: value}} as JSON. NAME=VALUE first sets a Python
+constant in its module, as in "supple.ik.problem._TABLE=4096". FILE stores the targets, and is
+created if it is missing. Measures are counts, which are deterministic, and "µs", the processor time
+of one target, step or path (on a GPU, the time of the whole call). The measures of the three arms
+are averaged. tests/support must be on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 
 import supple as sp
 from chains import chain, corner_configurations
+from constants_measures import Clock, Measures, mean
+from constants_paths import of_paths
 from mobile import mobile
 from position_targets import singular
 from several_arms import arms
@@ -31,7 +34,6 @@ from supple.ik import problem
 from targets import boundary
 
 Array = NDArray[np.float64]
-Measures = dict[str, float]
 ARMS = ("panda", "ur5e", "iiwa14")
 BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
 JUMP = 0.5  # joint displacement between two targets of a path that counts as a jump [rad]
@@ -43,7 +45,7 @@ COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch
 
 
 def targets(robot: sp.Robot) -> dict[str, Array]:
-    """Return the targets of an arm, and the seeds of some of them."""
+    """Return the targets of an arm by kind, and initial guesses q0 for some of the kinds."""
     rng = np.random.default_rng(7)
     q, other = robot.random(10_000, seed=1), robot.random(400, seed=2)
     start, opposite = other.copy(), other.copy()
@@ -90,17 +92,6 @@ def load(file: Path) -> dict[str, dict[str, Array]]:
 # ---- measures ----------------------------------------------------------------------------------
 
 
-class Clock:
-    """A clock of the processor time since its creation [µs]."""
-
-    def __init__(self) -> None:
-        self.begin = time.process_time()
-
-    def us(self, count: int = 1) -> float:
-        """Return the time divided by a count."""
-        return 1e6 * (time.process_time() - self.begin) / count
-
-
 def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Measures]:
     """Solve a batch on one thread; return the solutions, and the measures of `effort`.
 
@@ -133,14 +124,6 @@ def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
 def distance(q: Array, q0: Array) -> Measures:
     """Return the largest joint displacement from q0, averaged over all targets."""
     return {"displacement [rad]": float(np.abs(q - q0).max(axis=-1).mean())}
-
-
-def mean(several: Sequence[dict[str, Measures]]) -> dict[str, Measures]:
-    """Return the means of the measures of several robots."""
-    return {
-        name: {key: float(np.mean([one[name][key] for one in several])) for key in measures}
-        for name, measures in several[0].items()
-    }
 
 
 # ---- workloads of an arm -----------------------------------------------------------------------
@@ -216,7 +199,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
 
 
 def of_two_arms() -> dict[str, Measures]:
-    """Solve both hands of a robot whose arms share a lift, and targets out of their reach."""
+    """Solve for both hands of a robot whose arms share a lift, within and beyond its reach."""
     robot = arms("panda", "ur5e", lift=True)
     q = robot.random(300, seed=3)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -243,7 +226,7 @@ def of_chains() -> dict[str, Measures]:
 
 
 def of_long_joints() -> dict[str, Measures]:
-    """Solve for mobile manipulators with a large range of the base."""
+    """Solve for mobile manipulators whose base has a large or unlimited range."""
     made = {}
     for name, limit, far in (
         ("base ±3 m", 3.0, 1.0),
@@ -317,14 +300,14 @@ def of_calls(T: Array) -> dict[str, Measures]:
     return made | {"batch out of time": {"µs": min(times)}}
 
 
-def run(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
-    """Run all workloads."""
+def of_solve(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
+    """Run the workloads of `solve`."""
     made = mean([of_arm(arm, at) for arm, at in every.items()])
-    made |= of_two_arms() | of_chains() | of_long_joints() | of_control()
+    made |= of_two_arms() | of_chains() | of_long_joints()
     return made | of_calls(every["panda"]["random"])
 
 
-def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
+def of_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
     """Solve batches of several sizes, and batches of hard targets, on a GPU."""
     made = []
     for arm, at in every.items():
@@ -343,16 +326,27 @@ def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
     return mean(made)
 
 
+GROUPS: dict[str, Callable[[dict[str, dict[str, Array]]], dict[str, Measures]]] = {
+    "solve": of_solve,
+    "control": lambda every: of_control(),
+    "paths": lambda every: of_paths(),
+    "gpu": of_gpu,
+}
+
+
 def main(file: str, *words: str) -> None:
-    """Set a constant, run all workloads and print their measures."""
+    """Set the constants given as NAME=VALUE, run groups of workloads and print measures."""
     for setting in words:
         name, is_setting, value = setting.partition("=")
         module, _, constant = name.rpartition(".")
         if is_setting:
             place = importlib.import_module(module)
             setattr(place, constant, type(getattr(place, constant))(float(value)))
-    every = load(Path(file))
-    print(json.dumps(run_on_gpu(every) if "gpu" in words else run(every)))
+    groups = [word for word in words if "=" not in word] or ["solve", "control", "paths"]
+    every, made = load(Path(file)), {}
+    for group in groups:
+        made |= GROUPS[group](every)
+    print(json.dumps(made))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def timed(
 def measured(
     robots: dict[str, sp.Robot], targets: dict[str, np.ndarray], rounds: int
 ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, sp.Solution]]]:
-    """Return median times and solutions of each arm and rule."""
+    """Return the median times and the solutions for each arm and rule."""
     times, found = {}, {}
     for arm, robot in robots.items():
         kept: dict[str, sp.Solution] = {}

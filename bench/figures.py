@@ -51,7 +51,7 @@ SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 
 
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
-    """Return a robot's joints, frames and ancestors for the kernel, and whether it has phases."""
+    """Return joints, frames and ancestors for the kernel, and whether any joint has a phase."""
     tree = robot._tree
     joint_specs, frame_specs = chain_specs(tree.joints, [tree.frames[tip] for tip in robot.tips])
     joints, frames = np.zeros(len(joint_specs), JOINT), np.zeros(len(frame_specs), FRAME)
@@ -102,7 +102,7 @@ def library() -> ctypes.CDLL:
 def in_kernel(
     built: ctypes.CDLL, robot: sp.Robot, method: str, updates: int
 ) -> Callable[[], tuple[float, Array]]:
-    """Return a function that times `updates` from the zero pose: ns per update, final q (n,)."""
+    """Return a function that runs updates from q = 0: it returns ns per update and final q (n,)."""
     joints, frames, support, phases = flat_chain(robot)
     shape = SHAPES[robot.description.name]
     goals = shape.path(updates).reshape(updates, -1)

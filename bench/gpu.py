@@ -35,7 +35,7 @@ ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in
 
 @dataclass(frozen=True)
 class Problem:
-    """A robot, and the frames whose poses are the targets."""
+    """A robot, and the frames that have target poses."""
 
     name: str
     robot: sp.Robot
@@ -61,7 +61,7 @@ def problems() -> Iterator[Problem]:
 
 
 class Stopwatch:
-    """Device time [ms] between two events on a stream."""
+    """A stopwatch for the device time [ms] between two events on a stream."""
 
     def __init__(self, stream: int) -> None:
         self.driver, self.stream = runtime.driver(), stream
@@ -125,7 +125,7 @@ def device_time(
 
 
 def crossover(problem: Problem, gate: tuple[float, float]) -> str:
-    """Compare the two strategies, a thread or a warp for each target, at several counts."""
+    """Compare one thread with one warp per target, for several numbers of targets."""
     usual, lines = position.FEW, []
     try:
         for count in AROUND:

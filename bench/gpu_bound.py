@@ -52,7 +52,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Work:
-    """A lower bound on the work of a batch: operations in float and double, and longest chain."""
+    """Lower bounds on a batch's operations: in float, in double, and in its longest sequence."""
 
     single: float
     double: float

@@ -33,7 +33,7 @@ SPEC = _core.BranchSpec(
 
 
 def rows(name: str) -> list[str]:
-    """Return the rows of the table for a robot, and one that compares GPU and CPU."""
+    """Return a robot's rows of the table, and a sentence that compares GPU and CPU."""
     robot = sp.load(name)
     problem = compile_problem(robot, None)
     arm = arm_of(problem)

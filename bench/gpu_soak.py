@@ -73,7 +73,7 @@ class SlowFK:
 
 
 def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve: Any) -> Any:
-    """Solve for the poses of configurations (B, n); return the counts of NAMES and WRONGS."""
+    """Solve for the poses at configurations (B, n); return the counts named NAMES and WRONGS."""
     xp = fk.xp
     T = fk(q)
     T[::FAR, 2, 3] += AWAY
@@ -82,7 +82,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
     lower, upper = xp.asarray(robot.lower), xp.asarray(robot.upper)
     at = fk(found)
     far = xp.sqrt(((at[:, :3, 3] - T[:, :3, 3]) ** 2).sum(axis=1))
-    # accurate for small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
+    # This formula is accurate for small angles: |R - S| = 2 sqrt(2) sin(angle / 2).
     turned = xp.sqrt(((at[:, :3, :3] - T[:, :3, :3]) ** 2).sum(axis=(1, 2)) / 2)
     good = status == int(sp.SolveStatus.CONVERGED)
     there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # false for NaN
@@ -100,7 +100,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
 
 
 def main(millions: int) -> None:
-    """Solve, check and report."""
+    """Solve and check `millions` of random problems; print the counts and write the report."""
     import cupy
 
     def solve(robot: sp.Robot) -> Any:

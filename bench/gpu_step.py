@@ -120,7 +120,7 @@ def row(what: str, kind: str, robot: str, count: int, dtype: Any, **options: Any
 
 
 def optimal(robot: sp.Robot) -> sp.DLS:
-    """Return the step that keeps every joint's speed limit."""
+    """Return the step with optimal damping, which keeps every joint's speed limit."""
     return sp.DLS(sp.damping.Optimal.for_robot(robot))
 
 

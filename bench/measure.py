@@ -34,7 +34,7 @@ def interleaved(
 
 
 def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median of each contender."""
+    """Return the median time of each contender."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -76,7 +76,7 @@ def write(name: str, text: str) -> Path:
 
 def overview() -> str:
     """Return the beginning of each result, up to its first section, with links to the rest."""
-    lines = ["# Results", "", "What `make bench` measured; the whole of each behind its link.", ""]
+    lines = ["# Results", "", "What `make bench` measured; headings link to full results.", ""]
     for file in sorted((HERE / "results").glob("*.md")):
         title, text = file.read_text().removeprefix("# ").split("\n", 1)
         short = text.split("\n## ", 1)[0]

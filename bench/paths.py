@@ -58,7 +58,7 @@ def random_path(robot: sp.Robot, rng: np.random.Generator) -> Array:
 
 
 def error(robot: sp.Robot, q: Array, T: Array) -> Array:
-    """Return the pose errors (K, 6) to one pose, in world axes."""
+    """Return the errors (K, 6) of configurations (K, n) to a pose, in world axes [m, rad]."""
     now = robot.fk(q).reshape(-1, 4, 4)
     turn = log(T[:3, :3] @ now[:, :3, :3].swapaxes(1, 2))
     return np.concatenate([T[:3, 3] - now[:, :3, 3], turn], axis=1)
@@ -108,9 +108,9 @@ def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
 
 
 def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.Followed) -> bool:
-    """Return whether some solution of a pose can be tracked along the whole path.
+    """Return whether the exhaustive search can track a solution along the whole path.
 
-    There is none if the pose in front of which the path was left has no solution at all.
+    It cannot if the first pose that `follow` did not reach has no solution at all.
     """
     left = int(np.isfinite(found.q[:, 0]).sum())
     if left < len(poses) and not sp.solve(robot, poses[left], max_seeds=MANY):
@@ -133,7 +133,7 @@ def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.Follow
 
 
 def densest(robot: sp.Robot, poses: Array, result: sp.paths.Followed) -> Array:
-    """Return the largest deviations [m, rad], sampled 100 times more densely than the poses."""
+    """Return the largest deviation from the path [m], [rad], at 100 points per pose."""
     worst = np.zeros(2)
     for piece in result.pieces:
         x = np.arange(piece.s[0], piece.s[-1], 0.01)
@@ -152,7 +152,7 @@ def densest(robot: sp.Robot, poses: Array, result: sp.paths.Followed) -> Array:
 
 
 def run(name: str, robot: sp.Robot, count: int, seeds: int) -> str:
-    """Return a row of the table."""
+    """Follow random paths of a robot; return its row of the table."""
     rng = np.random.default_rng(0)
     times, ended = [], []
     continuous, changed, obstructed, missed, unreported = 0, 0, 0, [], 0
@@ -203,10 +203,10 @@ HEAD = "| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS)
 
 
 def main() -> None:
-    """Print the table, or write it."""
+    """Measure all robots; print the table and, with `--write`, write it to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search, or 0")
+    parser.add_argument("--seeds", type=int, default=100, help="of the exhaustive search; 0: none")
     parser.add_argument("--only", help="name of one robot")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
@@ -222,7 +222,7 @@ def main() -> None:
 
 
 def save(rows: dict[str, str]) -> None:
-    """Write rows of the table; those of other robots are kept."""
+    """Write the given rows to the results file, whose rows for other robots are kept."""
     file = RESULTS / f"paths.{platform.machine()}.md"
     lines = file.read_text().splitlines() if file.exists() else []
     kept = {line.split(" | ")[0][2:]: line for line in lines if line.startswith("| ")}

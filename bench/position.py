@@ -210,7 +210,7 @@ def short(summary: list) -> list[str]:
 def main() -> None:
     """Measure all robots; print the tables and write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("robots", nargs="*", help="short names; all if left out")
+    parser.add_argument("robots", nargs="*", help="short names; default: all")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="per library and situation")
     parser.add_argument("--no-peers", dest="peers", action="store_false")

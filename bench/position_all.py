@@ -47,7 +47,7 @@ NO_WHEEL = {
     "no wheel for this machine."
 }
 MANIPULAPY = measure.FILES / "ManipulaPy/ManipulaPy_data"
-# a, alpha, d, theta of an arm with the lengths of an ABB IRB 2400, and the limits of its joints
+# Rows a, alpha, d, theta of an arm with the lengths of an ABB IRB 2400, and its joint limits.
 IRB = [
     (0.1, -np.pi / 2, 0.615, 0.0),
     (0.705, 0.0, 0.0, -np.pi / 2),
@@ -59,7 +59,7 @@ IRB = [
 IRB_LIMITS = np.deg2rad(
     [(-180, 180), (-100, 110), (-60, 65), (-200, 200), (-120, 120), (-400, 400)]
 )
-# a, alpha, d, theta of an arm with the lengths of a Kinova Jaco: a wrist with bends of 60°
+# Rows a, alpha, d, theta of an arm with the lengths of a Kinova Jaco; the wrist's twists are 60°.
 JACO = [
     (0.0, np.pi / 2, 0.2755, 0.0),
     (0.41, np.pi, 0.0, 0.0),
@@ -79,7 +79,7 @@ def closed_form_arms() -> dict[str, Any]:
 
 
 def general_arms() -> dict[str, list[Any]]:
-    """Return arms without a closed form, several of the last kind."""
+    """Return arms without a closed form by name; "random arms" are several, the others one."""
     import supple as sp
 
     rng = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def general_arms() -> dict[str, list[Any]]:
 
 
 def changed(robot: Any, by: float) -> Any:
-    """Return a robot with random errors of its geometry [m], [rad]."""
+    """Return a robot whose geometry has random errors of standard deviation `by` [m], [rad]."""
     import supple as sp
 
     rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ def changed(robot: Any, by: float) -> Any:
 
 
 def solver_of(peer: str, axes: Array, offsets: Array) -> Any:
-    """Return a function from a pose to all configurations of an arm, and one that is only timed."""
+    """Return two functions of a pose: one returns all exact solutions, the other is timed."""
     if peer == "EAIK":
         from eaik.IK_HP import HPRobot
 
@@ -136,7 +136,7 @@ def solver_of(peer: str, axes: Array, offsets: Array) -> Any:
 
 
 def serve(peer: str, folder: Path) -> None:
-    """Solve or time the targets of arms, as lines of JSON request it."""
+    """Solve targets, or time their solution, as requested by lines of JSON on stdin."""
     measure.one_core()
     arms: dict[str, Any] = {}
     for line in sys.stdin:
@@ -218,7 +218,7 @@ def save_arm(folder: Path, name: str, robot: Any) -> None:
 
 
 def missed(robot: Any, T: Array, q: Array, of: Array, ours: Any) -> int:
-    """Return how many of the configurations (S, 6) of targets `of` (S,) supple missed."""
+    """Return the number of solutions q (S, 6), of targets with indices `of` (S,), not in `ours`."""
     every = ours.padded()  # (B, k, 6)
 
     def away(q: Array, of: Array) -> Any:
@@ -246,7 +246,7 @@ class Completeness:
     targets: int = 0
     solutions: int = 0
     unsure: int = 0
-    lost: int = 0  # of the configurations that the targets were made from
+    lost: int = 0  # missing configurations that targets were made from
     theirs: int = 0
     lost_theirs: int = 0
     searched: int = 0
@@ -254,7 +254,7 @@ class Completeness:
     lost_searched: int = 0
 
     def check(self, robot: Any, count: int, seed: int, name: str, peer: Peer | None) -> None:
-        """Solve random targets and compare with the configurations they were made from."""
+        """Solve for the poses of random q; count missing q and missing solutions of the peer."""
         import supple as sp
 
         for first in range(0, count, CHUNK):
@@ -271,7 +271,7 @@ class Completeness:
                 self.lost_theirs += missed(robot, T, theirs, of, found)
 
     def search(self, robot: Any, count: int) -> None:
-        """Compare with what searches from many seeds find."""
+        """Search from many seeds; count the solutions found and those that "all" lacks."""
         import supple as sp
 
         for i in range(count):
@@ -295,7 +295,7 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
     many = robot.fk(robot.random(batch, seed=1))
 
     def in_batch() -> float:
-        before = time.process_time_ns()  # long enough to be interrupted by others
+        before = time.process_time_ns()  # because other programs may interrupt a long call
         sp.solve(robot, many, solutions="all", threads=1)
         return (time.process_time_ns() - before) / batch / 1e3
 
@@ -309,12 +309,12 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
 
 
 def main() -> None:
-    """Measure, and print or write the results."""
+    """Measure all arms; print the results and, with `--write`, write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--targets", type=int, default=20_000, help="of each closed form")
-    parser.add_argument("--general", type=int, default=2_000, help="targets of arms without one")
+    parser.add_argument("--targets", type=int, default=20_000, help="per arm with a closed form")
+    parser.add_argument("--general", type=int, default=2_000, help="per kind without closed form")
     parser.add_argument("--slow", type=int, default=50, help="targets that ssik solves; 0 omits it")
-    parser.add_argument("--searched", type=int, default=2, help="targets of searches")
+    parser.add_argument("--searched", type=int, default=2, help="searched from many seeds")
     parser.add_argument("--write", action="store_true", help="write bench/results")
     given = parser.parse_args()
     measure.one_core()
@@ -328,7 +328,7 @@ def main() -> None:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a package is in the environment of the peers; ssik is not on every machine."""
+    """Return whether the peers' environment has a package; ssik is not on every machine."""
     python, _ = interpreter("position")
     return (
         subprocess.run([str(python), "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode

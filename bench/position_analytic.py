@@ -19,7 +19,7 @@ ALL = "Timed is the library's own call, for all solutions; taking one inside the
 
 
 def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
-    """Return axes (6, 3) and offsets (7, 3) of a 6R arm, and its tool rotation at zero."""
+    """Return axes (6, 3) and offsets (7, 3) of a 6R arm, and the tool's rotation at q = 0."""
     if len(problem.chain()) != 7:
         raise NotImplementedError("the library needs an arm with six joints")
     poses = np.array(list(accumulate(problem.transforms, np.matmul)))
@@ -45,7 +45,7 @@ def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
 
 
 def eaik(problem: Problem, gate: Gate) -> Contender:
-    """EAIK: all analytic solutions, of which one inside the limits is selected."""
+    """Return EAIK as a contender; of its analytic solutions, one inside the limits is chosen."""
     from eaik.IK_HP import HPRobot
 
     axes, offsets, R = axes_and_offsets(problem)
@@ -70,7 +70,7 @@ def eaik(problem: Problem, gate: Gate) -> Contender:
 
 
 def ik_geo(problem: Problem, gate: Gate) -> Contender:
-    """ik-geo: analytic, by the most specialized of its solver families that fits this arm."""
+    """Return ik-geo as a contender, with its most specialized analytic solver for this arm."""
     from ik_geo import Robot
 
     axes, offsets, R = axes_and_offsets(problem)
@@ -153,7 +153,7 @@ def built(problem: Problem) -> Any:
 
 
 def between(ours: list[Array], theirs: list[Array]) -> tuple[Array, Array]:
-    """Return base X and tool Y (4, 4) such that X T Y is the other library's pose for all T."""
+    """Return X and Y (4, 4) such that the other library's poses are X T Y for our poses T."""
     # Relative motions share the base: theirs_0^-1 theirs_k = Y^-1 (ours_0^-1 ours_k) Y.
     inverse = np.linalg.inv
     A = [inverse(ours[0]) @ T for T in ours[1:]]

@@ -67,7 +67,7 @@ def main(count: int) -> None:
 
 
 def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solution, float]:
-    """Return a solved batch, and its peak memory without targets and solutions [B/target]."""
+    """Return the solutions, and the peak of other memory that the batch needs [B/target]."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     before = peak()

@@ -47,7 +47,7 @@ class Judge:
         return far.max(axis=1), off.max(axis=1)
 
     def inside(self, Q: Array) -> NDArray[np.bool_]:
-        """Return whether all joints are inside their limits (count,)."""
+        """Return a mask (count,) of the configurations Q (count, n) inside all joint limits."""
         low, high = self.problem.lower - SLACK, self.problem.upper + SLACK
         return ((low <= Q) & (high >= Q)).all(axis=1)
 

@@ -76,7 +76,7 @@ def order(theirs: list[str], ours: tuple[str, ...]) -> Array:
 
 
 def pinocchio_loop(problem: Problem, gate: Gate) -> Contender:
-    """Pinocchio's kinematics and damped least squares in NumPy, clipped to the limits."""
+    """Return a loop with Pinocchio's kinematics and DLS in NumPy, clipped to the limits."""
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(problem.urdf)
@@ -131,7 +131,7 @@ def velocity_loop(
 
 
 def pink(problem: Problem, gate: Gate) -> Contender:
-    """Pink: frame tasks with Levenberg-Marquardt damping and position limits."""
+    """Return a loop of Pink's frame tasks with Levenberg-Marquardt damping and position limits."""
     import pink
     import pinocchio as pin
 
@@ -153,7 +153,7 @@ def pink(problem: Problem, gate: Gate) -> Contender:
 
 
 def mink(problem: Problem, gate: Gate) -> Contender:
-    """mink: the same as Pink, on MuJoCo's kinematics."""
+    """Return a loop of mink, with the same tasks as Pink and MuJoCo's kinematics."""
     import mink
     import mujoco
 
@@ -175,7 +175,7 @@ def mink(problem: Problem, gate: Gate) -> Contender:
 
 
 def placo(problem: Problem, gate: Gate) -> Contender:
-    """placo: frame tasks and position limits."""
+    """Return a loop of placo's frame tasks with position limits."""
     import placo
 
     robot = placo.RobotWrapper(problem.urdf, placo.Flags.ignore_collisions)

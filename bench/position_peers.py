@@ -34,7 +34,7 @@ RESTARTS = 100  # maximum number of restarts, for libraries that restart by them
 
 
 def supple_solve(problem: Problem, gate: Gate) -> Contender:
-    """Use supple with its defaults, except for the tolerances."""
+    """Return supple as a contender, with its defaults except for the tolerances."""
     import supple
 
     robot, (tip, *more) = supple.urdf(problem.urdf), problem.frames
@@ -59,7 +59,7 @@ def position_and_axis(T: Array) -> list[Array]:
 
 
 def robotics_toolbox(problem: Problem, gate: Gate) -> Contender:
-    """Robotics Toolbox: compiled Levenberg-Marquardt with Chan's damping, limits, restarts."""
+    """Return Robotics Toolbox's compiled Levenberg-Marquardt with Chan's damping and limits."""
     from roboticstoolbox import ET, ETS
 
     first, *rest = problem.chain()
@@ -77,7 +77,7 @@ def robotics_toolbox(problem: Problem, gate: Gate) -> Contender:
 
 
 def optik(problem: Problem, gate: Gate) -> Contender:
-    """OptIK in speed mode, one thread."""
+    """Return OptIK as a contender, in speed mode on one thread."""
     from optik import Robot, SolverConfig
 
     problem.chain()
@@ -96,7 +96,7 @@ def optik(problem: Problem, gate: Gate) -> Contender:
 
 
 def trac_ik(problem: Problem, gate: Gate) -> Contender:
-    """TRAC-IK in speed mode."""
+    """Return TRAC-IK as a contender, in speed mode."""
     from trac_ik import TracIK
 
     problem.chain()
@@ -111,7 +111,7 @@ def trac_ik(problem: Problem, gate: Gate) -> Contender:
 
 
 def klampt(problem: Problem, gate: Gate) -> Contender:
-    """Klampt: Newton's method with limits, random restarts."""
+    """Return Klampt as a contender: Newton's method with limits and random restarts."""
     from klampt import WorldModel
     from klampt.model import ik
 
@@ -197,7 +197,7 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def main(name: str, folder: str) -> None:
-    """Answer requests until there are none."""
+    """Answer requests of the benchmark until stdin ends."""
     measure.one_core()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some libraries print

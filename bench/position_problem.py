@@ -48,7 +48,7 @@ class Problem:
 
     @classmethod
     def read(cls, folder: Path) -> Problem:
-        """Read from a folder."""
+        """Read a robot from a folder that `write` has filled."""
         with np.load(folder / "robot.npz") as stored:
             names = {key: tuple(stored[key].tolist()) for key in ("joints", "frames")}
             arrays = {key: stored[key] for key in ("transforms", "lower", "upper", "seed")}

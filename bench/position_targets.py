@@ -78,7 +78,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
 
 
 def singular(robot: sp.Robot, count: int) -> Array:
-    """Return configurations (count, n) inside the limits, at the distance NEAR of singular ones."""
+    """Return configurations (count, n) inside the limits, NEAR [rad] away from singular ones."""
     q, h = robot.random(4 * count, seed=3), 1e-6
     steps = h * np.eye(robot.dof)
     for _ in range(30):  # Newton's method for a zero of the smallest singular value

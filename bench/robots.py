@@ -62,7 +62,7 @@ def rows(
 
 
 def base_rows(count: int = COUNT) -> list[Row]:
-    """Solve targets of an arm on sliders of a kilometer and more, and without limits."""
+    """Solve targets of an arm on sliders with ranges of 100 m and more, or without limits."""
     return [measured(name, text, end, count, 0, SINGLES, wide) for name, text, end, wide in bases()]
 
 

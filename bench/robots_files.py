@@ -99,7 +99,7 @@ class End:
 
     @property
     def kind(self) -> str:
-        """The controlled rows in words."""
+        """The controlled quantities in words, such as "position + axis"."""
         names = {"PoseTask": "pose", "PositionTask": "position", "AxisTask": "axis"}
         return " + ".join(names[type(task).__name__] for task in self.tasks)
 

@@ -75,7 +75,7 @@ def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[R
 
 
 def _texts(end: End) -> Iterator[tuple[str, bool]]:
-    """Yield each source text for an end effector, without and with q0, and whether it is linked."""
+    """Yield the CUDA sources for an end effector, each with whether it is linked with others."""
     seen = set()
     for several in (False, True):
         for texts in position.texts(

@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass
 class Outcome:
-    """The result of a set of targets."""
+    """The result of solving one set of targets."""
 
     count: int
     converged: int
@@ -119,7 +119,7 @@ def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
 
 
 def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
-    """Return the errors of poses T in the controlled rows of targets S: (N,) [m], (N,) [rad]."""
+    """Return the errors (N,) [m] and (N,) [rad] of poses T to targets S, in controlled rows."""
     far = np.linalg.norm(T[:, :3, 3] - S[:, :3, 3], axis=-1)
     if end.kind == "position":
         return far, np.zeros_like(far)
@@ -171,7 +171,7 @@ def alone(end: End, poses: Poses, one: Set, which: Array) -> Outcome:
 
 
 def row_of(file: str, end: End) -> Row:
-    """Return a row without results."""
+    """Return the row of an end effector, before any target is solved."""
     ranges = (end.robot.upper - end.robot.lower)[end.robot.prismatic & end.moved]
     return Row(file, end.frame, end.joints, end.kind, float(ranges.max(initial=0.0)))
 
@@ -187,7 +187,7 @@ def measured(
 ) -> Row:
     """Solve all sets of an end effector on the CPU, in batches, and some targets alone.
 
-    `singles` random targets are also solved alone, and up to as many missed targets of every set.
+    `singles` random targets, and up to `singles` missed targets of each set, are solved alone.
     """
     row, (poses, other) = row_of(file, end), poses_of(source, end)
     made = sets(end, count, hard, spread=spread)

@@ -43,7 +43,7 @@ def not_compiled(rows: Iterable[Row]) -> list[str]:
 
 
 def broken(rows: Sequence[Row]) -> list[str]:
-    """Return all violations of the laws."""
+    """Return a description of each violation of the laws that every robot must satisfy."""
     return [
         *wrong(rows, "false"),
         *wrong(rows, "outside"),

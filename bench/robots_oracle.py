@@ -21,7 +21,7 @@ class NoOracleError(Exception):
 
 
 def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
-    """Return the library that reads the format of a file; a text is a URDF.
+    """Return the kinematics of a file, or of a URDF text, by a library that reads its format.
 
     Raises:
         NoOracleError: MuJoCo rejects the file, even with everything but kinematics removed.

@@ -98,7 +98,7 @@ def situations(robot: sp.Robot, kind: str, rng: np.random.Generator) -> list[tup
 
 
 def unit(x: Array) -> Array:
-    """Return a unit vector."""
+    """Return the unit vector along x."""
     return x / np.linalg.norm(x)
 
 

@@ -76,7 +76,7 @@ def pose_alone(made: Callable[[Array], Any], twist: Array, target: Array) -> Any
 
 
 def supple_servo(urdf: str, time_of: Timing) -> Contender:
-    """supple: kinematics, optimal damping with Δ, position and speed limits, in one call."""
+    """Return supple's Servo: optimal damping with bound Δ, position and speed limits."""
     import supple
 
     if not hasattr(supple, "Servo"):
@@ -93,7 +93,7 @@ def supple_servo(urdf: str, time_of: Timing) -> Contender:
 
 
 def pinocchio_numpy(urdf: str, time_of: Timing) -> Contender:
-    """Pinocchio's Jacobian and damped least squares in NumPy, without limits."""
+    """Return a step with Pinocchio's Jacobian and damped least squares in NumPy, no limits."""
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(urdf)
@@ -109,7 +109,7 @@ def pinocchio_numpy(urdf: str, time_of: Timing) -> Contender:
 
 
 def pink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
-    """Pink with minimal tasks, or as in its documentation."""
+    """Return Pink's step with minimal tasks, or with a FrameTask as in its documentation."""
     import pink
     import pinocchio as pin
 
@@ -141,7 +141,7 @@ def pink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
 
 
 def mink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
-    """Mink with minimal tasks, or as in its documentation."""
+    """Return mink's step with minimal tasks, or with a FrameTask as in its documentation."""
     import mink
     import mujoco
 
@@ -188,7 +188,7 @@ def quadratic(
     time_of: Timing,
     packages: tuple[str, ...],
 ) -> Contender:
-    """Pink or mink with the fastest installed QP solver."""
+    """Return the step of Pink or mink with the fastest installed QP solver."""
     import qpsolvers
 
     solve_ik, tasks = library.solve_ik, [task]
@@ -211,7 +211,7 @@ def quadratic(
 
 
 def placo(urdf: str, time_of: Timing) -> Contender:
-    """placo: a frame task with a target pose, position and speed limits."""
+    """Return placo's step: a frame task with a target pose, position and speed limits."""
     import placo
 
     robot = placo.RobotWrapper(urdf, placo.Flags.ignore_collisions)
@@ -263,7 +263,7 @@ def per_step(
 
 
 def main(name: str, urdf: str, file: str) -> None:
-    """Answer requests until there are none."""
+    """Answer requests of the benchmark until stdin ends."""
     measure.one_core()
     with np.load(file) as arrays:
         situations = {

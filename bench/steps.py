@@ -103,14 +103,14 @@ def ratios(times: dict[str, list[float]]) -> dict[str, float]:
 
 
 def main(rounds: int) -> None:
-    """Time every step in all three ways, and print and save the table."""
+    """Time each step alone, with kinematics and in a Servo; print and save the table."""
     measure.one_core()
     robot = sp.load("panda")
     q = robot.random(PAIRS, seed=0)
     J = np.ascontiguousarray(robot.jacobian(q))
     e = np.random.default_rng(1).standard_normal((PAIRS, 6))
     every = steps(J, e)
-    # A slow motion between two random configurations, for steps with a memory.
+    # The slow motion between two random configurations suits steps that keep values between calls.
     along = np.linspace(0, 1, CALLS)[:, None]
     path = (1 - along) * q[3] + along * q[4]
     many = sp.Linearization(J, e)

@@ -37,7 +37,7 @@ STAGES = {
     "frame": "frame submitted",
     "drawn": "frame drawn",
 }
-# Records times in window.times, beginning with the pointer's first event after `begin()`. viser
+# Records times in window.times, from the pointer's first event after `begin()` on. viser
 # talks to its server through a worker, whose messages are intercepted.
 WATCH = """
 window.times = {};
@@ -100,7 +100,7 @@ def pixel(page: Any, client: Any, point: Any) -> Any:
 
 
 def latencies(page: Any, viewer: Viewer) -> list[dict[str, float]]:
-    """Return the times after the pointer's event [ms], one entry for each move."""
+    """Return, for each move of the pointer, the times since its event [ms] by name."""
     (client,) = viewer._server.get_clients().values()
     T = viewer.simulation.targets[0]
     at = pixel(page, client, T[:3, 3] + 0.9 * viewer.gizmos._size * T[:3, 2])
@@ -127,7 +127,7 @@ def latencies(page: Any, viewer: Viewer) -> list[dict[str, float]]:
 
 
 def round_trips(viewer: Viewer) -> list[float]:
-    """Return the times from the message of a drag to the poses, without a browser [ms]."""
+    """Return times from sending a drag message to receiving poses, without a browser [ms]."""
     T, found = viewer.simulation.targets[0], []
     protocol: Any = f"viser-v{version('viser')}"
     url = f"ws://127.0.0.1:{viewer.port}"

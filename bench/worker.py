@@ -36,7 +36,8 @@ def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
 class Worker:
     """A process that answers each line of JSON with a line of JSON.
 
-    The first answer has the fields "versions" and "note", or "missing": why it cannot run.
+    The first answer has the fields "versions" and "note", or "missing" with the reason why the
+    process cannot run.
     """
 
     def __init__(self, environment: str, script: str, args: Sequence[object]) -> None:
@@ -74,7 +75,7 @@ class Worker:
 
     @property
     def line(self) -> str:
-        """Return a description, or the reason why the contender was omitted."""
+        """Return a description of the contender, or the reason why it was omitted."""
         if self.missing:
             return f"**left out**, {self.missing}"
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())

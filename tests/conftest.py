@@ -17,7 +17,7 @@ from supple import _core
 RobotFiles = Callable[[str, str], Path]
 
 
-# The same examples in every run: whether a commit is green does not depend on the day.
+# Hypothesis draws the same examples in every run, so that results do not depend on chance.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
@@ -41,7 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse test ids that differ between processes: `pytest -n` compares them."""
+    """Refuse test ids that differ between processes, because `pytest -n` compares them."""
     for item in items:
         if " at 0x" in item.nodeid:
             message = "a test id contains an address in memory; use ids=without_addresses"
@@ -50,11 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def robot_files() -> RobotFiles:
-    """Finds a file of a wheel of robot files: ("frax", "assets/iiwa/iiwa14.urdf").
+    """Return a function that finds a robot file: find("frax", "assets/iiwa/iiwa14.urdf").
 
     `make test` installs the wheels of robot-files.txt into the environment's robot-files folder;
-    SUPPLE_ROBOT_FILES names another. Without that folder such tests are skipped; a file that is
-    missing inside it is a failure.
+    SUPPLE_ROBOT_FILES names another folder. Tests are skipped if the folder does not exist, and
+    fail if it lacks the file.
     """
     folder = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
 

@@ -160,7 +160,7 @@ def test_each_constant_of_the_kernel_comes_from_the_environment(
 
 
 def test_each_constant_is_rewritten_once() -> None:
-    """In C++ it is replaced by a value from the environment, elsewhere by another number."""
+    """A constant is replaced by a value from the environment in C++, and by a number elsewhere."""
     sources = constants.sources()
     for key, one in constants.constants().items():
         low, usual, high = one.values()
@@ -177,7 +177,7 @@ def test_each_constant_is_rewritten_once() -> None:
 
 
 def test_the_report_lists_what_changes() -> None:
-    """Only counts that change are listed, and times that change equally in both rounds."""
+    """The report lists counts that change, and times that change alike in all rounds."""
     usual = {"count": 10.0, "same": 1.0, "solved [%]": 100.0, "µs": 1.0}
     low = usual | {"count": 20.0, "solved [%]": 99.9, "µs": 1.2}
     rounds = [[{"work": low}, {"work": usual}, {"work": usual | {"µs": high}}] for high in (2, 0.5)]

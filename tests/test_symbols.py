@@ -1,8 +1,8 @@
 """Code compiled for one instruction set must not be merged with that of another.
 
-The linker keeps one copy of a function that several objects define weakly: were it the AVX-512 one,
-an older processor would crash. So an object of the kernel may define nothing weak outside its own
-namespace.
+The linker keeps one copy of a function that several objects define as a weak symbol. If it keeps
+the AVX-512 copy, older processors crash. Objects of the kernel therefore must not define weak
+symbols outside their own namespaces.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_pre_commit_has_the_versions_of_make_lint() -> None:
-    """Different releases of a formatter would change files back and forth."""
+    """The versions are equal, so that different releases of a formatter do not undo each other."""
     pinned = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / "pyproject.toml").read_text())
     hooks = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks
@@ -55,7 +55,7 @@ def test_the_bench_changes_one_number_and_nothing_else() -> None:
 
 
 def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
-    """An array's size must be a compile-time constant."""
+    """A size derived from a tunable constant keeps its value, because array sizes are constants."""
     text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
     values = {"review": "8", "later": "32"}
     made = tunable(text, [Constant(name, name, Path("a.hpp"), x) for name, x in values.items()])

@@ -58,7 +58,7 @@ def name_of(header: Path) -> str:
 
 
 def text() -> Iterator[Outcome]:
-    """Check that only lane.hpp has #if, and that only it includes host headers, except in CUDA."""
+    """Check that #if and host headers are only in lane.hpp, and that CUDA never sees the latter."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []
@@ -92,7 +92,7 @@ def instruction_sets() -> dict[str, list[str]]:
 
 
 def output(command: list[str]) -> str:
-    """Return the output of a failing command; "" if it succeeded."""
+    """Run a command; return its output if it fails, or "" if it succeeds."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return "" if done.returncode == 0 else done.stdout or f"exit status {done.returncode}"
 

@@ -38,7 +38,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Item:
-    """One item of a text. `papers/items.toml` explains the fields."""
+    """An equation, claim or other item of a paper; `papers/items.toml` explains the fields."""
 
     paper: str
     at: str
@@ -62,7 +62,7 @@ def items(text: str | None = None) -> list[Item]:
 
 
 def tables(every: Iterable[Item]) -> str:
-    """Return the part of docs/papers.md between the marks."""
+    """Return the generated tables of docs/papers.md, which stand between two marks."""
     every = list(every)
     parts = [counts(every)]
     for paper, name in TEXTS.items():
@@ -94,8 +94,8 @@ def sentence(every: list[Item]) -> str:
         f"Of the {len(every)} equations, algorithms, recommendations, experiments, figures and "
         f"claims of the five texts, {found['works']} work,\n"
         f"{found['text wrong']} are wrong in the text, {found['impossible']} "
-        f"{'is' if found['impossible'] == 1 else 'are'} impossible and {found['not yet']} are not "
-        "there yet: [the papers](docs/papers.md) says where each is.\n"
+        f"{'is' if found['impossible'] == 1 else 'are'} impossible and {found['not yet']} are "
+        "missing: [the papers](docs/papers.md) says where each is.\n"
     )
 
 
@@ -131,7 +131,7 @@ def written(document: str, part: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the documents, or check them."""
+    """Write the documents, or, with --check, check that they are up to date."""
     code = 0
     for path, part in documents(items()).items():
         old = path.read_text("utf-8")

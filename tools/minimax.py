@@ -91,7 +91,7 @@ def fit(
 
 
 def split(value: mpf, sizes: list[int]) -> list[mpf]:
-    """Return value as a sum of parts of the given sizes in bits."""
+    """Return numbers with the given sizes in bits, whose sum is the value."""
     parts: list[mpf] = []
     for bits in sizes:
         parts.append(rounded(value - sum(parts), bits))
@@ -99,7 +99,7 @@ def split(value: mpf, sizes: list[int]) -> list[mpf]:
 
 
 def main() -> None:
-    """Print every constant, for each format."""
+    """Print the constants of elementary functions for each number format."""
     for ctype, suffix, bits, counts, k_bits, parts in FORMATS:
         arrays: list[tuple[str, list[mpf], str]] = []
         for (name, whole, head, limit), terms in zip(TARGETS, counts, strict=True):

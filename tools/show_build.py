@@ -42,7 +42,7 @@ def main(command: list[str]) -> int:
 
 
 def show(step: int, steps: int, seconds: float, shown: int) -> int:
-    """Print the progress if it has changed; return the tenth that is shown."""
+    """Print the progress of the build if it has changed; return the number of tenths shown."""
     tenth = 10 * step // steps
     words = f"  {step} of {steps} files compiled, {seconds:.0f} s"
     if sys.stdout.isatty():

@@ -25,7 +25,7 @@ struct Walk {
   }
   double power(double a, double b) { return std::pow(10, uniform(a, b)); }
 
-  // The number of steps that exceed a limit.
+  // Runs one walk; returns the number of steps that exceed a limit.
   int run() {
     constexpr double none = std::numeric_limits<double>::infinity();
     const double dt = power(-4, -1), speed = power(-2, 1), acceleration = speed / power(-3, 1),

@@ -28,6 +28,7 @@ from supple.motion.status import StepStatus
 from supple.redundancy import NullSpace, Priority
 
 STEPS = 2000  # number of steps of one motion
+LARGE, FEWER = 10, 200  # robots with more joints than LARGE take fewer steps, each 15 times as long
 JUMP = 200  # largest number of steps between jumps of the command
 DIRECTION = 1e-9  # largest relative deviation from the direction of the command in mode "scale"
 ROBOTS = [name for name in builtin_names() if name != "double_y16"]
@@ -76,11 +77,11 @@ def some_limits(rng: np.random.Generator, robot: sp.Robot, mode: str, dt: float)
     )
 
 
-def commands(rng: np.random.Generator, servo: sp.Servo) -> tuple[Any, Any]:
-    """Return targets and velocities of all steps; both jump at random times and may be None."""
+def commands(rng: np.random.Generator, servo: sp.Servo, count: int) -> tuple[Any, Any]:
+    """Return targets and velocities of `count` steps; both jump at random times and may be None."""
     layout, robot = servo._layout, servo.robot
-    pieces = int(rng.integers(1, STEPS // JUMP * 4))
-    at = np.sort(rng.integers(0, STEPS, pieces))
+    pieces = int(rng.integers(1, max(count // JUMP, 1) * 4))
+    at = np.sort(rng.integers(0, count, pieces))
     kind = rng.integers(3)
     targets = velocities = None
     if kind != 0:
@@ -92,11 +93,11 @@ def commands(rng: np.random.Generator, servo: sp.Servo) -> tuple[Any, Any]:
             for pose in given:
                 pose[:3, 3] *= rng.choice([1.0, 1.0, 1.5, 4.0])
             poses.append(layout.targets(given))
-        targets = np.array(poses)[np.searchsorted(at, np.arange(STEPS), "right") - 1]
+        targets = np.array(poses)[np.searchsorted(at, np.arange(count), "right") - 1]
     if kind != 1:
         size = 10 ** rng.uniform(-2, 1.5, (pieces, 1))
         twists = rng.normal(size=(pieces, layout.velocities([np.zeros(6)] * len(robot.tips)).size))
-        velocities = (size * twists)[np.searchsorted(at, np.arange(STEPS), "right") - 1]
+        velocities = (size * twists)[np.searchsorted(at, np.arange(count), "right") - 1]
         if rng.random() < 0.5:
             velocities = velocities + 0.1 * rng.normal(size=velocities.shape)
     return targets, velocities
@@ -106,21 +107,22 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     """Run one random motion; return the counts of steps and of failed checks, and a description."""
     rng = np.random.default_rng(seed)
     robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
+    count = FEWER if robot.dof > LARGE else STEPS
     mode = ("exact", "exact", "scale", "halt")[rng.integers(4)]
     dt = 10 ** rng.uniform(-3.3, -1.3)
     limits = some_limits(rng, robot, mode, dt)
     step = a_step(rng, robot, len(robot.tips))
     servo = sp.Servo(robot, dt=dt, step=step, limits=limits)
-    targets, velocities = commands(rng, servo)
+    targets, velocities = commands(rng, servo, count)
     noise = 10 ** rng.uniform(-6, -2) if rng.random() < 0.3 else 0.0
-    added = noise * rng.normal(size=(STEPS, robot.dof)) if noise else None
+    added = noise * rng.normal(size=(count, robot.dof)) if noise else None
     q = np.clip(robot.random(seed=rng), limits.lower, limits.upper)
-    start, end = np.empty((STEPS, robot.dof)), np.empty((STEPS, robot.dof))
-    speed, told = np.empty((STEPS, robot.dof)), np.zeros(STEPS, int)
+    start, end = np.empty((count, robot.dof)), np.empty((count, robot.dof))
+    speed, told = np.empty((count, robot.dof)), np.zeros(count, int)
     # Measurements that jump toward a limit, and a bound on the norm, may require more acceleration.
     excusable = bool(noise) or isinstance(getattr(step, "rule", None), damping.Optimal)
     turned, before = 0, np.zeros(0)
-    for k in range(STEPS):
+    for k in range(count):
         if added is not None:
             q = q + added[k]
         start[k] = q
@@ -141,7 +143,7 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     found = broken(limits, dt, start, end, speed, told, excusable)
     found["direction of the command"] = turned
     about = f"seed {seed}: {robot.name}, {mode}, {step}, dt {dt:.2g}, noise {noise:.2g}"
-    return Counter({"steps": STEPS}) + Counter({k: int(v) for k, v in found.items() if v}), about
+    return Counter({"steps": count}) + Counter({k: int(v) for k, v in found.items() if v}), about
 
 
 def direction_of(servo: sp.Servo) -> np.ndarray:

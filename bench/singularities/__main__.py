@@ -121,7 +121,7 @@ def by_libraries(inputs: Inputs) -> list[dict[str, Measures]]:
 
 
 def peers(passages: list[Passage]) -> tuple[dict[str, dict[str, Array]], list[str]]:
-    """Return the joint angles of all other libraries by name and passage, and notes."""
+    """Return the joint angles by other library and passage, and notes on the libraries."""
     inputs = others.plain(passages)
     robots = list(dict.fromkeys(here.robot.name for here in passages))
     best = tuning.best(robots)

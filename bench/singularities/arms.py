@@ -181,7 +181,7 @@ def stretched(
     rows: int,
     at: str,
 ) -> Arm:
-    """Return an arm that has the passages of a stretched arm; other joints are at zero."""
+    """Return an arm with stretched passages only; joints not in `angles` are at zero."""
     names = robot.joint_names
     posture = tuple(angles.get(name, 0.0) for name in names)
     joints = tuple(names.index(name) for name in free)

@@ -67,7 +67,7 @@ class Measures:
 
 
 def errors(passage: Passage, q: Array) -> Array:
-    """Return the errors of the end effector at each time (K + 1, 2) [m], [rad]."""
+    """Return the end effector's position and rotation errors over time (K + 1, 2) [m], [rad]."""
     return apart(passage, passage.robot.fk(q, threads=1), passage.poses)
 
 
@@ -134,7 +134,7 @@ def measured(passage: Passage, q: Array) -> Measures:
 
 
 def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
-    """Return the time from `end` until no error is left; infinite if the last pose has one."""
+    """Return the time from `end` until `off` stays False [s]; infinite if it ends True."""
     if off[-1]:
         return math.inf
     times = t[1:][off[:-1]]  # for each time with an error, the next time

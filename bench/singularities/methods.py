@@ -82,12 +82,12 @@ SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e
 
 
 def default(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with its defaults."""
+    """Return a Servo with its defaults."""
     return sp.Servo(robot, dt=dt)
 
 
 def scaled(robot: sp.Robot, dt: float) -> Move:
-    """A Servo that slows down all joints by one factor where a limit acts."""
+    """Return a Servo that slows down all joints by one factor where a limit acts."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
 
@@ -102,47 +102,47 @@ def on_path(passage: Passage) -> Array:
 
 
 def bounded(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with a bound on the norm of all joint speeds: the smallest speed limit."""
+    """Return a Servo whose norm of joint speeds is at most the smallest speed limit."""
     limits = sp.Limits.for_robot(robot, max_norm=float(robot.max_speed.min()))
     return sp.Servo(robot, dt=dt, limits=limits)
 
 
 def gentle(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with a bound on each joint's acceleration."""
+    """Return a Servo with a bound on each joint's acceleration."""
     return sp.Servo(robot, dt=dt, limits=sp.Limits.for_robot(robot, max_acceleration=GENTLE))
 
 
 def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
-    """A Servo with the given step, within the position and speed limits of the robot."""
+    """Return a Servo with the given step and the robot's position and speed limits."""
     return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.for_robot(robot), gain=GAIN)
 
 
 def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
-    """A Servo with damped least squares and a damping rule made by its `for_robot`."""
+    """Return a Servo with damped least squares and a damping rule made by its `for_robot`."""
     timed = {"dt": dt} if rule is sp.damping.Curvature else {}
     return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
 
 
 def weighted(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with `Curvature`, and joints weighted by their inverse squared speed limits."""
+    """Return a Servo with `Curvature` and joint weights that are inverse squared speed limits."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     weight = (robot.max_speed.min() / robot.max_speed) ** 2
     return stepped(sp.steps.WeightedDLS(rule, joint_weight=weight), robot, dt)
 
 
 def wristed(robot: sp.Robot, dt: float) -> Move:
-    """A Servo that solves for the first three joints and the spherical wrist separately."""
+    """Return a Servo that solves for the first three joints and the spherical wrist separately."""
     return stepped(sp.steps.SphericalWrist.for_robot(robot), robot, dt)
 
 
 def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
-    """A Servo with numerical filtering and the largest gain of `SpeedBound`."""
+    """Return a Servo with numerical filtering and the largest gain of `SpeedBound`."""
     gain = sp.damping.SpeedBound.for_robot(robot).max_gain
     return stepped(sp.steps.NumericalFilter(gain, printed=printed), robot, dt)
 
 
 def avoiding(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with `Curvature` and self-motion away from singularities."""
+    """Return a Servo with `Curvature` and self-motion away from singularities."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     step = sp.redundancy.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
     servo = sp.Servo(robot, dt=dt)
@@ -150,7 +150,7 @@ def avoiding(robot: sp.Robot, dt: float) -> Move:
 
 
 def at_positions(robot: sp.Robot, dt: float, *, mode: str = "exact") -> Move:
-    """A Servo that controls only the position, for arms with few joints."""
+    """Return a Servo that controls only the position, for arms with few joints."""
     servo = sp.Servo(robot, sp.PositionTask(), dt=dt)
     if mode != "exact":
         limits = replace(servo.limits, mode=mode)
@@ -167,7 +167,7 @@ def asked(robot: sp.Robot, q: Array, twist: Array, pose: Array) -> Array:
 
 
 def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
-    """q̇ = pinv(J) e  without limits, or with each speed clipped to its limit."""
+    """Return a loop of q̇ = pinv(J) e, without limits or with each speed clipped to its limit."""
 
     def move(q: Array, twist: Array, pose: Array) -> Array:
         qd = np.linalg.pinv(robot.jacobian(q)) @ asked(robot, q, twist, pose)
@@ -184,7 +184,7 @@ PROBE = 0.01  # step along u that shows on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:
-    """Slow down toward a singularity and halt before it, as documented for MoveIt Servo.
+    """Return a loop that slows down and halts before a singularity, as documented for MoveIt Servo.
 
     The speed is multiplied by a factor that is 1 for condition numbers up to 17, 0 from 30 on, and
     linear in between. If the command leads away from the singularity, the upper threshold is

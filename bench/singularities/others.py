@@ -59,7 +59,7 @@ def z_to(axis: Array) -> Array:
 
 
 def commands(inputs: dict[str, tuple[Passage, Command]]) -> dict[str, Array]:
-    """Return the input of the other libraries as arrays; their names begin with the robot's."""
+    """Return the input of the other libraries as arrays by name."""
     arrays: dict[str, Array] = {}
     for name, (passage, command) in inputs.items():
         robot = passage.robot
@@ -97,7 +97,7 @@ Settings = dict[str, dict[str, list[list[float]]]]  # library -> robot -> settin
 def joints(
     inputs: dict[str, tuple[Passage, Command]], settings: Settings | None = None
 ) -> tuple[dict[str, dict[str, Array]], list[str]]:
-    """Return the joint angles (K + 1, n) of each library and input, and notes.
+    """Return the joint angles (K + 1, n) by library and input, and notes on the libraries.
 
     If settings are given, only the tuned libraries are run, under names such as "Pink#3" for the
     fourth setting. Results for the same inputs and program are cached in the environment's folder.

@@ -87,7 +87,7 @@ class Passage:
 
     @property
     def singular(self) -> tuple[float, float]:
-        """The times between which σ is small or the pose out of reach [s]."""
+        """First and last time at which σ is small or the pose is out of reach [s]."""
         times = self.t[(self.sigma < NEAR) | ~self.reachable]
         return float(times[0]), float(times[-1])
 
@@ -197,7 +197,7 @@ def across(arm: Arm, at: Singularity) -> Array:
     """Return the direction (3,) perpendicular to the stretched arm and to the axis of `pitch`."""
     J = arm.robot.jacobian(at.q)
     sideways = unit(np.cross(J[3:, arm.pitch], at.inward))
-    # Of the two signs, the one for which the smallest joint motion folds the arm toward `folded`.
+    # The sign is the one for which the smallest joint motion folds the arm toward `folded`.
     folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
     rates = np.linalg.pinv(J[: arm.rows], rcond=1e-9)[:, :3] @ sideways
     return sideways if rates @ folds > 0 else -sideways

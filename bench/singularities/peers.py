@@ -48,7 +48,7 @@ class Arm(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Settings of a quadratic program: of its task, its regularization and its limits."""
+    """Settings of Pink and mink: of the task, the regularization and the limits."""
 
     gain: float = 1.0  # gain of the FrameTask: fraction of the error corrected per step
     lm_damping: float = 1.0  # Levenberg-Marquardt damping of the FrameTask
@@ -90,7 +90,7 @@ def asked(T: Array, twist: Array, pose: Array) -> Array:
 
 
 def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
-    """Pink with a FrameTask as in its arm example, or with the command of the other methods."""
+    """Return Pink with a FrameTask as in its arm example, or with the other methods' command."""
     import pink
     import pinocchio as pin
 
@@ -166,7 +166,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> 
 
 
 def mink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
-    """Mink with the tasks and costs of Pink's example, or with the other methods' command."""
+    """Return mink with the tasks and costs of Pink's example, or the other methods' command."""
     import mink
     import mujoco
 
@@ -231,7 +231,7 @@ def where(T: Array) -> str:
 
 
 def toolbox_method(arm: Arm, dt: float) -> Move:
-    """Resolved rate with Robotics Toolbox:  q̇ = pinv(jacob0(q)) @ v,  no limits."""
+    """Return resolved rate control with Robotics Toolbox: q̇ = pinv(jacob0(q)) @ v, no limits."""
     import roboticstoolbox as rtb
 
     ets = rtb.ETS()
@@ -277,7 +277,7 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
 
 
 def run(make: Callable[[Arm, float], Move], arm: Arm, commands: dict[str, Array]) -> Array:
-    """Return joint angles (K + 1, n) of a method through a passage; constant after a failure."""
+    """Return a method's joint angles (K + 1, n) in a passage; the run stops at the first NaN."""
     dt, twists, poses = float(commands["dt"]), commands["twists"], commands["poses"]
     delay, noise = int(commands["delay"]), commands["noise"]
     move = make(arm, dt)

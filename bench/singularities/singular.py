@@ -47,7 +47,7 @@ class Singularity:
 
     @property
     def inward(self) -> Array:
-        """The direction of the translation part of u (3,)."""
+        """Unit vector (3,) along the translational part of u."""
         return unit(self.u[:3])
 
     @classmethod
@@ -98,7 +98,7 @@ def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
 
 
 def unit(x: Array) -> Array:
-    """Return a unit vector."""
+    """Return the unit vector along x."""
     return np.asarray(x / np.linalg.norm(x))
 
 
@@ -112,7 +112,7 @@ def moved(T: Array, by: Array) -> Array:
 
 
 def difference(T: Array, to: Array) -> Array:
-    """Return the displacement [m] and rotation vector [rad] between poses (6,), in world axes."""
+    """Return displacement and rotation vector (6,) [m, rad] from T to `to`, in world axes."""
     return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
 
 

@@ -30,7 +30,7 @@ SMOOTH = (
 
 
 def figure(x: float) -> str:
-    """Return a number with three digits."""
+    """Return a number as text, rounded to three significant digits."""
     if math.isinf(x):
         return "∞"
     if x == 0 or abs(x) >= 1e5:
@@ -39,7 +39,7 @@ def figure(x: float) -> str:
 
 
 def row(name: str, m: Measures) -> str:
-    """Return the row of one run."""
+    """Return the row of one run in the table of a passage."""
     if not m.finite:
         return f"| {name} | NaN |" + " |" * 15
     outside = f"{m.outside} ({figure(m.farthest)} rad)" if m.outside else "–"

@@ -5,8 +5,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Allocates consecutive arrays from a block. With a null block, only `size` is valid: it counts the
-// elements that the same calls would take, and nothing may be written to the arrays.
+// Allocates consecutive arrays from a block. With a null block, the arrays must not be used: only
+// `size` is valid, the number of elements that the same calls would take from a real block.
 template <class Element>
 class Arena {
  public:

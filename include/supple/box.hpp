@@ -65,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // With QR, z is the residual of the task, which is λ² times the z of Cholesky. It is not
-    // divided by λ², which may be zero; instead the multipliers contain the factor λ², as `scale`.
+    // With QR, z is the residual of the task, which is λ² times the z of Cholesky. z is not divided
+    // by λ², which may be zero; instead the multipliers contain the factor λ², as `scale`.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
@@ -103,7 +103,7 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 // Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
 // -1 for entries at their lower bound, 0 for free entries and 1 for entries at their upper bound;
 // if `guessed`, its values on entry are the initial guess. Returns the damping applied: λ², or the
-// smallest λ² that is used (see `ridge`).
+// lower bound given by `ridge` if that is larger.
 //
 // Block pivoting comes first: solve for the free entries, then move all entries that violate their
 // optimality conditions between the free and the active set. A few rounds nearly always suffice
@@ -189,7 +189,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
 }
 
 // Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with
-// the additional damping δ². `A` (m m) and `z` (m) are scratch memory.
+// the additional damping δ². `A` (m x m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {
@@ -279,9 +279,9 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 
 // Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. This is faster
 // than `limited_step`, but valid only where a few rounds of block pivoting suffice. In each round
-// the free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
-// initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
-// the lanes where x is valid.
+// the free entries get the smallest damping, at least λ², for which ‖x‖ <= `bound`. `active_set` is
+// the initial guess on entry and the result on return; `damping_applied` receives the damping.
+// Returns the lanes where x is valid.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,

@@ -14,8 +14,8 @@ namespace supple {
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // largest λ², threshold of w/(previous w); then as `manipulability`
-  error,                // λ²/‖e‖²
+  manipulability_rate,  // largest λ², threshold of w/(previous w), parameters of `manipulability`
+  error,                // ratio λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error
   condition_bound,      // bound on the condition number of the damped matrix
@@ -25,7 +25,7 @@ enum class Rule : int {
   optimal,              // bound on ‖q̇‖
   optimal_newton,       // bound on ‖q̇‖
   curvature,            // c in λ² = c ‖e‖ - σ²
-  error_norm,           // λ²/‖e‖
+  error_norm,           // ratio λ²/‖e‖
   residual_optimal,     // bound on the relative residual
 };
 
@@ -134,9 +134,9 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
-// Returns the largest λ² whose residual ‖e - J q̇‖, for e projected onto the range of J, is at most
-// `share` times ‖e‖; zero where e is zero (Maciejewski & Klein 1988, eq. 12). With s and c as in
-// `optimal_lambda2` and y = σ₁²/λ², the relative residual is
+// Returns the largest λ² whose residual ‖e - J q̇‖ is at most `share` times ‖e‖, with e projected
+// onto the range of J; zero where that projection is zero (Maciejewski & Klein 1988, eq. 12). With
+// s and c as in `optimal_lambda2` and y = σ₁²/λ², the relative residual is
 //
 //   ψ = √(Σ c²/(1 + s²y)²) / √(Σ c²)
 //
@@ -241,7 +241,7 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
-      const L l = square(largest) / p1;  // the smallest σ_min² with σ₁²/σ_min² <= κ
+      const L l = square(largest) / p1;  // the smallest σ_min² with σ₁²/σ_min² <= p1
       const L floor = square(least);
       const mask_t<L> regular = floor >= l;
       const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);

@@ -1,5 +1,5 @@
-// The step of several tasks away from singularities, by parts that share no joint: the legs and
-// the upper body of a humanoid, for example.
+// The step of several tasks away from singularities, computed separately for parts of the robot
+// that share no joint, such as the legs and the upper body of a humanoid.
 #pragma once
 
 #include "supple/folds.hpp"
@@ -20,8 +20,8 @@ SUPPLE_FN void relabel(int n, T from, T to, T* label) {
   }
 }
 
-// Gives all coordinates that move a frame one label, and merges the parts that they belong to.
-// `part` is the label of coordinates found before, or -1 if there are none. Returns the label.
+// Merges the parts of all coordinates that move a frame: their coordinates get the label `part`.
+// If `part` is -1, they get the label of the first of these coordinates. Returns the common label.
 template <class T>
 SUPPLE_FN T join_frame(const Chain<T>& chain, int frame, T part, T* label) {
   for (int k = chain.frame[frame].support_begin; k < chain.frame[frame].support_end; ++k) {
@@ -32,9 +32,9 @@ SUPPLE_FN T join_frame(const Chain<T>& chain, int frame, T part, T* label) {
   return part;
 }
 
-// Divides rows and coordinates into parts: coordinates have the same label (n) if some task depends
-// on both, and each row has the label of its coordinates (`row_label`, count), or -1. `linear`
-// (count) is 1 for the rows of postures, which are linear in q, else 0.
+// Divides rows and coordinates into parts. Two coordinates get the same `label` (n) if a task
+// depends on both. `row_label` (count) is the label of the coordinates of each row, or -1 if it has
+// none. `linear` (count) is 1 for the rows of postures, which are linear in q, else 0.
 template <class T>
 SUPPLE_FN void find_parts(const StepRows<T>& of, T* label, T* row_label, T* linear) {
   const Chain<T>& chain = of.chain;
@@ -59,9 +59,9 @@ SUPPLE_FN void find_parts(const StepRows<T>& of, T* label, T* row_label, T* line
   }
 }
 
-// Computes x (n), the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n), or the shortest one if m < n,
-// which requires λ² = 0. Uses iterative refinement where it is needed. Returns false if J is too
-// close to singular. `scratch` has k² + m + n lanes, k = min(m, n).
+// Computes x (n), the minimizer of ‖J x - e‖² + λ²‖x‖² for J (m x n). If m <= n, λ² must be zero,
+// and x is the shortest minimizer. Uses iterative refinement if J is badly conditioned. Returns
+// false if J is too close to singular. `scratch` has k² + m + n lanes, k = min(m, n).
 template <class T>
 SUPPLE_FN bool least_squares(int m, int n, const T* J, const T* e, T lambda2, T* x, T* scratch) {
   const int count = m < n ? m : n;
@@ -83,10 +83,11 @@ SUPPLE_FN bool least_squares(int m, int n, const T* J, const T* e, T lambda2, T*
   return true;
 }
 
-// Computes dq (n), the step without damping and corrections, if no part of J (m x n) is close to a
-// fold: without postures, and without the columns whose entry of `stopped` (n) is not zero, all σ²
-// are above `range` ‖left‖. `left` (m) is the part of e that remains for the other columns. Returns
-// false otherwise. Its time grows with the sizes of the parts, not with m and n.
+// Computes dq (n), the step without damping and without corrections for folds, part by part. The
+// time grows with the sizes of the parts, not with m and n. Returns false if a part of J (m x n) is
+// close to a fold: some σ² is at most `range` ‖left‖, not counting the rows of postures and the
+// columns whose entry of `stopped` (n) is not zero. `left` (m) is the part of e that remains for
+// the joints that are not stopped.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool decoupled_step(const StepRows<T>& of, const T* J, const T* e,
                                            const T* left, const T* stopped, T range, T* dq,
@@ -112,7 +113,7 @@ SUPPLE_NOINLINE_DEVICE bool decoupled_step(const StepRows<T>& of, const T* J, co
     for (int j = 0; j < n; ++j) {
       if (label[j] == T(part) && stopped[j] != 0) column[columns++] = j;
     }
-    // Copies `count` columns of the rows of the part, with or without those of postures.
+    // Copies `count` columns of the part's rows, with or without the rows of postures.
     const auto copy = [&](int count, bool postures) {
       rows = 0;
       T* to = part_J;

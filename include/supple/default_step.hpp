@@ -41,7 +41,7 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
-// Whether a coordinate moves only joints that slide.
+// Whether a coordinate moves only prismatic joints.
 template <class T>
 SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
   if (!chain.lengths) return false;
@@ -53,9 +53,9 @@ SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
   return slides;
 }
 
-// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0. A joint that
-// slides at its speed limit counts as well, because its motion does not turn the folds of the
-// joints after it; those that turn at their speed limits do.
+// Returns 1 for a joint at its upper position limit, -1 at its lower one, else 0. A prismatic joint
+// at its speed limit counts as well, with the sign of its speed: it does not rotate the folds of
+// the joints after it, whereas the motion of a revolute joint does.
 template <class T>
 SUPPLE_FN T end_of_motion(const Servo<T>& servo, const ServoState<T>& state, int j) {
   const JointLimit<T>& limit = servo.limit[j];
@@ -94,11 +94,11 @@ SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool 
   return changed;
 }
 
-// Largest number of rounds in a step, in each of which the stopped joints are determined again.
+// Largest number of rounds in a step; each round determines the stopped joints again.
 inline constexpr int stopping_rounds = 3;
 
 // Corrects state.J and state.e for nearby folds (`correct_folds`). Postures are linear in q and
-// have no folds: they are left out, and only lose the motion of stopped joints.
+// have no folds: from their rows, only the motion of stopped joints is subtracted.
 template <class T>
 SUPPLE_FN Fold<T> correct_curved_rows(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const StepRows<T> rows = rows_of(servo, state);
@@ -115,7 +115,7 @@ SUPPLE_FN Fold<T> correct_curved_rows(const Servo<T>& servo, ServoState<T>& stat
   }
   if (!any_linear) return correct(rows, state.offset, state.J, state.e, scratch);
   int curved = 0;
-  // Calls copy(row, row without postures) for each row that is not of a posture.
+  // Calls copy(row, index) for each row that is not of a posture; `index` counts only these rows.
   const auto each_curved = [&](auto&& copy) {
     curved = 0;
     for (int k = 0, i = 0, row = 0; k < servo.tasks; ++k) {
@@ -146,7 +146,7 @@ SUPPLE_FN Fold<T> correct_curved_rows(const Servo<T>& servo, ServoState<T>& stat
   return fold;
 }
 
-// Computes the damped step of corrected rows, state.dq and state.lambda2.
+// Computes state.dq, the damped step of the corrected rows, and its damping state.lambda2.
 template <class T>
 SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, T depth, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -160,8 +160,8 @@ SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, T d
   state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
 }
 
-// Computes the step of several tasks by parts that share no joint, if none of them is near a fold.
-// Returns whether it did.
+// Computes the step of several tasks separately for parts that share no joint (`decoupled_step`).
+// Returns false if this is not possible, for example near a fold; then no step is computed.
 template <class T>
 SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -180,7 +180,7 @@ SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, 
 }
 
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
-// state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e keep the exact ones.
+// state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e are not corrected.
 // Joints that the step would move beyond a limit are stopped there, and the step is computed again
 // for the others.
 template <class T>

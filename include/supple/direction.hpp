@@ -20,8 +20,8 @@ inline constexpr int longest_stop = 4096;
 template <class T>
 inline constexpr T same_direction = T(1e-10);
 
-// Margin to the limits in a simulated stop, relative to its speed: the real stop differs from it by
-// rounding errors.
+// Margin to the limits in a simulated stop, relative to the speed: the real stop differs from the
+// simulated one by rounding errors.
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
@@ -37,7 +37,7 @@ struct Stopper {
 // high.
 template <class T>
 struct Factors {
-  T least, most;  // empty if least > most
+  T least, most;  // the interval is empty if least > most
 };
 
 template <class T>
@@ -121,8 +121,8 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + 2 * m * n + m * m + 2 * m + 7 * n;
 }
 
-// Whether joints can stop along the direction d (m) within all limits. q, v and c (n each;
-// overwritten) are the positions, the speeds and the changes of the speeds in the last step.
+// Whether the joints can stop along the direction d (m) within all limits. q, v and c (n each;
+// overwritten) are the joint positions, the speeds, and the changes of speed in the last step.
 template <class T>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
   const Chain<T>& chain = of.rows.chain;
@@ -158,8 +158,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
-// Writes s times `along` (n) to x (n), clamped to a box, outside of which s times `along` can be
-// only by rounding errors. If `limited`, active_set (n) marks the joints at an end of the box.
+// Writes s times `along` (n) to x (n), and clamps x to the box, which it can leave by rounding
+// errors only. If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
 SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
                           T* x, T* active_set) {
@@ -174,8 +174,8 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
 // Number of slower steps that are tried before the robot continues the previous stop.
 inline constexpr int slower_tries = 3;
 
-// Returns a factor s such that the joints can stop along J x = d (m) after the step s x: 1 if
-// possible, else the largest suitable one of a few smaller factors. It is above 1 only if the box
+// Returns a factor s such that the joints can stop along d = J x (m) after the step s x: 1 if
+// possible, else the largest suitable one of a few smaller factors. s is above 1 only if the box
 // requires it, and negative if no suitable factor is found. q and v (n) are the positions and
 // speeds before the step, low and high (n) the box of the step.
 template <class T>

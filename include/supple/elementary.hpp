@@ -65,8 +65,8 @@ struct Elementary<float> {
   static constexpr float tan_eighth_pi = 0x1.a8279ap-2f;
 };
 
-// c[i] + c[i + 1] z + c[i + 2] z^2 + ... The coefficients are a template argument, because device
-// code may use elements of constant arrays only if they are known at compile time.
+// Returns c[i] + c[i + 1] z + c[i + 2] z^2 + ... The coefficients are a template argument, because
+// device code may use elements of constant arrays only if they are known at compile time.
 template <const auto& c, int i = 0, class L>
 SUPPLE_INLINE L polynomial(const L& z) {
   constexpr auto first = c[i];

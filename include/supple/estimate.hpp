@@ -2,8 +2,8 @@
 // smallest singular values.
 //
 // The caller keeps the directions from step to step. Each step improves them by one inverse
-// iteration, and computes them by singular value decomposition where J has changed too much for
-// that. The Python counterpart is src/supple/motion/steps/estimate.py.
+// iteration or, if J has changed too much since the last step, replaces them by those of a singular
+// value decomposition. The Python counterpart is src/supple/motion/steps/estimate.py.
 #pragma once
 
 #include "supple/arena.hpp"
@@ -30,8 +30,8 @@ struct Estimate {
 
 namespace supple::inline SUPPLE_ISA {
 
-// J, scaled to unit size. If J has more rows than columns, R of J = Q R takes its place, which has
-// n rows.
+// J, scaled by a power of two to entries of at most about 1. If J has more rows than columns, the
+// factor R (n x n) of J = Q R takes its place.
 template <class L>
 struct SingularProblem {
   int m, n, k;  // k = min(m, n)
@@ -80,7 +80,7 @@ SUPPLE_INLINE SingularProblem<L> singular_problem(int m, int n, const L* J, L*& 
   return p;
 }
 
-// Replaces x (m) by Qᵀx, of which only the first k entries are used; without Q, x is not changed.
+// Replaces x (m) by Qᵀx, of which only the first k entries are used. If m <= n, x is not changed.
 template <class L>
 SUPPLE_INLINE void to_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
@@ -155,9 +155,9 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
 
 // Improves `count` directions, `stride` apart in `u`, by one inverse iteration each, keeping each
 // orthogonal to the previous ones, and writes their estimated squared singular values σ̂² (count).
-// Returns the lanes where the directions are no usable estimate: CᵀC stretches the first one by
-// less than half of its largest diagonal entry, or a direction lies in the span of the previous
-// ones.
+// Returns the lanes where the directions are no usable estimate: CᵀC stretches the first direction
+// by less than half of the largest diagonal entry of CᵀC, or a direction lies in the span of the
+// previous ones.
 template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {

@@ -50,7 +50,7 @@ template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
 // Whether a rule needs only the extreme singular values, or only the product of all singular
-// values. It may also depend on e and on the previous step.
+// values. The rule may also depend on e and on the previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -203,7 +203,7 @@ SUPPLE_INLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, Fixed<M> m, F
   return cholesky_step(how, m, n, J, e, before, change, dq, lambda2, scratch);
 }
 
-// Whether the step has a fast path, without singular values.
+// Whether the step has a fast path, which computes no singular values.
 template <class T>
 SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;

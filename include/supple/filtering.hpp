@@ -40,8 +40,8 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
 // Replaces σ̂² of `count` directions by the damping α² that is added along each of them (the filter
 // gains of Maciejewski & Klein). `along` holds the components c of e/‖e‖ along the directions;
 // `edge` is 1/max_gain. With `printed`, α² keeps the joint speed of a unit error along a direction
-// below max_gain, by the formula printed in the paper. Otherwise it keeps that of the component c
-// below max_gain, and close to the singularity some more damping is added.
+// below max_gain, by the formula printed in the paper. Otherwise α² does so for an error of the
+// size c instead of 1, and is a little larger than necessary close to the singularity.
 template <class L, class T>
 SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
                                 L* alpha2) {
@@ -54,7 +54,7 @@ SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along,
   if (how.printed) return;
   for (int d = 0; d < count; ++d) {
     const L inverse = L(1) / select(w[d] > L(0), w[d], L(1));
-    // Squared component of e along this and weaker directions; stronger ones count by w[j]/w[d].
+    // Squared component of e/‖e‖ along all directions; stronger ones have the weight w[j]/w[d].
     L part(0);
     for (int j = 0; j < count; ++j) {
       part = fma(select(w[d] > w[j], w[j] * inverse, L(1)) * along[j], along[j], part);
@@ -133,7 +133,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
+  // Compute σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
   L *e_o = rest, *z_o = rest + k;
   for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
   remove_components(k, count, x, m, e_o);
@@ -169,8 +169,8 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   return lambda2 * p.scale * p.scale;
 }
 
-// Calls `filtered_step_of_size`, with compile-time sizes for the common ones; the results have the
-// same bits.
+// Calls `filtered_step_of_size`. Common sizes are passed as compile-time constants, which gives the
+// same result bit for bit.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
                                        const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,

@@ -24,8 +24,8 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T fold_range = T(20);
 
-// Curvature that changes the step along u by less than half of this is ignored as well: motion
-// along other directions has effects of the same order, which may cancel it.
+// Curvature that changes the step along u by less than half of this fraction is ignored as well:
+// motion along other directions has effects of the same order, which may cancel that change.
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
@@ -34,8 +34,8 @@ inline constexpr T fold_least = T(0.01);
 template <class T>
 inline constexpr T damped_range = T(2);
 
-// Multiple of the gain with which the part of an offset beyond a fold counts while its target
-// returns. No motion reduces that part; it only delays the way back.
+// While a target beyond a fold moves back, the part of the offset beyond the fold is multiplied by
+// only this fraction of the gain: no motion reduces that part, and it delays the return of the arm.
 template <class T>
 inline constexpr T unreached_gain = T(0.4);
 
@@ -44,17 +44,17 @@ inline constexpr T unreached_gain = T(0.4);
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
-// Self-motion avoids a singularity if the curvatures of its plane (`is_avoidable`) have both signs
-// and the smaller of them is above this fraction of the larger.
+// Self-motion avoids a singularity if the largest curvatures to both sides (`is_avoidable`) are
+// positive and the smaller of the two is above this fraction of the larger.
 template <class T>
 inline constexpr T avoidable_bend = T(0.7);
 
-// The step past an avoidable singularity is not damped up to this multiple of the speed limits, and
-// damped as usual from one unit more on.
+// A step past an avoidable singularity is not damped if its speeds are at most this multiple of the
+// speed limits. The damping then rises linearly to its usual value at this multiple plus 1.
 template <class T>
 inline constexpr T undamped_speed = T(1.5);
 
-// Motion along v and along -v both lead away from a fold, on different sides. The arm crosses the
+// Motions along v and along -v both lead away from a fold, on different sides. The arm crosses the
 // fold if the room up to the joint limits on the other side is more than this multiple of the room
 // on its own side, and of the distance across the fold.
 template <class T>
@@ -74,7 +74,8 @@ struct Fold {
 };
 
 // Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
-// min(m, n)² entries. In the second case zeros of J cost little: a posture has one entry per row.
+// min(m, n)² entries. In the second case zeros of J are skipped: a row of a posture has only one
+// nonzero entry.
 template <class T>
 SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
   if (m <= n) return gram(m, n, J, A);
@@ -97,8 +98,8 @@ SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
   return relative_pivot(count, A) > fast_path_pivot<T>;
 }
 
-// Returns the depth of a singularity: how close J is to it, if σ is its smallest singular value,
-// from 0 at σ² = `least`, where damping begins, to 1 at σ = 0.
+// Returns the depth of a singularity, where σ is the smallest singular value of J: from 0 at σ² =
+// `least`, where damping begins, to 1 at σ = 0.
 template <class T>
 SUPPLE_FN T depth_of(T sigma, T least) {
   return max(T(1) - sigma * sigma / least, T(0));
@@ -132,15 +133,15 @@ SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T
   return depth_of(sigma[(m < free ? m : free) - 1], least);
 }
 
-// Whether a joint is at the end of its range, the upper one for `end` = 1, the lower one for -1.
+// Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
 template <class T>
 SUPPLE_FN bool is_at_end(const JointLimit<T>& limit, T q, T end) {
   const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
   return end > 0 ? q >= limit.upper - tolerance : q <= limit.lower + tolerance;
 }
 
-// Returns the speed of a joint with the entry `stopped` (see `ServoState`): zero at the end of its
-// range, else that of its speed limit.
+// Returns the speed of a joint with the entry `stopped` (see `ServoState`): zero if it is not
+// stopped or at the end of its range, else its speed limit in the direction of `stopped`.
 template <class T>
 SUPPLE_FN T stopped_speed(const JointLimit<T>& limit, T q, T stopped) {
   return stopped == 0 || is_at_end(limit, q, stopped) ? T(0) : stopped * limit.speed;
@@ -212,9 +213,9 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
 
 // Whether self-motion avoids the singularity with the singular vectors u (m) and v (n). Near it,
 // the joints can move along v and along a self-motion x without moving the task, to first order. If
-// the second-order motion along u, u·J̇q̇ with q̇ in the plane of v and x, has both signs, then u is
-// not a boundary of the reach: one of these motions leads to either side. x is the motion of one
-// joint projected onto the null space of J: perpendicular to the rows `all_v` (count, n).
+// the second-order motion along u, u·J̇q̇ with q̇ in the plane of v and x, can have both signs, the
+// singularity is no boundary of the reach: these motions lead to both sides of it. x is the motion
+// of one joint, projected onto the null space of J, perpendicular to the rows `all_v` (count, n).
 template <class T>
 SUPPLE_FN bool is_avoidable(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
                             const T* u, const T* v, const T* all_v, const T* stopped, T* scratch) {
@@ -243,8 +244,8 @@ SUPPLE_FN bool is_avoidable(const StepRows<T>& of, const Pose<T>* joint_poses, i
   return min(one, other) > avoidable_bend<T> * max(one, other);
 }
 
-// Returns the largest speed of a joint relative to its limit if the joints move by c v (n): huge if
-// a speed is not limited.
+// Returns the largest ratio of a joint's speed to its speed limit if the joints move at c v (n). It
+// is huge if a moving joint has no speed limit.
 template <class T>
 SUPPLE_FN T relative_speed(int n, const JointLimit<T>* limit, T c, const T* v) {
   T most(0);
@@ -289,7 +290,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
   bool any_beyond = count < m;
-  if (any_beyond) {  // the part of the offset that no free joint reduces to first order
+  if (any_beyond) {  // to first order, the free joints cannot reduce this part of the offset
     for (int r = 0; r < m; ++r) beyond[r] = offset[r];
     for (int i = 0; i < count; ++i) {
       const T part = dot(m, u + i * m, beyond);
@@ -342,7 +343,8 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       }
     } else if (g > 2 * s) {
       const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
-      const T across = 2 * s / abs(h) * dt;  // distance to the same reach across the fold
+      // Distance along v to the configuration with the same reach on the other side of the fold.
+      const T across = 2 * s / abs(h) * dt;
       if (there > fold_room<T> * max(here, across)) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {

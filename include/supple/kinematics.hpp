@@ -12,8 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Returns p + R c for the pose (R, p) and a constant vector c. Zeros in c, which are common in
-// robots, are skipped. The test for zero is the same on all lanes, and is made at compile time if c
-// is known then.
+// robots, are skipped. The test for zero is the same on all lanes, and costs nothing if c is known
+// at compile time.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -87,7 +87,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Computes sines and cosines for `joint_sines` if all displacements are within Elementary::reach.
+// Computes sines and cosines for `joint_sines`, for displacements within Elementary::reach.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
@@ -95,8 +95,8 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// For a single configuration, several joints share a pack, which is faster; the results have the
-// same bits.
+// For a single configuration, several joints share a pack, which is faster; the results are the
+// same bit for bit.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;

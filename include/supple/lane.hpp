@@ -33,8 +33,8 @@
 #define SUPPLE_UNROLL _Pragma("unroll")
 #else
 #define SUPPLE_UNROLL
-// Quick builds (make dev, the tests) leave it to the compiler what to inline:
-// -DSUPPLE_INLINE=inline.
+// In quick builds (make dev, the tests), -DSUPPLE_INLINE=inline lets the compiler decide which
+// functions to inline.
 #ifndef SUPPLE_INLINE
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #endif
@@ -42,7 +42,7 @@
 // On a CPU, keeps a function from being inlined: its loop needs all registers for its constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))
 // On a GPU, keeps a large function from being inlined. All other functions are inlined there; a
-// large one would be compiled again at every call.
+// large one would be compiled again for each place that calls it.
 #define SUPPLE_NOINLINE_DEVICE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__

@@ -52,8 +52,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
   };
   high = speed + largest(speed, change, above, over);
   low = speed - largest(-speed, -change, below, under);
-  // After a change above the acceleration limit, no change is within both the jerk and the
-  // acceleration limit.
+  // If the last change of speed was above the acceleration limit, the next change may not be able
+  // to keep both the jerk and the acceleration limit.
   const L rounding = L(T(64) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
   valid = valid & (low <= high + rounding);
   high = select(over, max(min(high, max(above, -max_speed)), low), high);
@@ -67,7 +67,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
 //
 // A joint that can stop inside its range by braking at its acceleration limit a (by a dt per step)
 // keeps all limits, and can still stop after the step. A joint outside its range reverses at full
-// acceleration and returns as fast as it can without having to brake harder before the other limit.
+// acceleration and returns as fast as possible, but not too fast to stop before the other limit.
 // A joint that cannot stop in time, or exceeds its speed limit, is slowed down even if this exceeds
 // the acceleration limit: position and speed limits have precedence.
 template <class L, class T>

@@ -2,9 +2,9 @@
 // bound.
 //
 // Householder reflections bring J to lower bidiagonal form, J = U B Vᵀ. The first of them maps e to
-// a multiple f = ±‖e‖ of the first axis (Golub & Kahan; LSQR starts in the same way, Paige &
-// Saunders 1982). The step is then  q̇ = V y  with  (BᵀB + λ²) y = f α₀ e₁,  where α₀ is the first
-// entry of B and e₁ the first axis. y has a closed form in the minors of BᵀB + λ². These obey
+// f e₁, where f = ±‖e‖ and e₁ is the first unit vector (Golub & Kahan; LSQR starts in the same way,
+// Paige & Saunders 1982). The step is then  q̇ = V y  with  (BᵀB + λ²) y = f α₀ e₁,  where α₀ is the
+// first entry of B. y has a closed form in the minors of BᵀB + λ². These obey
 // recurrences of products and sums of positive numbers, so nothing cancels: every entry of y has a
 // small relative error, and the condition number of J is never squared. One evaluation of φ(λ²) =
 // ‖y‖ and of its slope takes O(m) operations, two divisions and a square root.
@@ -166,7 +166,7 @@ struct Bidiagonal {
   L *y, *leading, *rest;  // scratch memory: y and leading for `secular`, rest for the caller
   L unit, shrink;         // shrink is 1/unit
   L frobenius;            // squared Frobenius norm of B
-  L error;                // ±‖e‖/(unit bound)
+  L error;                // ±‖e‖/(unit * bound)
   mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
 
@@ -347,8 +347,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   return valid;
 }
 
-// Calls `residual_step`, with compile-time sizes where they are common; the results have the same
-// bits.
+// Calls `residual_step`. Common sizes are passed as compile-time constants, which gives the same
+// result bit for bit.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
                                                         const L& share, const L& start, L* dq,
@@ -366,8 +366,8 @@ SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* 
   return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
 }
 
-// Calls `optimal_step`, with compile-time sizes where they are common; the results have the same
-// bits.
+// Calls `optimal_step`. Common sizes are passed as compile-time constants, which gives the same
+// result bit for bit.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
                                                        const L& bound, const L& start, L* dq,

@@ -46,7 +46,7 @@ SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* 
 
 // Returns the row of J (rows, n) to release, or -1 if there is none: the row with the largest
 // multiplier z in q̇ = Jᵀz among those of the wrong sign. Such a row holds q̇ at the end of its
-// interval although q̇ would move into the interval without it. `slack(r)` is -1 for a row at the
+// interval although q̇ without the row would be inside it. `slack(r)` is -1 for a row at the
 // lower end of its interval, 1 at the upper end and 0 without an interval. `scratch` has rows² + 2
 // rows entries.
 template <class T, class Slack>
@@ -163,7 +163,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
     }
   }
-  if (kept) {  // of all rows, not only of those that take part in this step
+  if (kept) {  // the direction of all rows, not only of those that take part in this step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
   // The reported command of a row is the value at which it is held or, if it does not take part,

@@ -1,7 +1,7 @@
 // Redundancy: (J, e, v) -> q̇ with a secondary velocity v in the null space, and task priorities.
 //
-// v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. J* is the
-// damped pseudoinverse Jᵀ(JJᵀ + λ²I)⁻¹. The Python counterparts,
+// v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. The
+// Python counterparts,
 // src/supple/motion/redundancy/{secondary,priority}.py, follow the papers and cite them;
 // tests/kernel/test_redundancy_lanes.py compares the two.
 #pragma once
@@ -14,14 +14,14 @@
 
 namespace supple {
 
-// How a secondary velocity v is added to a step. K is the damped inverse Jᵀ(J Jᵀ + λ² I)⁻¹; α1 and
-// max_speed are fields of `Redundancy`.
+// How a secondary velocity v is added to a step. K is the damped pseudoinverse Jᵀ(J Jᵀ + λ² I)⁻¹;
+// α1 and max_speed are fields of `Redundancy`.
 enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // K e + (I - K J) v, with λ² from the step's rule
   weighted_projection,   // K e + α1²/λ² (I - K J) v, with λ² from the step's rule, at least α1²
-  total_speed,           // the same with the smallest λ² >= α1² for which ‖q̇‖ <= max_speed
-  total_speed_switched,  // null_space if ‖q̇‖ <= max_speed, else the λ² > 0 where ‖q̇‖ = max_speed
+  total_speed,           // weighted_projection with the smallest λ² where ‖q̇‖ <= max_speed
+  total_speed_switched,  // undamped if then ‖q̇‖ <= max_speed, else the λ² where ‖q̇‖ = max_speed
 };
 
 template <class T>
@@ -185,9 +185,9 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
 }
 
 // Computes one step q̇ (dq) for tasks in order of priority, and returns the largest λ² of all
-// levels. `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how`
-// (levels) its step. A level moves only along directions that are orthogonal to all rows of the
-// levels above it, so it does not disturb them; `taken` is a basis of the rows of these levels.
+// levels. `rows` (levels) holds the number of rows of each level, and `how` (levels) its step; J
+// and e contain the rows of all levels. A level moves only along directions orthogonal to all rows
+// of the levels above it, so it does not disturb them; `taken` is a basis of the rows above it.
 // `before` and `change` are described in `Spectrum` and apply to the first level; for the others
 // there is no previous step. `scratch` has `redundancy_scratch` lanes for all rows together.
 template <class L, class T>

@@ -15,7 +15,7 @@ enum class Motion : int { revolute, prismatic };
 // How the constant rotation from the parent's frame to the joint's frame is stored.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
-  twist,    // about x, by an angle with cosine rotation[0] and sine rotation[1]
+  twist,    // a rotation about x, by an angle with cosine rotation[0] and sine rotation[1]
   general,  // a full matrix
 };
 
@@ -32,7 +32,7 @@ struct Joint {
   // is then stored.
   bool branches;
   T scale, offset;  // offset in [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // cosine and sine; adding the angle to the offset would round large angles
+  T phase[2];       // cosine and sine; as part of the displacement, the angle would be rounded
   T rotation[9];    // columns x, y, z; for Placement::twist only a cosine and a sine
   T position[3];    // [m] in the parent's frame
 };
@@ -41,7 +41,7 @@ struct Joint {
 template <class T>
 struct Frame {
   int joint;
-  int support_begin, support_end;  // range of its joints in `Chain::support`, root first
+  int support_begin, support_end;  // range in `Chain::support`: the joints that move the frame
   T rotation[9];                   // columns x, y, z, in the joint's frame
   T position[3];                   // [m] in the joint's frame
 };
@@ -59,7 +59,7 @@ struct Chain {
   int joints, frames;
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
-  // Whether displacements must be checked for overflow: some joint slides, or has a scale or
+  // Whether displacements must be checked for overflow: some joint is prismatic, or has a scale or
   // offset.
   bool lengths;
   const Joint<T>* joint;

@@ -1,11 +1,11 @@
-// One step of a control loop: from the current joint positions to those after the next dt.
+// One step of a control loop: from the current joint positions to the positions dt later.
 //
 //   evaluate_tasks   kinematics and tasks: J, and the desired J q̇ (J q̈ in resolved acceleration)
 //   take_step        a step: q̇ or q̈, and its damping
 //   advance          joint limits, and the new q
 //
-// They are separate because a user's own step in Python may replace `take_step`. Tuned constants
-// are explained in docs/constants.md.
+// The three are separate because a user's own step in Python may replace `take_step`. Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/default_step.hpp"
@@ -39,7 +39,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
 
 // Evaluates kinematics and tasks at the current q and q̇: state.J, state.desired and state.e. In
 // resolved acceleration the step is computed relative to q̈ = -rest_gain q̇, so that null-space
-// motion decays; state.e is the desired J q̈ relative to that.
+// motion decays; state.e is the desired J q̈ minus J times this acceleration.
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
                               ServoState<L>& state, L* scratch) {
@@ -113,7 +113,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
 }
 
-// Computes a step of the kernel: state.dq and state.lambda2.
+// Computes the step state.dq and its damping state.lambda2, by a step of the kernel.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -167,7 +167,7 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   }
 }
 
-// Stores the quantities that the damping rule of the next step compares with its own.
+// Stores the quantities of this step that the damping rule of the next step reads.
 template <class L, class T>
 SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

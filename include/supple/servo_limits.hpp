@@ -23,12 +23,12 @@ SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
          !how.error_clamps && !(how.max_angle < Number<T>::huge);
 }
 
-// Weight of a task relative to that of the previous priority, where both compete because of limits.
+// Weight of a task relative to the task one priority above it, if limits make the two compete.
 template <class T>
 inline constexpr T priority_weight = T(1e-2);
 
-// Returns the J in whose norm a step at its limits is closest to the step without them: with the
-// row weights of the step, and with smaller weights for lower priorities.
+// Returns the J that measures how far a step within limits is from the step before limits: with the
+// row weights of the step, or with smaller weights for lower priorities.
 template <class L, class T>
 SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -46,14 +46,14 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
 }
 
 // The smallest λ² that is used with joint weights, relative to the square of the weighted J. It is
-// above that of `boxed_step` (`ridge`), so that the weights decide how joints move that the task
-// does not determine.
+// above that of `boxed_step` (`ridge`), so that the weights determine the part of the motion that
+// the task leaves free.
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
 // Moves the step x (n) into a box with ‖x‖ <= servo.bound, with the smallest change in the norm
-// that the step minimizes: that of the rows state.metric, or of [W J; λ S⁻¹] with row weights W and
-// joint weights S. Returns the damping applied.
+// ‖N q̇‖ that the step minimizes: N is state.metric or, if that is null, [W J; λ S⁻¹] with row
+// weights W and joint weights S. Returns the damping applied.
 template <class L, class T>
 SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
                                   const L* low, const L* high, L* x, L* active_set, L* scratch) {
@@ -72,7 +72,7 @@ SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const Ser
         rows[i * n + j] = entry / L(joint[j]);
       }
     }
-    // The factor R of the QR factorization has the same norm and only n rows.
+    // The factor R of the QR factorization defines the same norm with only n rows.
     qr(m + n, n, rows, tau);
     for (int i = 0; i < n; ++i) {
       for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
@@ -92,7 +92,8 @@ template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
                            const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
-  // Returns the lowest speed of a joint that must return.
+  // Returns the speed of joint j nearest to zero: inside its box or, if the joint is outside its
+  // limits, within its acceleration limit.
   const auto least = [&](int j) {
     const JointLimit<T>& limit = servo.limit[j];
     const bool brakes = limit.acceleration < Number<T>::huge;
@@ -146,7 +147,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   for (int j = 0; j < n; ++j) {
     const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
     fits = fits & (out == L(0));
-    // The active set of a step that is too long is unknown: a shorter one may fit.
+    // The active set of a step that is too long is unknown: a shorter step may be inside the box.
     state.active_set[j] = select(shorter, out, L(0));
   }
   if (!all(fits) && is_plain_dls(servo)) {
@@ -243,7 +244,7 @@ SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<L>& sta
 
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
 // direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
-// speed was not a result of this function.
+// current speed does not come from this function.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                               const T* high, T* x, T* scratch) {
@@ -345,7 +346,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   all_boxes(servo, n, state, low, high, x0);
   for (int j = 0; j < n; ++j) {
     x[j] = x0[j];
-    // J and e contain the motion of the others only: see `correct_folds`.
+    // A stopped joint keeps its speed: J and e contain only the other joints (`correct_folds`).
     if (state.beyond >= 0 && state.stopped[j] != 0) {
       low[j] = high[j] = min(max(x0[j], low[j]), high[j]);
     }

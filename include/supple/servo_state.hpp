@@ -11,7 +11,7 @@ namespace supple {
 
 enum class ControlMode : int {
   step,       // one step for all rows
-  secondary,  // the same, plus a secondary velocity in the null space
+  secondary,  // one step for all rows, plus a secondary velocity in the null space
   priority,   // one step for each task, in order of priority
   filtered,   // numerical filtering, with directions kept from step to step
   estimated,  // damping by singular values estimated from step to step
@@ -22,7 +22,7 @@ struct Servo {
   Chain<T> chain;
   int tasks, rows;  // number of tasks, and of their rows
   const Task<T>* task;
-  const int* task_rows;  // (tasks,)
+  const int* task_rows;  // (tasks,): number of rows of each task
   ControlMode mode;
   const Step<T>* step;         // (tasks,) in mode priority, else one
   Redundancy<T> redundancy;    // for mode secondary
@@ -36,10 +36,10 @@ struct Servo {
   T rate_gain;                 // gain of the velocity error in resolved acceleration [1/s]
   T rest_gain;                 // decay rate of null-space motion in resolved acceleration [1/s]
   // (later_count,): lengths of the steps after the next one [s], of which the last repeats; if
-  // there are none, all are dt.
+  // later_count is zero, all steps have the length dt.
   const T* later = nullptr;
   int later_count = 0;
-  bool in_python = false;  // whether the step is one in Python, which may set `ServoState::metric`
+  bool in_python = false;  // whether the step is in Python; it may then set `ServoState::metric`
   T curvature = 0;         // κ dt if folds are corrected (folds.hpp), else 0
   bool whole = false;      // whether to stop where a step cannot perform the whole command
   // Condition numbers of J at which the motion begins to slow down and at which it halts; zero if
@@ -47,14 +47,14 @@ struct Servo {
   T slow_condition = 0, halt_condition = 0;
 };
 
-// Targets, velocities and accelerations of all tasks, concatenated; null if not given. A target
-// whose first value is NaN is not given.
+// Targets, velocities and accelerations of all tasks, concatenated; null if not given. A task whose
+// target begins with NaN has no target.
 template <class L>
 struct Command {
   const L *target, *velocity, *acceleration;
 };
 
-// What a control loop keeps from step to step, and the result of its last step.
+// The values that a control loop keeps from step to step, and the result of its last step.
 template <class L>
 struct ServoState {
   L* q;               // (n,): joint positions, updated by `advance`
@@ -75,20 +75,20 @@ struct ServoState {
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // whether there was a previous step, so that J_before is valid
   Estimate<L> estimate = {};  // further estimates (filtering.hpp)
-  // (n, n): rows N of the norm ‖N q̇‖ that a step in Python minimizes; null if it is that of J and
-  // λ².
+  // (n, n): matrix N of the norm ‖N q̇‖ that a step in Python minimizes; null if J and λ² define
+  // the norm.
   const L* metric = nullptr;
-  L* direction = nullptr;  // (rows,): direction of J q̇, if it is kept
+  L* direction = nullptr;  // (rows,): direction of J q̇, if the direction is kept
   L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
   L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
-  // (n,): -1 or 1 for a joint at its lower or upper position limit, or that slides at its speed
-  // limit; 0 for a joint that a step may choose the speed of
+  // (n,): -1 or 1 for a joint that is stopped at its lower or upper position limit, or for a
+  // prismatic joint at its speed limit; 0 for a joint whose speed the step determines
   L* stopped = nullptr;
   L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   bool scattered = false;   // whether the direction could not be kept
   L halting = L(1);         // factor by which the motion slows down before a singularity
-  L held_lambda2 = L(-1);   // λ² if joints are held at limits; negative if it is that of the step
+  L held_lambda2 = L(-1);   // λ² while joints are held at limits; if negative, lambda2 is used
   L beyond = L(-1);         // length of the part of e beyond folds; negative if J is not corrected
   L* ranges = nullptr;      // memory of ranges.hpp; null if no row has an allowed range
 };
@@ -106,7 +106,7 @@ SUPPLE_FN StepRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state)
 }
 
 // Writes J with the weights of the step (of the first step if there are several) to `seen`: the J
-// on which its damping rule depends. Returns its number of rows.
+// on which the step's damping rule depends. Returns the number of rows of `seen`.
 template <class L, class T>
 SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;

@@ -12,8 +12,8 @@ struct StepRows {
   const Chain<T>& chain;
   int tasks;
   const Task<T>* task;
-  int all, count;  // number of rows of all tasks, and of the rows that take part
-  const T* held;   // (all,): below `huge` for a row that takes part; null if all do
+  int all, count;  // number of rows of all tasks, number of rows that take part
+  const T* held;   // (all,): below `huge` for a row that takes part; null if all take part
 };
 
 }  // namespace supple

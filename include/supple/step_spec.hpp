@@ -34,7 +34,7 @@ template <class T>
 struct Step {
   Method method;
   T p;                 // parameter of the method
-  T max_angle;         // bound on |q̇ᵢ|, which scales q̇ as a whole; infinite if there is none
+  T max_angle;         // bound on |q̇ᵢ|, kept by scaling q̇ as a whole; infinite if there is none
   Damping<T> damping;  // rule of the damped methods
   const int* effector = nullptr;  // (m), as in ErrorClamp, for the selective methods
   // (error_clamps,): bounds on the error, applied in this order.

@@ -31,9 +31,9 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
   return room / span + brake * k * L(T(0.5));
 }
 
-// Does the same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one; the last length repeats. Each further step of braking, of length h, allows a
-// speed that is higher by a h, and uses up the distance that this additional speed covers until
+// `braking_speed` for steps of different lengths: `later` (count >= 1) holds the lengths of the
+// steps after this one; the last length repeats. Each further step of braking, of length h, allows
+// a speed that is higher by a h, and uses up the distance that this additional speed covers until
 // that step begins. A result above `max_speed` is not exact.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
@@ -96,7 +96,7 @@ template <class L>
 SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L& most, L& steps) {
   using T = scalar_t<L>;
   const L zero(0), one(1), half(T(0.5)), sixth(T(1) / T(6));
-  // The speed at which the joint ends if its changes shrink to zero from now on.
+  // Whether the speed remains above zero if its changes shrink to zero from now on.
   const L size = abs(change) / ramp, whole = floor_small(size);
   const L tail = ramp * whole * fma(-half, whole + one, size);
   const mask_t<L> ahead = speed + copysign(tail, change) >= zero;
@@ -193,7 +193,7 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   L best = select(open, stop, high);
   open = open & (at_low < zero);
   const L close = L(T(64) * Number<T>::epsilon) * (abs(stop) + most);
-  // Whether the same end moved twice, and whether the last trial fits.
+  // Whether the last two rounds moved the same end of the bracket, and whether the last trial fits.
   mask_t<L> again = L(0) != L(0), fitted = again;
   for (int round = 0; round < 48 && any(open); ++round) {
     // Regula falsi, where the value at an end that stays is halved (Illinois method). After some

@@ -23,9 +23,9 @@ inline constexpr int task_axes_spatial = -3;
 // [rad]. Values 0 to 5 are the components of the twist.
 inline constexpr int task_tilt = 6;
 
-// A task. One with an axis goal has two rows, the rotations about the x and y axes of the frame
-// itself: `row` is {3, 4} and `axes` is task_axes_frame. If its allowed range is a cone, it has one
-// row instead, the tilt.
+// A task. If its goal is an axis, it has two rows, the rotations about the x and y axes of the
+// frame itself: `row` is {3, 4} and `axes` is task_axes_frame. If the allowed range of the axis is
+// a cone, the task has one row instead, the tilt.
 template <class T>
 struct Task {
   Goal goal;
@@ -38,14 +38,14 @@ struct Task {
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
-  // Whether J is that of a point at the target's position, attached to the frame's link.
+  // Whether J refers to the point of the link at the target's position, not to the frame's origin.
   bool alternate = false;
-  // The axis of the frame about which it may turn freely (0, 1, 2 for x, y, z), or -1 for none.
+  // The axis (0, 1, 2 for x, y, z) about which the frame may turn freely, or -1 for none.
   // With such an axis, the rotation rows are those about the other two axes of the frame, or the
   // tilt.
   int about = -1;
-  // The allowed range of each row of e, before weighting; zero if a row has none. For a posture:
-  // (rows,).
+  // The ends of the allowed range of each row of e, before weighting; both are zero if a row has no
+  // range. The ends for a posture are in separate arrays (rows,).
   bool ranged = false;
   T lower[6] = {}, upper[6] = {};
   const T *posture_lower = nullptr, *posture_upper = nullptr;

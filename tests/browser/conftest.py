@@ -102,7 +102,7 @@ def viewer() -> Iterator[Viewer]:
 
 @pytest.fixture
 def open_tab(browser: Any, viewer: Viewer) -> Iterator[Callable[[], Tab]]:
-    """A function that opens a page of the viewer; at the end, no page may have had an error."""
+    """Return a function that opens pages of the viewer; check at the end that none had an error."""
     tabs: list[Tab] = []
 
     def opened() -> Tab:

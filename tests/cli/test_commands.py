@@ -28,7 +28,7 @@ def run(*words: str, columns: int = 120) -> Result:
 
 
 def found(*words: str, code: int = 0) -> Any:
-    """The JSON that a command prints."""
+    """Run a command with --json; check its exit code and return what it prints."""
     done = run(*words, "--json")
     assert done.exit_code == code, done.output
     return json.loads(done.stdout, parse_constant=pytest.fail)
@@ -238,7 +238,7 @@ def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) -> None:
-    """A real signal, while the file is being written."""
+    """SIGINT while a file is written leaves the previous file unchanged and no temporary file."""
     file, _ = poses_file(tmp_path, suffix)
     (tmp_path / "out").mkdir()
     out = tmp_path / "out" / f"x{suffix}"

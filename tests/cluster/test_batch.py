@@ -36,7 +36,7 @@ def poses_of(columns: dict[str, Any]) -> Any:
 
 
 def test_results_are_those_of_solve(tmp_path: Path) -> None:
-    """Half of the targets are out of reach, so that no column of the results is constant."""
+    """Every column equals the result of `solve`; half of the targets are out of reach."""
     T = UR5E.fk(UR5E.random(600, seed=1))
     T[::2, :3, 3] += 1.5
     columns = {"T": T.reshape(-1, 16), "name": np.arange(600)}
@@ -75,7 +75,7 @@ def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part_rows", [7, 64, 1000])
 @pytest.mark.parametrize("row_group", [1, 33, 100, 5000])
 def test_every_row_is_in_one_part(tmp_path: Path, part_rows: int, row_group: int) -> None:
-    """The input is several files, one of them empty, with row groups of any size."""
+    """Several files, one of them empty, with row groups of any size: no row is lost or repeated."""
     columns = reachable(UR5E, 230)
     cuts = [(0, 100), (100, 100), (100, 137), (137, 230)]
     for k, (first, last) in enumerate(cuts):
@@ -156,7 +156,7 @@ def test_a_stage_with_branches_repeats_rows() -> None:
 
 
 def test_a_stage_is_checked_when_it_is_made() -> None:
-    with pytest.raises(InputError, match=r"frame must choose.*Available"):
+    with pytest.raises(InputError, match=r"frame must name.*Available"):
         Solve(sp.load("double_y"))
     with pytest.raises(UnknownNameError, match="frame"):
         Solve(UR5E, frame="tool9")
@@ -260,10 +260,10 @@ def test_another_job_in_the_folder_is_refused_by_name(tmp_path: Path) -> None:
     solve_parquet(Solve(UR5E), file, tmp_path / "out")
     before = contents(tmp_path / "out")
     others = {
-        "position_tolerance is 1e-06 there and 0.001": Solve(UR5E, position_tolerance=1e-3),
-        "robot is 'ur5e' there and 'panda'": Solve(sp.load("panda")),
+        "position_tolerance is 1e-06 in the folder and 0.001": Solve(UR5E, position_tolerance=1e-3),
+        "robot is 'ur5e' in the folder and 'panda'": Solve(sp.load("panda")),
         "robot fingerprint": Solve(UR5E.with_base(sp.pose([0, 0, 1]))),
-        "branches is None there and 2": Solve(UR5E, branches=2),
+        "branches is None in the folder and 2": Solve(UR5E, branches=2),
     }
     for says, stage in others.items():
         with pytest.raises(InputError, match=f"another job: .*{says}"):

@@ -32,7 +32,7 @@ def poses_of(table: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Tables with 3000 samples of each scheme."""
+    """Return a table with 3000 samples for each scheme."""
     folder = tmp_path_factory.mktemp("datasets")
     for scheme in SCHEMES:
         sample_dataset(UR5E, folder / scheme, 3000, scheme=scheme, part_rows=1300)
@@ -57,7 +57,7 @@ def test_poses_and_labels_are_those_of_the_configurations(
 
 
 def test_joints_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
-    """A Kolmogorov test of each joint's distribution with a false-alarm probability of 1e-6."""
+    """Each joint passes a Kolmogorov test whose probability of a false alarm is 1e-6."""
     q = joints(tables["joints"], UR5E)
     share = np.sort((q - UR5E.lower) / (UR5E.upper - UR5E.lower), axis=0)
     away = np.abs(share - (np.arange(3000)[:, None] + 0.5) / 3000).max()
@@ -66,7 +66,7 @@ def test_joints_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
 
 
 def test_the_workspace_is_uniform_over_the_poses_in_reach(tables: dict[str, Any]) -> None:
-    """The oracle draws poses in a larger box and keeps those that `solve` reaches."""
+    """Samples are distributed like random poses of a larger box that `solve` can reach."""
     chance = np.random.default_rng(5)
     wxyz = chance.normal(size=(6000, 4))
     T = sp.pose(chance.uniform(-1.3, 1.3, (6000, 3)), wxyz=wxyz)
@@ -87,7 +87,7 @@ def test_the_workspace_is_uniform_over_the_poses_in_reach(tables: dict[str, Any]
 
 
 def test_singular_samples_are_near_singularities(tables: dict[str, Any]) -> None:
-    """Each is the smallest σ of 32 uniform samples: its median is their 1 - 0.5^(1/32) quantile."""
+    """Each has the smallest σ of 32 uniform samples, so the median σ is their 2 % quantile."""
     uniform = np.sort(tables["joints"]["sigma_min"].to_numpy())
     median = np.median(tables["singular"]["sigma_min"].to_numpy())
     share = np.searchsorted(uniform, median) / len(uniform)
@@ -121,7 +121,7 @@ def test_branches_are_all_solutions_of_a_pose(tmp_path: Path) -> None:
 def test_a_sample_depends_on_its_index_alone(
     scheme: Any, tables: dict[str, Any], tmp_path: Path
 ) -> None:
-    """With other parts or fewer samples, the samples are the same; another seed changes them."""
+    """A sample depends on its index and the seed, not on parts or the number of samples."""
     names = [f"q:{name}" for name in UR5E.joint_names]
     sample_dataset(UR5E, tmp_path / "a", 1500, scheme=scheme, part_rows=999)
     fewer = parquet.read_table(tmp_path / "a")
@@ -224,7 +224,9 @@ def test_only_a_finished_dataset_is_read(data: Path, tmp_path: Path) -> None:
         Samples(tmp_path)
     file = write(tmp_path / "t.parquet", reachable(UR5E, 10))
     solve_parquet(Solve(UR5E), file, tmp_path / "solved")
-    with pytest.raises(InputError, match="must be a dataset; given: a job of kind 'solve'"):
+    with pytest.raises(
+        InputError, match="must be the folder of a dataset; given: a job of kind 'solve'"
+    ):
         Samples(tmp_path / "solved")
     sample_dataset(UR5E, tmp_path / "half", 100, part_rows=10)
     (tmp_path / "half/_summary.json").unlink()

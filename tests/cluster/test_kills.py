@@ -21,7 +21,7 @@ ROWS, PART_ROWS = 20_000, 500
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A file of targets, and the results of a run that nothing interrupts."""
+    """Return a file of targets, and the results of a run without interruption."""
     return solved_targets(UR5E, tmp_path_factory.mktemp("uninterrupted"), ROWS, PART_ROWS)
 
 
@@ -29,7 +29,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 def test_any_kill_is_survived(
     seed: int, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """kill -9 at random moments, many times, then a run to the end: the same bytes."""
+    """After ten kills with signal 9 at random times, a last run gives the expected bytes."""
     file, expected = uninterrupted
     (tmp_path / "targets.parquet").write_bytes(file.read_bytes())
     command = [sys.executable, str(SUPPORT / "killed.py"), "solve", str(tmp_path), "10", str(seed)]
@@ -78,7 +78,7 @@ for step in range(1, 100):
 
 @pytest.mark.parametrize(("what", "steps"), [("fsync", 10), ("rename", 5), ("renamed", 5)])
 def test_a_crash_at_every_step_is_survived(what: str, steps: int, tmp_path: Path) -> None:
-    """Before each flush of a file or folder, before and after each renaming: 5 files in all."""
+    """A run that crashes before a flush, or before or after a renaming, can be continued."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 60))
     solve_parquet(Solve(UR5E), file, tmp_path / "expected", part_rows=20)
     command = [sys.executable, "-c", CRASH, str(tmp_path), what]
@@ -105,7 +105,7 @@ except OSError as error:
 
 
 def test_a_file_that_cannot_grow_leaves_no_half_part(tmp_path: Path) -> None:
-    """The last part is larger than the limit for files; the first ones are committed."""
+    """A part above the limit for file sizes leaves no file; the parts before it are committed."""
     small = write(tmp_path / "in/a.parquet", reachable(UR5E, 50))
     write(tmp_path / "in/b.parquet", reachable(UR5E, 200))
     solve_parquet(Solve(UR5E), tmp_path / "in", tmp_path / "expected", part_rows=200)
@@ -146,7 +146,7 @@ print(json.dumps([done.exit_code, done.stderr, left, again.exit_code, files]))
 def test_a_full_disk_is_reported_and_continued(
     tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """A disk of 300 kB for results of a megabyte; with more space the same command goes on."""
+    """If the disk is too small, the command fails; after more space is added, it continues."""
     import json
 
     file, expected = uninterrupted

@@ -27,14 +27,14 @@ QUARTER = [[0, 0, -0.9], [1.1, 1.1, 1.1]]
 
 @pytest.fixture(scope="module")
 def exact(tmp_path_factory: pytest.TempPathFactory) -> ReachMap:
-    """A map in which every pose is solved."""
+    """Return a map for which every pose is solved."""
     folder = tmp_path_factory.mktemp("exact")
     return reachability(UR5E, folder, spacing=SPACING, orientations=COUNT, levels=0)
 
 
 @pytest.fixture(scope="module")
 def fine(tmp_path_factory: pytest.TempPathFactory) -> ReachMap:
-    """A finer map of a quarter of the workspace, computed from coarser grids."""
+    """Return a finer map of a quarter of the workspace, refined from coarser grids."""
     folder = tmp_path_factory.mktemp("fine")
     return reachability(UR5E, folder, spacing=0.05, orientations=2, levels=2, bounds=QUARTER)
 
@@ -57,7 +57,7 @@ def bits(found: ReachMap) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 64, 1000])
 def test_orientations_are_spread_evenly(count: int) -> None:
-    """Each rotation is near a sampled one: within twice the angle of a perfect covering."""
+    """Every rotation is near a sampled one: within twice the angle of a perfect covering."""
     wxyz = uniform_orientations(count)
     np.testing.assert_allclose(np.linalg.norm(wxyz, axis=1), 1, atol=1e-12)
     random = np.random.default_rng(0).normal(size=(2000, 4))
@@ -72,7 +72,7 @@ def test_orientations_are_spread_evenly(count: int) -> None:
 
 
 def test_every_pose_is_as_solve_says(exact: ReachMap) -> None:
-    """A random sample of the poses is solved with the default number of seeds."""
+    """For 600 random poses, the map agrees with `solve` and its default number of seeds."""
     at = centers(exact)
     chance = np.random.default_rng(1)
     voxel, which = chance.integers(len(at), size=600), chance.integers(COUNT, size=600)
@@ -98,7 +98,7 @@ def test_voxels_are_sums_over_the_poses(exact: ReachMap) -> None:
 
 
 def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
-    """Some solution of each pose has the manipulability and σ of the table."""
+    """Manipulability and σ in the table are those of a solution of the pose."""
     table = parquet.read_table(exact.folder / "poses").slice(100, 12).to_pylist()
     at = centers(exact)
     for row in table:
@@ -110,7 +110,7 @@ def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
 
 
 def test_coarse_grids_change_few_voxels(fine: ReachMap, tmp_path: Path) -> None:
-    """At most a voxel in 2000 differs from a map of every pose, and most poses are not solved."""
+    """Refining coarse grids solves a quarter of the poses at most; one in 2000 differs at most."""
     last = fine.origin + fine.spacing * (np.array(fine.dexterity.shape) - 1)
     bounds = [fine.origin + 1e-9, last - 1e-9]  # so that rounding does not add a voxel
     every = reachability(
@@ -129,8 +129,10 @@ def test_the_default_bounds_contain_all_that_is_reached(exact: ReachMap) -> None
 
 
 def test_a_planar_robot_reaches_a_circle(tmp_path: Path) -> None:
-    """With links of 0.5 m and a fixed orientation of the second, the tip moves on a circle, on
-    which 12 voxel centers lie because 3² + 4² = 5²."""
+    """With the orientation fixed, the tip moves on a circle of radius 0.5 m (a link's length).
+
+    The centers of 12 voxels lie on it, because 3² + 4² = 5².
+    """
     found = reachability(
         sp.dh([[0.5, 0, 0, 0], [0.5, 0, 0, 0]]),
         tmp_path / "m",
@@ -214,7 +216,7 @@ def candidates() -> Any:
 
 
 def test_the_best_base_is_that_of_trying_all(exact: ReachMap) -> None:
-    """The oracle solves all targets with the robot placed at every candidate."""
+    """Solving all targets with the robot at every candidate base gives the same best base."""
     T, bases = poses_on_a_table(), candidates()
     counts = [int(sp.solve(UR5E.with_base(base), T).success.sum()) for base in bases]
     found = exact.best_base(UR5E, T, bases=bases, verify=len(bases))
@@ -234,7 +236,7 @@ def test_a_base_is_found_without_candidates(exact: ReachMap) -> None:
 
 
 def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap) -> None:
-    """A base moved by whole voxels moves the map with it; placement takes the base into account."""
+    """Moving the base by whole voxels moves the map by them; `best_base` allows for the base."""
     base = sp.pose([5 * SPACING, -3 * SPACING, 2 * SPACING])
     moved = reachability(
         UR5E.with_base(base), tmp_path / "m", spacing=SPACING, orientations=COUNT, levels=0
@@ -247,7 +249,7 @@ def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap
 
 
 def test_another_robot_is_refused(exact: ReachMap) -> None:
-    with pytest.raises(InputError, match="robot must be that of the map"):
+    with pytest.raises(InputError, match="robot must be the robot of the map"):
         exact.best_base(sp.load("panda"), poses_on_a_table())
 
 
@@ -255,7 +257,7 @@ def test_another_robot_is_refused(exact: ReachMap) -> None:
 
 
 def test_a_killed_map_is_continued(tmp_path: Path) -> None:
-    """The continued map has the same bytes as that of an uninterrupted run."""
+    """A map that is killed and continued has the same bytes as one without interruption."""
     options: Any = {"spacing": 0.15, "orientations": 12, "levels": 1}
     reachability(UR5E, tmp_path / "expected", **options)
     command = [sys.executable, str(SUPPORT / "killed.py"), "reach", str(tmp_path), "5", "0"]

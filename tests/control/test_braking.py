@@ -23,7 +23,7 @@ ROOM = 1e-9  # states with a margin this close to zero are not checked
 
 
 def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[float]) -> float:
-    """Return the margin of a braking joint in position or speed; negative if it cannot stop."""
+    """Return the smallest distance to a limit while a joint brakes; negative if it cannot stop."""
     lower, upper, most, acceleration = limits
     left, at, first = np.inf, q, True
     for dt in chain(lengths, repeat(lengths[-1])):
@@ -41,7 +41,7 @@ def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[fl
 
 
 class SolveArguments:
-    """A step that returns given joint speeds, to make limits hard to keep."""
+    """A step that returns given joint speeds, which may make limits hard to keep."""
 
     def __init__(self, each: Iterator[Array]) -> None:
         self.each = each
@@ -120,7 +120,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 
 def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
-    """Return uneven time steps: some long ones, some short ones, random or growing ones."""
+    """Return 150 uneven time steps [s]: a few long, a few short, random or growing, by `kind`."""
     every = np.arange(150) % 50 == 49
     ways: list[Callable[[], Array]] = [
         lambda: np.where(every, 100 * dt, dt),

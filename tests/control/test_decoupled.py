@@ -48,7 +48,7 @@ Q = np.array([0.3, 0.5, 0.8, 0.4, -0.7, 0.2])
 def test_parts_that_share_no_joint_move_as_if_they_were_alone(
     two: tuple[Robot, Robot, Robot], posture: bool
 ) -> None:
-    """Away from singularities the step of two arms is that of each."""
+    """Away from singularities, each arm of a robot with two arms moves as it does alone."""
     both, left, right = two
     rng = np.random.default_rng(0)
     twists = 0.05 * rng.normal(size=(2, 6))
@@ -72,7 +72,7 @@ def test_parts_that_share_no_joint_move_as_if_they_were_alone(
 
 @pytest.mark.parametrize("weight", [1e-3, 1e-2, 1.0])
 def test_a_weak_posture_is_no_singularity(weight: float) -> None:
-    """The step is the least-squares solution of all rows, without damping."""
+    """With a posture of any weight, the step is the least-squares solution, without damping."""
     robot = load("panda")
     q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     servo = Servo(
@@ -90,7 +90,7 @@ def test_a_weak_posture_is_no_singularity(weight: float) -> None:
 
 
 def test_an_arm_with_a_posture_stops_at_the_end_of_its_reach() -> None:
-    """The frame's folds are corrected as without the posture."""
+    """The arm comes to rest without reversing, as without the posture, and reports OUT_OF_REACH."""
     robot = load("ur5e")
     q = np.array([0.3, -1.0, 0.9, -1.1, 1.3, 0.2])
     far = robot.fk(q)

@@ -12,7 +12,7 @@ DIRECTION = 1e-9
 
 
 def off_direction(servo: Servo, command: np.ndarray) -> float:
-    """Return the component of the tool's motion perpendicular to a command, as a fraction of it."""
+    """Return the fraction of the tool's motion that is perpendicular to a command."""
     moved = servo._J @ servo.qd
     size = float(np.linalg.norm(moved))
     if size == 0:
@@ -38,7 +38,7 @@ def limits_of(arm: Robot, rng: np.random.Generator, jerk: bool) -> Limits:
 def test_the_motion_is_along_the_command_or_stops_along_the_one_before(
     name: str, jerk: bool
 ) -> None:
-    """Commands jump; the motion accelerates, stops, and meets limits and singularities."""
+    """With jumping commands, J q̇ is along the command or the previous one, inside all limits."""
     rng = np.random.default_rng(len(name))
     arm = load(name)
     for _ in range(4):

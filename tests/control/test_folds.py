@@ -20,7 +20,7 @@ def straight(name: str) -> np.ndarray:
 def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
     beyond: float, acceleration: float | None
 ) -> None:
-    """This holds however far away the target is, and for any limit on the accelerations."""
+    """The arm does not reverse for any distance of the target and any acceleration limit."""
     arm = load("planar2")
     reach = float(np.linalg.norm(arm.fk([0.0, 0.0])[:3, 3]))
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=acceleration)
@@ -38,7 +38,7 @@ def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
 
 
 def test_a_stretched_arm_leaves_at_once() -> None:
-    """From σ = 0 the arm follows a target that moves inwards with small errors: c = sqrt(2 E/h)"""
+    """From σ = 0, the arm follows a target that accelerates inwards; errors are below 0.2 mm."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
@@ -76,7 +76,7 @@ def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarr
 
 
 def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
-    """Except beyond the fold, the step performs the command minus the reported loss."""
+    """The step performs the command minus `lost`, except for the part beyond the fold."""
     arm, dt = load("ur5e"), 0.002
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
     servo = Servo(arm, dt=dt, limits=Limits.none(arm))
@@ -112,9 +112,9 @@ def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last:
 def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
     name: str, factor: float
 ) -> None:
-    """Folds are computed for the joints that are free to move.
+    """The arm does not reverse, because folds are computed for the joints that can move.
 
-    A joint at its limit takes no part in a fold; without it, the fold is at another configuration.
+    If a joint is at its limit, the fold of the other joints is at another configuration.
     """
     arm = load(name)
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
@@ -131,7 +131,7 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
 def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     factor: float, speed: float
 ) -> None:
-    """The folds are those of the joints whose speed a step can choose."""
+    """The arm does not reverse, because folds are computed without joints at their speed limits."""
     arm = load("puma560_rail")
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
@@ -145,7 +145,7 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
 
 @pytest.mark.parametrize(("ahead", "leaves"), [(1.5, True), (2.4, True), (2.6, False), (10, False)])
 def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
-    """The offset beyond the reach counts 0.4 times: it starts at the distance 2.5 speed/gain."""
+    """The arm starts back when its returning target is 2.5 speed/gain beyond the reach."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)

@@ -70,7 +70,7 @@ def box(limit: Limit, q: float, v: float, c: float, dt: float) -> tuple[float, f
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_box_is_what_a_joint_can_stop_from(seed: int) -> None:
-    """From both ends of the box a joint can stop within all limits; from beyond them it cannot."""
+    """A joint can stop within all limits from both ends of the box, but not from beyond them."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
     lower, upper, speed, acceleration, jerk = limit

@@ -11,7 +11,7 @@ DT = 0.002
 
 
 def past_the_wrist(miss: float) -> tuple[Robot, np.ndarray, np.ndarray]:
-    """Return a UR5e, a configuration, and targets from there on a line past a wrist singularity."""
+    """Return a UR5e, its start q0, and targets on a line from q0 past a wrist singularity."""
     arm = load("ur5e")
     middle = arm.fk([0.3, -1.2, 1.4, -1.1, miss, 0.2])
     targets = np.repeat(middle[None], 501, axis=0)
@@ -80,7 +80,7 @@ def test_a_path_out_of_reach_ends_at_rest_before_it() -> None:
 
 
 def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
-    """An arm with few joints is at the first target and can reach no other."""
+    """A planar arm whose targets leave its plane rests at the first one: OUT_OF_REACH."""
     arm = load("planar2")
     q0 = np.array([0.4, 0.8])
     targets = np.repeat(arm.fk(q0)[None], 50, axis=0)

@@ -10,7 +10,7 @@ from supple.redundancy import Priority
 
 
 def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one() -> None:
-    """The velocity error of the hand is not larger than without the lower task."""
+    """Where limits act, a second task raises the mean error of the first by less than 5 %."""
     arm, dt, rng = robot("panda"), 0.01, np.random.default_rng(61)
     slow = Limits.for_robot(arm, speed_factor=0.1)
     tasks = (PositionTask("panda_link8"), OrientationTask("panda_link8"))

@@ -23,7 +23,7 @@ GAIN, RATE = 100.0, 20.0
 
 
 class Path:
-    """A pose that circles and rocks, with its exact velocity and acceleration."""
+    """A pose that moves on a circle and rotates back and forth, with its exact derivatives."""
 
     def __init__(self, name: str) -> None:
         self.start = pose_of(name, AT[name])
@@ -105,7 +105,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_error_falls_with_dt(name: str) -> None:
-    """The error is of first order, because q̇ is constant during dt; so is the default damping."""
+    """Halving dt halves the error, because q̇ is constant during dt."""
     coarse, middle, fine = (worst(name, dt, step=Pseudoinverse()) for dt in (0.02, 0.01, 0.005))
     assert 1.6 < coarse / middle < 2.6
     assert 1.6 < middle / fine < 2.6
@@ -114,7 +114,7 @@ def test_the_error_falls_with_dt(name: str) -> None:
 
 
 def test_asked_is_the_acceleration_of_the_task() -> None:
-    """J q̈ equals the command without the bias J̇q̇; q̈ is the difference of speeds."""
+    """J q̈ equals the reported command, from which J̇q̇ is already subtracted."""
     result = followed("panda", 0.01, 20, step=Pseudoinverse())
     arm = robot("panda")
     for k in range(1, 20):
@@ -141,7 +141,7 @@ def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
 
 @pytest.mark.parametrize("given", ["target", "nothing", "velocity"])
 def test_what_is_not_given_is_damped(given: str) -> None:
-    """A target alone is reached and kept; without a command the arm comes to rest."""
+    """An arm with only a target reaches and keeps it; an arm without a command comes to rest."""
     arm, dt = robot("panda"), 0.005
     servo = Servo(arm, dt=dt, order=2, limits=Limits.none(arm))
     q0 = AT["panda"]

@@ -58,7 +58,7 @@ def make(name: str, **more: Any) -> Servo:
 
 
 def walk(servo: Servo, q: Array, count: int) -> Array:
-    """Return the position and all reports of a Servo at each step."""
+    """Return q and everything that a Servo reports, one row for each of `count` steps."""
     said = []
     for k in range(count):
         q = servo(q, TWIST * np.sin(0.1 * k), pose_of("panda", Q + 0.2))
@@ -67,7 +67,7 @@ def walk(servo: Servo, q: Array, count: int) -> Array:
 
 
 def state(servo: Servo) -> Array:
-    """Return all reports of a Servo about its last step."""
+    """Return everything that a Servo reports about its last step, as one array."""
     seen = servo.linearization
     numbers = [
         [servo.lambda2, servo.status],
@@ -116,7 +116,7 @@ def test_copies_do_not_disturb_each_other() -> None:
 
 
 def test_a_copy_takes_what_the_original_takes() -> None:
-    """A copy has the tasks of the original, and also a subclass and its own attributes."""
+    """A copy of an instance of a subclass has its class, its tasks and its attributes."""
 
     class Named(Servo):
         def __init__(self, name: str) -> None:
@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
-    """Huge input need not be rejected: some steps return a finite result for it."""
+    """A rejected call changes nothing. (Not all steps reject huge input; some remain finite.)"""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
     walk(other, Q, 10)
@@ -206,7 +206,7 @@ def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> N
 
 
 def test_a_step_of_ones_own_that_overflows_is_not_the_step_before() -> None:
-    """Finite speeds that lead to an infinite position are rejected, and not kept as `before`."""
+    """Finite speeds whose q is infinite are rejected, and the step does not become `before`."""
     arm = robot("panda")
 
     def step(linearization: Linearization) -> Array:

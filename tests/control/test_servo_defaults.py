@@ -16,7 +16,7 @@ Finder = Callable[[str, str], Path]
 DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
 SPEED, DT = 0.3, 0.002  # [m/s], [s]
 
-# The slowest joint of each robot is by far a gripper finger or a lift.
+# In each of these robots, the slowest joint by far is a gripper finger or a lift.
 FILES = {
     "panda": ("panda_description/urdf/panda.urdf", "panda_hand_tcp"),
     "pr2": ("pr2_description/urdf/pr2.urdf", "r_gripper_tool_frame"),
@@ -38,7 +38,7 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
-    """Limits allow it if the q̇ of least norm, plain or relative to max_speed, is inside them."""
+    """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))
@@ -105,7 +105,7 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
 
 
 def test_the_default_curvature_is_of_the_frames_that_the_tasks_move() -> None:
-    """The other branch of a robot, and the range of a mobile base, do not affect it."""
+    """Another branch of the robot, or the range of a mobile base, does not affect the curvature."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
     of_tip = damping.Curvature.for_robot(body, body.tips[0], dt=DT)

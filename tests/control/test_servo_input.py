@@ -103,7 +103,7 @@ def far_away(lin: Any) -> Array:
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
 ], ids=without_addresses)  # fmt: skip
 def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
-    """A command that overflows is rejected; speeds are kept, and no later result is NaN."""
+    """A command that overflows is rejected; q̇ stays as it was, and no later result is NaN."""
     arm = robot("panda")
     bad = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
     bad(Q, TWIST)
@@ -279,7 +279,7 @@ def test_lists_floats_and_strides_are_fine() -> None:
 
 
 def test_arrays_and_lists_are_the_same_numbers() -> None:
-    """The compiled code reads arrays and Python converts lists; the results of all tasks agree."""
+    """Arrays, which compiled code reads, and lists, which Python converts, give equal results."""
     T = pose_of("panda", Q + 0.1)
     given: list[tuple[Any, Array, Array]] = [
         (PoseTask(), TWIST, T),
@@ -316,7 +316,7 @@ def test_out_may_be_q_itself() -> None:
 
 
 def test_a_pose_that_is_slightly_off_is_straightened() -> None:
-    """The result is the same in `track`, and for lists."""
+    """A slightly scaled rotation gives the same step as an array and as a list."""
     T = pose_of("panda", Q + 0.1)
     T[:3, :3] *= 1 + 3e-7
     np.testing.assert_allclose(
@@ -340,7 +340,7 @@ def test_it_says_what_it_is_and_did(step: Any) -> None:
 
 
 def test_many_servos_in_many_threads() -> None:
-    """Each Servo is used by one thread; running together, they give the same results as alone."""
+    """Servos that run in parallel, one per thread, give the same results as one by one."""
     arm = robot("panda")
 
     def walk(seed: int) -> Array:

@@ -19,7 +19,7 @@ MODES = ("exact", "scale")
 
 
 def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limits:
-    """Return the robot's own limits, with values where it has none; one joint is unlimited."""
+    """Return finite limits, except on the first joint's position and the last joint's speed."""
     arm = robot(name)
     own = {
         "lower": np.where(np.isfinite(arm.lower), arm.lower, -2.0),
@@ -117,7 +117,7 @@ def test_a_robot_that_starts_outside_comes_back(
 
 
 def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
-    """Limits on position and speed hold, but that on acceleration is exceeded."""
+    """The limits on position and speed hold, and the limit on acceleration is exceeded."""
     arm = robot("planar2")
     limits = Limits(np.full(2, -1.0), np.full(2, 1.0), np.full(2, 3.0), np.full(2, 1.0))
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -151,7 +151,7 @@ def kkt(
 def test_the_step_in_the_box_is_the_best_there_is(
     name: str, acceleration: float, order: int
 ) -> None:
-    """The KKT conditions hold with the servo's J and the λ² that it reports, also with max_norm."""
+    """The KKT conditions hold with the J and the λ² that a Servo reports, also with max_norm."""
     arm, dt, rng = robot(name), 0.02, np.random.default_rng(2)
     boxed = 0
     for bound, joints, task in itertools.product(
@@ -199,7 +199,7 @@ def test_scaling_keeps_the_direction_of_motion() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("joints", [None, np.linspace(0.5, 2, 7)])
 def test_what_the_norm_takes_away_is_told(mode: Any, joints: Array | None) -> None:
-    """A step that was shortened does not report that it follows the task."""
+    """A step that the bound on the norm shortens does not have the status FOLLOWING."""
     arm = robot("panda")
     limits = Limits(*(Limits.none(arm).__dict__[k] for k in FIELDS), max_norm=0.1, mode=mode)
     step = WeightedDLS(damping.Constant(0.0), None, joints)
@@ -218,7 +218,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_limits_hold_for_every_way_to_decide(mode: Any) -> None:
-    """The steps have objectives, priorities or weights, or are a user's function."""
+    """Limits hold for steps with objectives, priorities or weights, and for a user's function."""
     arm = robot("panda")
     rest = RestPosture(np.full(7, 9.0))  # out of reach
     damped = DLS(damping.Constant(1e-3))

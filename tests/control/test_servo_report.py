@@ -75,7 +75,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
 
 
 def test_what_is_not_limited_is_explained_as_before_it_is_taken() -> None:
-    """Without limits the step is the one that `supple.explain` describes."""
+    """Without limits, the report agrees with that of `supple.explain` for the same step."""
     from supple import explain
 
     servo = Servo(robot("ur5e"), dt=0.01, step=DLS(damping.Constant(0.05)))
@@ -159,7 +159,7 @@ def test_the_factor_of_scaling_is_told(order: int) -> None:
 
 
 def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
-    """The cases are a joint that cannot brake fast enough, and a step with a memory."""
+    """No factor is reported if a joint cannot brake fast enough, or for a step with a memory."""
     arm = robot("panda")
     braking = Limits.for_robot(arm, speed_factor=0.1, max_acceleration=1.0, mode="scale")
     servo = Servo(arm, dt=0.01, step=DLS(damping.Constant(0.02)), limits=braking)
@@ -178,7 +178,7 @@ def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
 @pytest.mark.parametrize("name", ["default", "undamped", "constant"])
 @pytest.mark.parametrize("limits", LIMITS)
 def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None:
-    """Some joints start too fast, so that they exceed their acceleration limits."""
+    """The status names exactly the causes in the report, also for joints that start too fast."""
     servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
     rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
     for _ in range(60):

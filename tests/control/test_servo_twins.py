@@ -91,7 +91,7 @@ def twist(k: int) -> Array:
 
 @pytest.mark.parametrize("step", STEPS, ids=key)
 def test_a_servo_goes_where_its_step_says(step: Any) -> None:
-    """The kernel takes several steps; each linearization knows the one before."""
+    """The kernel and Python give equal steps, also for rules that compare with the last step."""
     arm, task = robot("panda"), PoseTask()
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
@@ -170,7 +170,7 @@ def test_tasks_without_an_order_are_rows_below_each_other() -> None:
 
 
 def in_python(step: Any) -> Any:
-    """Return the same step as a Python function, which the kernel does not know."""
+    """Return a step as a Python function, which the kernel cannot run itself."""
     return lambda linearization: step(linearization)
 
 

@@ -67,7 +67,7 @@ def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
 def test_a_target_beside_a_singularity_is_reached_out_of_it(
     place: str, way: str, side: int
 ) -> None:
-    """The target is the pose of a nearby regular configuration; all its coordinates differ."""
+    """From a singular q, the arm reaches the pose of a regular q that differs in all joints."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     away = 0.25 * np.sin(np.arange(arm.dof) + 1.0)
@@ -82,7 +82,7 @@ def test_a_target_beside_a_singularity_is_reached_out_of_it(
 
 
 def test_a_stretched_arm_folds_for_a_target_inside() -> None:
-    """The target is beside the arm's line; for one on the line the arm may stay stretched."""
+    """The arm reaches a target beside its line. (For one on its line it could stay stretched.)"""
     arm = robot("planar2")
     reach = float(pose_of("planar2", np.zeros(2))[0, 3])
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))
@@ -125,7 +125,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
 
 
 def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
-    """The step is the pseudoinverse, which is unbounded by itself, at σ from 1e-3 to 1e-15."""
+    """At σ from 1e-3 to 1e-15, limits keep the pseudoinverse's step within speeds and norm."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=1.0)
     for power in range(3, 16):
@@ -139,7 +139,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_jacobian_of_zeros(order: int) -> None:
-    """With a task on a frame that no joint moves, the arm stays at rest and no error is raised."""
+    """If no joint moves the frame of the task, the arm stays at rest without an error."""
     arm = robot("panda")
     base = PoseTask("panda_link0")
     for step in STEPS.values():

@@ -101,7 +101,7 @@ def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepS
 
 
 def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
-    """Return the status that `velocities` reports, the same in both precisions."""
+    """Return the status that `velocities` reports in both precisions, which must be the same."""
     each = [
         step.velocities(robot("panda"), q.astype(kind), velocity.astype(kind), explain=True)
         for kind in (np.float64, np.float32)
@@ -260,7 +260,7 @@ def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
 )
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
 def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> None:
-    """Each Servo has its own memory; with clamps that never act it moves by the inner step."""
+    """With a clamp that never acts, each Servo keeps its own memory and moves by the inner step."""
     arm = robot("panda")
     servos = [Servo(arm, dt=DT, step=wrap(inner), limits=Limits.none(arm)) for _ in range(2)]
     twin = StatefulStep(inner)
@@ -385,7 +385,7 @@ def test_weights_hold_inside_limits(name: str, norm: float) -> None:
 
 
 def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
-    """Both give the same motion, statuses and reported damping, with and without damping."""
+    """A diagonal weight matrix and a vector give the same motion, statuses and damping."""
     arm = robot("panda")
     wide = np.full(7, 9.0)
     for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):

@@ -1,4 +1,4 @@
-"""Timed paths keep all limits at 10 kHz, and take little longer than optimal linear programs."""
+"""Timed paths keep all limits at 10 kHz, and take little longer than the optimum of an LP."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_from_outside_to_the_rim_of_a_cone(about: str) -> None:
 
 
 def test_the_rate_is_the_gain_times_the_distance() -> None:
-    """Outside the range, the distance decays like any error: exp(-gain t), to first order in dt."""
+    """The distance from the allowed range decays as exp(-gain t), up to first order in dt."""
     T = PANDA.fk(Q)
     target = T[:3, 3] + [0.1, 0.0, 0.0]
     servo = Servo(
@@ -148,7 +148,7 @@ def least_norm(J: Array, low: Array, high: Array) -> Array:
 
 
 def test_a_step_is_the_shortest_that_meets_all_intervals() -> None:
-    """Up to three rows have a range: k(o - upper) <= J q̇ - v <= k(o - lower) for the offset o."""
+    """Rows with a range satisfy k(o - upper) <= J q̇ - v <= k(o - lower) for the offset o."""
     rng = np.random.default_rng(3)
     acted = 0
     for trial in range(300):
@@ -220,7 +220,7 @@ def test_a_row_pushed_outwards_stops_at_the_boundary() -> None:
     assert 0.05 < off.max() < 0.075
 
 
-# ---- all of a Servo ------------------------------------------------------------------------------
+# ---- complete motions ----------------------------------------------------------------------------
 
 
 def test_five_joints_follow_a_pose_with_a_free_tool_axis() -> None:

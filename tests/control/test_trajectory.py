@@ -28,7 +28,7 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 3.0])
 
 
 def target(t: float) -> Array:
-    """Return a target that moves away, at times faster than the arm can."""
+    """Return a target at time t that moves away, sometimes faster than the arm can."""
     return moved(pose_of("panda", Q), np.array([0.3 * t, 0.2 * np.sin(9 * t), -0.1 * t]))
 
 

@@ -221,7 +221,10 @@ def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
         (chain(joint("j", "a", "b"), joint("k", "b", "a")), "form a cycle: '[ab]' -> '[ab]'"),
         (chain(joint("j", "a", "b")), "2 links have no parent: 'a', 'c'"),
         (chain(links="ab"), "2 links have no parent: 'a', 'b'"),
-        (chain(joint("j", "a", "c"), joint("k", "b", "c")), "'c' has two parents, by joints 'j'"),
+        (
+            chain(joint("j", "a", "c"), joint("k", "b", "c")),
+            "'c' has two parents, through the joints 'j'",
+        ),
         (chain(joint("j", "a", "b"), joint("j", "b", "c")), "two joints are named 'j'"),
         (chain(joint("j", "a", "b"), links="aab"), "two links are named 'a'"),
         (chain(joint("j", "a", "bb"), links=["a", "b"]), "<child> names an unknown link 'bb'"),  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ mujoco = pytest.importorskip("mujoco")
 
 MASS = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 
-# Anchors, references, several joints on a body, a body without joints, unnamed parts, sites.
+# A model with anchors, references, bodies with several or no joints, unnamed parts, and sites.
 HARD = f"""
 <mujoco model="hard">
   <worldbody>
@@ -146,7 +146,7 @@ FREE = f"""
 )
 def test_free_and_ball_joints_are_welded_or_refused(free: str, name: str) -> None:
     text = FREE.format(free=free)
-    with pytest.raises(DescriptionError, match=rf"'{name}' is free, .* fixed=\['{name}'\]"):
+    with pytest.raises(DescriptionError, match=rf"'{name}' is a free joint, .* fixed=\['{name}'\]"):
         mjcf(text)
     with pytest.raises(DescriptionError, match="'hip' is a ball joint"):
         mjcf(text, fixed=[name])

@@ -126,7 +126,7 @@ cases = json.load(open("cases.json"))
 
 
 def peak():
-    # (ru_maxrss would count what the process that started this one has used)
+    # ru_maxrss would include the memory of the parent process.
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 

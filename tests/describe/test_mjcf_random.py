@@ -16,7 +16,7 @@ CLASSES = ("main", "a", "b", "c")
 
 
 class Writer:
-    """Writer of random models: nested frames, replicates, default classes, orientations."""
+    """A writer of random MJCF models with frames, replicates, default classes, orientations."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

@@ -199,7 +199,10 @@ still = Joint("still", "fixed", "b", "c")
     [
         ((), "has 0 joints and none of them moves"),
         ((turn("j", "a", "b"), turn("j", "b", "c")), "two joints are named 'j'"),
-        ((turn("j", "a", "c"), turn("k", "b", "c")), "'c' has two parents, by joints 'j', 'k'"),
+        (
+            (turn("j", "a", "c"), turn("k", "b", "c")),
+            "'c' has two parents, through the joints 'j', 'k'",
+        ),
         ((turn("j", "a", "b"), turn("k", "c", "d")), "2 links have no parent: 'a', 'c'"),
         ((turn("j", "a", "b"), turn("k", "b", "a")), "cycle: '[ab]' -> '[ab]' -> '[ab]'"),
         ((turn("j", "a", "a"),), "cycle: 'a' -> 'a'"),

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 def moves(found: supple.Solution, q0: Array) -> Array:
-    """Return the largest joint displacement from q0 (FEW,)."""
+    """Return the largest joint displacement from q0 for each target (FEW,)."""
     return np.abs(found.q[:FEW] - q0[:FEW]).max(axis=1)
 
 
@@ -35,7 +35,8 @@ def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
     assert found.success.all()
     hold(robot, T, found)
     assert np.mean(np.abs(found.q - q0).max(axis=1) <= 0.5) >= 0.98
-    # As near as on the CPU; next to a singular pose, float32 may lead to another solution.
+    # Solutions are as near to q0 as on the CPU, except next to singular poses, where float32 may
+    # lead to another solution.
     here, there = moves(found, q0), moves(solve(robot, T[:FEW], q0=q0[:FEW]), q0)
     assert np.mean(np.abs(here - there) <= 1e-3) >= 0.9
     assert (here[there <= 0.5] <= 0.5).all()

@@ -1,4 +1,4 @@
-"""Arrays in a GPU's memory go in and come out, of every library that is installed."""
+"""Arrays in GPU memory of every installed library are accepted, and results stay there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from targets import apart, hold
 
 pytestmark = pytest.mark.cuda
 
-COUNTS = [50, 20_000]  # a warp for each, and a thread for each
+COUNTS = [50, 20_000]  # numbers of targets: solved by a warp each, and by a thread each
 
 
 def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
@@ -43,7 +43,7 @@ def test_torch_on_a_stream_of_its_own(torch: ModuleType, count: int) -> None:
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         target = torch.zeros((count, 4, 4), dtype=torch.float64, device="cuda")
-        torch.cuda._sleep(50_000_000)  # what comes next waits
+        torch.cuda._sleep(50_000_000)  # delays the copy that follows
         target.copy_(torch.from_numpy(T))
         found = solve(robot, target, stream=stream)
         q = torch.from_dlpack(found.q)
@@ -86,7 +86,7 @@ def test_what_is_no_pose_is_said(cupy: ModuleType) -> None:
     T[4, :3, 0] *= 1.1
     T[5, :3, 0] *= -1
     T[6, 3, 3] = 2
-    T[7, :3, :3] *= 1 + 2e-7  # (near enough)
+    T[7, :3, :3] *= 1 + 2e-7  # within the tolerance for rotations
     status = solve(robot, cupy.asarray(T)).status.numpy()
     assert (status[3:7] == SolveStatus.NONFINITE_INPUT).all()
     assert (np.delete(status, [3, 4, 5, 6]) == SolveStatus.CONVERGED).all()
@@ -109,7 +109,7 @@ def test_floats_and_strides(cupy: ModuleType, count: int) -> None:
     T32 = T.astype(np.float32).astype(np.float64)
     far, turned = apart(robot.fk(floats.q.numpy()), T32)
     assert (far <= 1e-6 + 1e-12).all()
-    assert (turned <= 1e-6 + 1e-6).all()  # (a rotation of floats is none, to seven digits)
+    assert (turned <= 1e-6 + 1e-6).all()  # floats have seven digits
 
 
 def test_starts_of_any_kind(cupy: ModuleType) -> None:
@@ -128,14 +128,14 @@ def test_several_tasks(cupy: ModuleType) -> None:
     T = robot.fk(robot.random(300, seed=9))
     tasks = [PositionTask(tip), AxisTask(tip)]
     position, direction = T[:, :3, 3], 2 * T[:, :3, 2]
-    for there in (direction, direction[0]):  # (batch axes broadcast, as on the CPU)
+    for there in (direction, direction[0]):  # batch axes broadcast, as on the CPU
         found = solve(robot, [cupy.asarray(position), cupy.asarray(there)], tasks=tasks)
         same = solve(robot, [position, there], tasks=tasks, device="cuda")
-        # (unit vectors are made there, and may differ in the last bit)
+        # Directions are normalized on the GPU and may differ in the last bit.
         np.testing.assert_allclose(found.q.numpy(), same.q, atol=1e-5)
         assert (found.status.numpy() == same.status).all()
         assert same.success.all() or there.ndim == 1
-    # zero vectors have no direction
+    # Zero vectors have no direction.
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
     assert (nowhere.status.numpy() == SolveStatus.NONFINITE_INPUT).all()
 
@@ -156,15 +156,17 @@ def test_bad_arrays_are_refused(cupy: ModuleType) -> None:
     there = cupy.asarray(T)
     with pytest.raises(InputError, match="must be float64 or float32; given: int64"):
         solve(robot, there.astype(cupy.int64))
-    with pytest.raises(InputError, match=r"target must be \(..., 4, 4\); given: \(5, 3, 4\)"):
+    with pytest.raises(
+        InputError, match=r"target must have the shape \(..., 4, 4\); given: \(5, 3, 4\)"
+    ):
         solve(robot, there[:, :3])
-    with pytest.raises(InputError, match="q0 must be"):
+    with pytest.raises(InputError, match=r"q0 must have the shape \(..., 7\)"):
         solve(robot, there, q0=cupy.zeros((5, 6)))
-    with pytest.raises(InputError, match=r"q0 must be .* batch axes"):
+    with pytest.raises(InputError, match=r"q0 must have the shape .* batch axes"):
         solve(robot, there, q0=cupy.zeros((4, 7)))
     with pytest.raises(InputError, match="q0 must be in GPU memory"):
         solve(robot, there, q0=np.zeros(7))
-    with pytest.raises(InputError, match=r"target must be \(..., 3\)"):
+    with pytest.raises(InputError, match=r"target must have the shape \(..., 3\)"):
         solve(robot, there, tasks=supple.PositionTask())
     with pytest.raises(InputError, match="one target for each of 2 tasks; given: 1"):
         solve(robot, there, tasks=[supple.PoseTask(), supple.PositionTask()])

@@ -58,7 +58,7 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with ThreadPoolExecutor() as pool:  # the compiler releases Python's GIL
             codes = dict(zip(files, pool.map(made, files), strict=True))
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
-        # Functions that are called across files have one name, by which they are linked.
+        # Functions that other files call have the same name in all files, as the linker requires.
         called = {file: set(name.findall(code)) for file, code in codes.items()}
         assert called["search.cu"] == called["polish.cu"]
         assert called["explore.cu"] == set().union(*called.values())

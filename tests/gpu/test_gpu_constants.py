@@ -1,4 +1,4 @@
-"""A robot's constants reach the GPU's compiler as the numbers they are, whatever their size."""
+"""A robot's constants of any size reach the GPU's compiler exactly, or rounded to floats."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from supple.gpu.runtime import compile_source
 from supple.gpu.source import source
 from supple.ik.problem import compile_problem
 
-# Normal numbers, floats without all their bits, numbers below and above every float.
+# Numbers below, within and above the range of floats, including subnormal floats and doubles.
 SIZES = (5e-324, 1e-300, 2.6e-68, 1e-45, 1e-40, 1.17549435e-38, 0.1, 3.4e38, 1e39)
 
 
 def sliders() -> supple.Robot:
-    """A chain of sliders: x m to the left and 1 + x m to the right, for every size x."""
+    """Return a chain of sliders with limits of -x and 1 + x [m], one for each x in SIZES."""
     names = [f"l{i}" for i in range(len(SIZES) + 1)]
     text = "".join(f'<link name="{name}"/>' for name in names)
     for i, x in enumerate(SIZES):
@@ -41,7 +41,7 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
     claims = []
     for name in ("lower", "upper"):
         for i, x in enumerate(getattr(robot, name).tolist()):
-            if np.isinf(x):  # a limit beyond 1e12 counts as none
+            if np.isinf(x):  # a limit beyond 1e12 counts as infinite
                 sign = "-" if x < 0 else ""
                 for T in ("double", "float"):
                     huge = f"{sign}Number<{T}>::huge"

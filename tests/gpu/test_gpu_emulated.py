@@ -1,7 +1,7 @@
-"""What the GPU's kernels decide, without a GPU: their text on a CPU, whose warps take turns.
+"""Laws of the CUDA kernels on an emulated GPU, which runs their sources on the CPU.
 
-What a GPU makes of them is for the tests that are marked; here are a planar arm's problems, few
-(a warp for each) and many (a thread for each).
+Most problems are those of a planar arm: few (solved by a warp each) and many (by a thread each).
+Tests marked `cuda` run on a real GPU.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def targets(seed: int) -> tuple[Array, Array]:
 
 
 def hold(p: Array, found: supple.Solution) -> None:
-    """Answers are inside the limits, and errors as told, by the CPU's kinematics."""
+    """Check that solutions keep the limits and that reported errors agree with `fk` on the CPU."""
     assert ((ARM.lower <= found.q) & (found.q <= ARM.upper)).all()
     far = np.linalg.norm((ARM.fk(found.q)[:, :3, 3] - p)[:, :2], axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
@@ -84,7 +84,7 @@ def test_targets_are_met_whatever_their_order() -> None:
 
 
 def test_several_frames_are_met_whatever_their_order() -> None:
-    q = ARM.random(200, seed=8)  # (more than the threads of a block)
+    q = ARM.random(200, seed=8)  # more than the threads of a block
     elbow, hand = ARM.frames[-2:]
     tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
     p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
@@ -98,7 +98,7 @@ def test_several_frames_are_met_whatever_their_order() -> None:
 
 
 def test_iterations_that_are_compiled_apart() -> None:
-    """Poses of both hands of a robot with nine joints: large, as problem.hpp has it."""
+    """The iterations of a large problem, whose code is linked separately, agree with the CPU."""
     robot = tree()
     tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
     q = robot.random(24, seed=9)
@@ -116,7 +116,7 @@ def test_iterations_that_are_compiled_apart() -> None:
 
 
 def test_ranges_are_met() -> None:
-    """Five joints, a free tool axis in a cone, and a box: the formulas of the CPU."""
+    """Solutions for five joints meet a cone around the tool's axis and a box of positions."""
     robot = supple.load("youbot")
     T = robot.fk(robot.random(COUNT, seed=10))
     cone, box = 0.2, 0.02
@@ -164,7 +164,7 @@ def test_a_plane_that_nothing_crosses_saves_starts() -> None:
     T[:, 2, 3] += 2.0
     found = solve(robot, T, device="cuda")
     assert (found.status == SolveStatus.UNREACHABLE).all()
-    assert found.restarts.max() < 160  # (without it half of them need all 256)
+    assert found.restarts.max() < 160  # without the plane, half of the targets need all 256
     closest = solve(robot, T)
     for kind in ("position_error", "rotation_error"):
         np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
@@ -180,7 +180,7 @@ def test_the_nearest(near: bool) -> None:
     moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
     first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
     assert moved.mean() <= 1.1 * there.mean() < first.mean()
-    if near:  # what a start nearby finds is the answer, and nothing is compared with it
+    if near:  # the solution of a nearby start is returned without others
         assert (found.restarts == 0).mean() >= 0.9
 
 
@@ -203,10 +203,10 @@ def test_several_are_distinct_and_the_best_comes_first() -> None:
 
     found = solve(ARM, p[0], tasks=HAND, solutions=20, prefer=cost, device="cuda")
     costs = [cost(q) for q in found.q]
-    assert len(costs) == 20  # (one joint more than needed: as many as are asked for)
+    assert len(costs) == 20  # the arm is redundant, so all are found
     assert costs == sorted(costs)
     assert found.success.all()
-    # no joint more than needed: the elbow on either side
+    # Without redundancy there are two solutions, with the elbow on either side.
     T = ARM.fk(np.array([0.3, 0.7, -0.4]))
     pose = PoseTask(rows=("x", "y", "rz"))
     both = solve(ARM, T, tasks=pose, solutions=20, device="cuda")
@@ -246,7 +246,7 @@ def test_arrays_of_any_strides_and_floats() -> None:
 
 
 def test_the_length_of_a_direction_does_not_matter() -> None:
-    """The same answers as by the CPU's way to read a target, which is another one."""
+    """Directions of any length in GPU memory give the solutions of unit vectors in host memory."""
     q, p = targets(8)
     x, tasks = ARM.fk(q)[:, :3, 0], (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
     same = solve(ARM, [p, x], tasks=tasks, device="cuda").q
@@ -259,7 +259,7 @@ def test_the_length_of_a_direction_does_not_matter() -> None:
 
 
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
-    """Angles so far from zero have rounding errors above the tolerance: full turns stay."""
+    """Near q0 = 1e8 rad, where a 2π wrap would round beyond the tolerance, solutions converge."""
     robot, tolerance = supple.load("planar2"), 1e-9
     p = robot.fk(robot.random(COUNT, seed=9))[:, :3, 3]
     near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
@@ -275,7 +275,7 @@ def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("arm", [0, 1])
 def test_parts_are_put_together(arm: int) -> None:
-    """Two arms and a head: each arm's answer is its own, of either status, and the head rests."""
+    """If one of two arms cannot reach its target, the other does, and the head stays at rest."""
     both = arms("planar3", "planar3")
     tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
     q = both.random(COUNT, seed=7)
@@ -301,7 +301,7 @@ def test_parts_are_put_together(arm: int) -> None:
 
 
 def test_parts_begin_finite() -> None:
-    """Joints that no task moves are where they start, or at rest if that is nowhere."""
+    """Joints that move no task start at q0, clipped to the limits, or at 0 if q0 is not finite."""
     gpu = position.open_device(0)
     q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
     limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
@@ -337,7 +337,7 @@ def test_a_part_that_is_not_finite_makes_the_whole_so() -> None:
 
 
 def off_by(T: Array, residual: float) -> Array:
-    """Poses with a shear: the largest entry of |RᵀR - 1| is the residual."""
+    """Return sheared poses for which the largest entry of |RᵀR - I| is the residual."""
     sheared = T.copy()
     sheared[..., :3, 1] += residual * T[..., :3, 0]
     return sheared
@@ -350,7 +350,7 @@ def on_device(given: Array, tasks: Any) -> BatchSolution:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
-    """CPU and GPU replace a matrix by the nearest rotation above the same deviation from one."""
+    """CPU and GPU replace a matrix that is not quite orthonormal by the nearest rotation."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     rough = off_by(T, 5e-4).astype(dtype)
     turn = OrientationTask(rows=("rz",))
@@ -366,7 +366,7 @@ def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
 
 
 def test_what_is_no_rotation_is_refused_as_on_the_cpu() -> None:
-    """An error where it can be raised; in GPU memory the status of a target without a pose."""
+    """Host arrays raise the same error on both devices; GPU arrays give NONFINITE_INPUT."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     turn = OrientationTask(rows=("rz",))
     wrong, mirrored = T.copy(), T.copy()

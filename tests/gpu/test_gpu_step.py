@@ -37,7 +37,7 @@ def limits(kind: str) -> Limits:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """Compile everything at once: the compiler lets go of the interpreter."""
+    """Compile all CUDA sources in parallel threads; the compiler releases the GIL."""
     from supple.motion.gpu_velocities import text_of
 
     arm, both = robot("panda"), (np.float64, np.float32)
@@ -60,7 +60,7 @@ NAMES = sorted({name for name, _ in SINGULAR.values()})
 
 
 def both(*given: Any, **options: Any) -> tuple[Array, Array]:
-    """On the CPU and on the GPU."""
+    """Return q̇ computed on the CPU and on the GPU."""
     return velocities(*given, **options), velocities(*given, **options, device="cuda")
 
 
@@ -73,7 +73,7 @@ def test_every_step_and_rule_in_double(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_rules_in_float(name: str) -> None:
-    """What is left of the task is as good as in double, to the rounding of floats."""
+    """J q̇ in float32 on the GPU equals J q̇ in float64 on the CPU, up to rounding."""
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     arm, step = robot("panda"), DLS(RULES[name])
     expected = velocities(arm, q.astype(float), twist.astype(float), step=step)
@@ -106,7 +106,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
 def test_random_robots_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
     q = arm.random(200_000, seed=rng).astype(np.float32)
-    q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
+    q[::7] = SINGULAR["panda"][1]  # these need the slow path
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
     found = velocities(arm, q, twist, device="cuda")
     hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
@@ -124,13 +124,13 @@ def test_limits(kind: str, dtype: type) -> None:
     assert np.isfinite(found).all()
     if dtype == np.float64:
         far = np.abs(found - expected).max(axis=1)
-        assert (far <= 1e-6).mean() > 0.999  # (a limit that acts by a hair may be another)
+        assert (far <= 1e-6).mean() > 0.999  # rounding may decide which limit acts
     for i in range(0, 4000, 7):
         low, high = bounds.box(q[i].astype(float), qd[i].astype(float), dt)
-        # joints that must move back inside their limits are slowed down to the bound on the norm
+        # Joints that must return inside their limits do so within the bound on the norm.
         hurry = max(1.0, np.linalg.norm(np.clip(0, low, high)) / bounds.max_norm)
         low, high = np.where(low > 0, low / hurry, low), np.where(high < 0, high / hurry, high)
-        # positions are rounded to floats: their limits hold to that, over dt
+        # Positions are rounded to floats, so limits hold up to that rounding divided by dt.
         slack = 4 * np.finfo(dtype).eps * (np.abs(q[i]) + 3) / dt
         assert ((low - slack <= found[i]) & (found[i] <= high + slack)).all()
     assert (np.linalg.norm(found.astype(float), axis=1) <= bounds.max_norm * (1 + 1e-6)).all()
@@ -196,7 +196,7 @@ def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
     q, twist = (x.astype(np.float32) for x in some("panda", 300))
     whole = velocities(arm, q, twist, device="cuda")
     q[3, 0], q[4, 6], twist[5, 2], twist[6, 5] = np.nan, np.inf, -np.inf, np.nan
-    twist[7] = 3e38  # (its square is none)
+    twist[7] = 3e38  # its square overflows
     found = cupy.asarray(velocities(arm, cupy.asarray(q), cupy.asarray(twist))).get()
     assert np.isfinite(found).all()
     assert (found[3:7] == 0).all()
@@ -228,7 +228,7 @@ def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         velocities(arm, q, twist, out=out, stream=torch.cuda.current_stream())
-        q += 0.01 * out  # a control loop: where they go is in the graph, too
+        q += 0.01 * out  # the integration of q is in the graph, too
     for at, asked in data:
         q.copy_(torch.tensor(at))
         twist.copy_(torch.tensor(asked))
@@ -261,7 +261,7 @@ def test_a_graph_of_cupy_with_limits_in_place(cupy: ModuleType) -> None:
 
 
 def test_a_graph_of_the_driver_allocates_nothing(cupy: ModuleType) -> None:
-    """A captured call is one kernel, and nothing else."""
+    """A call that is captured in a CUDA graph is a single launch of a CUDA kernel."""
     arm, driver = robot("panda"), runtime.packages()[1]
     q, twist = (cupy.asarray(x.astype(np.float32)) for x in some("panda", 1000))
     out = cupy.empty_like(q)

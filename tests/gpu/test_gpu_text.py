@@ -1,6 +1,6 @@
-"""The text that the GPU's compiler gets for steps, run on the CPU: all of it but the kernel's head.
+"""The CUDA source of steps, compiled and run on the CPU, except the entry point of the kernel.
 
-So the constants, the quick way and the careful one are tested where there is no GPU.
+This tests constants, the fast path and the slow path on machines without a GPU.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ extern "C" int on_cpu(const supple::Request* request, bool careful) {
 
 
 def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
-    """What runs a step's text: (q, twist, qd, careful) -> speeds, how many went the quick way."""
+    """Return a function of (q, twist, qd, careful) that runs the source of a step on the CPU.
+
+    It returns the speeds and the number of configurations for which the fast path was valid.
+    """
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         pytest.skip("no C++ compiler here")
@@ -61,7 +64,7 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     follower = velocity_ik(arm, None, step, options.get("limits"), options.get("dt"))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
-    # (its own namespace, or the linker would use the constants of one library for all of them)
+    # Each library has its own namespace, so that the linker does not merge their constants.
     own = f"-Dsupple=supple_{abs(hash(folder))}"
     command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", own, "-o", str(library)]
     subprocess.run([*command, str(folder / "step.cpp")], check=True)
@@ -92,7 +95,7 @@ def test_optimal_damping_in_float(tmp_path: Path) -> None:
     q = (SINGULAR["panda"][1] + away).astype(np.float32)
     twist = (rng.normal(size=(2000, 6)) * 10.0 ** rng.uniform(-6, 4, (2000, 1))).astype(np.float32)
     found, quick = run(q, twist)
-    assert 200 < quick < 1900  # both ways are met
+    assert 200 < quick < 1900  # both paths occur
     hold_optimal(arm, q, twist, found, bound)
     q[0, 0], twist[1, 2] = np.nan, np.inf
     assert (run(q, twist)[0][:2] == 0).all()

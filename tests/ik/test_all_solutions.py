@@ -19,7 +19,7 @@ TURN = 2 * np.pi
 
 
 def random_arm(form: str, first: int, seed: int) -> sp.Robot:
-    """Return an arm of random lengths and twists with three special axes, without limits."""
+    """Return a random arm without limits, with three parallel or intersecting axes from `first`."""
     rng = np.random.default_rng(seed)
     table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
     if form == "spherical":
@@ -33,17 +33,17 @@ ARMS = [(form, first) for form in ("spherical", "parallel") for first in range(4
 
 
 def difference(a: Array, b: Array) -> Array:
-    """Return the difference of angles, in half a turn either way."""
+    """Return a - b for angles, wrapped to [-π, π)."""
     return np.asarray((a - b + np.pi) % TURN - np.pi)
 
 
 def contains(found: Array, q: Array, within: float) -> bool:
-    """Whether q (n,) is among configurations (s, n), up to full turns."""
+    """Return whether q (n,) is among the configurations `found` (s, n), up to full turns."""
     return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
 
 
 def check_solutions(robot: sp.Robot, T: Array, found: Solutions, within: float = 1e-9) -> None:
-    """Solutions reach the target, are inside the limits and differ from each other."""
+    """Check that solutions reach the target, keep the limits and differ from each other."""
     reached = robot.fk(found.q)
     np.testing.assert_allclose(reached, np.broadcast_to(T, reached.shape), atol=within)
     assert (found.position_error <= within).all()
@@ -59,7 +59,7 @@ def sensitivity(robot: sp.Robot, q: Array) -> Array:
 
 
 def check_round_trip(robot: sp.Robot, q: Array) -> BatchSolutions:
-    """The solutions of the poses at q contain q."""
+    """Check that the solutions of the poses at q (B, n) are complete and contain q."""
     T = robot.fk(q)
     found = sp.solve(robot, T, solutions="all")
     assert isinstance(found, BatchSolutions)
@@ -93,7 +93,7 @@ def test_solutions_of_random_arms(form: str, first: int) -> None:
 
 
 def test_solutions_of_opposite_parallel_axes() -> None:
-    """Parallel axes may point in opposite directions."""
+    """All solutions are found if parallel axes point in opposite directions."""
     rng = np.random.default_rng(1)
     for twists in ((np.pi, 0.0), (0.0, np.pi), (np.pi, np.pi)):
         table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
@@ -121,7 +121,7 @@ def test_all_solutions_of_a_target_give_the_same_solutions(name: str) -> None:
 
 
 def searched(robot: sp.Robot, T: Array) -> Array:
-    """Return the solutions (s, n) that a long search from seeds finds, polished."""
+    """Return the solutions (s, n) that a long search from 10,000 seeds finds, to 1e-11."""
     tight = {"position_tolerance": 1e-11, "rotation_tolerance": 1e-11}
     found = sp.solve(robot, T, solutions=200, max_seeds=10_000, **tight)
     return found.q[found.success]
@@ -160,7 +160,7 @@ def test_limits_select_among_the_solutions() -> None:
 
 
 def test_errors_are_those_of_the_returned_configurations() -> None:
-    """A solution outside a limit by less than the accuracy of angles is rounded to the limit."""
+    """A solution less than 1e-9 rad outside a limit is moved to it before errors are computed."""
     robot = sp.load("ur5e")
     q = np.array([0.4, -1.1, 1.3, 0.3, 0.9, -0.7])
     T = robot.fk(q)
@@ -205,7 +205,7 @@ def test_the_nearest_solution_comes_first() -> None:
     for target, found in zip(T, sp.solve(robot, T, q0=q0, solutions="all"), strict=True):
         far = np.abs(found.q - q0).max(axis=1)
         assert (np.diff(far) >= 0).all()
-        # each joint angle is the 2π wrap nearest to q0 within the limits
+        # Each joint angle is the 2π wrap nearest to q0 inside the limits.
         for shift in (-TURN, TURN):
             inside = (found.q + shift >= robot.lower) & (found.q + shift <= robot.upper)
             nearer = np.abs(found.q + shift - q0) < np.abs(found.q - q0) - 1e-9
@@ -235,7 +235,7 @@ LIMITS = np.array([sp.load("puma560").lower, sp.load("puma560").upper])
 
 
 def check_continuum(robot: sp.Robot, q: Array, free: list[int], distinct: int) -> Solutions:
-    """At q the joints `free` move while the end effector stays, and the motion is sampled."""
+    """Check that solutions sample the self-motion at q, in which the joints `free` move."""
     T = robot.fk(q)
     found = sp.solve(robot, T, solutions="all")
     check_solutions(robot, T, found, 2e-7)
@@ -254,14 +254,14 @@ def test_continuum_of_aligned_wrist_axes() -> None:
     q = np.array([0.3, -1.0, 0.7, 0.4, 0.0, -0.9])
     robot = sp.load("puma560").with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     found = check_continuum(robot, q, [3, 5], 8)
-    # the sum of the angles is that of q, up to full turns
+    # The sum of the two angles is that of q, up to full turns.
     straight = np.abs(difference(found.q[:, :3], q[:3])).max(axis=1) < 1e-3
     total = difference(found.q[straight][:, 3] + found.q[straight][:, 5], q[3] + q[5])
     np.testing.assert_allclose(total, 0.0, atol=1e-6)
 
 
 def test_continuum_of_four_parallel_axes() -> None:
-    """With the last axis parallel to the three of a UR, four joints move in a plane."""
+    """If the last axis of a UR5e is parallel to axes 2 to 4, these four joints move freely."""
     q = np.array([0.3, -1.2, 1.4, 0.4, 0.0, -0.9])
     T = sp.load("ur5e").fk(q)
     found = sp.solve(sp.load("ur5e"), T, solutions="all")
@@ -272,11 +272,11 @@ def test_continuum_of_four_parallel_axes() -> None:
 
 
 def test_continuum_of_a_wrist_above_the_base() -> None:
-    """With the center of the wrist on the first axis, that joint turns freely."""
+    """If the center of the wrist is on the first axis, the first joint moves freely."""
     h = np.pi / 2
     arm = [(0, h, 0.4, 0), (0.5, 0, 0, 0), (0, h, 0, 0), (0, -h, 0.5, 0), (0, h, 0, 0)]
     robot = sp.dh([*arm, (0, 0, 0.1, 0)])
-    # upper arm and forearm are mirror images about the first axis
+    # The upper arm and the forearm are mirror images about the first axis.
     q = np.array([0.3, 0.9, 0.0, 0.8, 0.7, 0.2])
     wrist = robot.with_tool(sp.pose([0, 0, -0.1]))
     from_axis = [np.hypot(*wrist.fk(np.array([0, 0.9, b, 0, 0, 0]))[:2, 3]) for b in ANGLES]
@@ -288,13 +288,13 @@ def test_continuum_of_a_wrist_above_the_base() -> None:
     assert len(np.unique(np.round(found.q[:, 0], 3))) >= 8
 
 
-# q3 = 2 · (angle of the upper arm to the vertical), in both directions
+# Candidates of q3: twice the angle from upper arm to vertical, either way, for any zero of q3.
 ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2, -np.pi / 2, np.pi)]
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 def test_a_stretched_arm_is_isolated(name: str) -> None:
-    """At the edge of reach two solutions are one, and no joint moves freely."""
+    """At the end of the reach, the solution is found, `complete` is true and no joint is free."""
     robot = sp.load(name).with_limits(lower=np.full(6, -4.0), upper=np.full(6, 4.0))
     q = robot.random(50, seed=17)
     q[:, 2] = 0.0 if name == "ur5e" else np.arctan2(0.0203, 0.4318) + np.pi / 2
@@ -316,13 +316,13 @@ def test_targets_near_singular_ones(name: str, angle: float) -> None:
         check_solutions(robot, T, found, 1e-6)
         assert contains(found.q[:, 4:5], q[4:5], 1e-6)
         if angle > 1e-7:  # (the cosine of a smaller angle is rounded to 1)
-            # the isolated solution is found as well as samples of the continuum next to it
+            # The isolated solution is found besides the samples of the nearby continuum.
             assert contains(found.q, q, 1e-3)
 
 
 @pytest.mark.parametrize("away", [1e-4, 1e-6, 1e-7, 3e-8, 1e-9])
 def test_targets_near_the_first_axis(away: float) -> None:
-    """The isolated solutions are found although the first joint turns almost freely."""
+    """Isolated solutions are found although the first joint moves almost freely."""
     h = np.pi / 2
     table = [(0.1, -h, 0.6, 0), (0.7, 0, 0, -h), (0.1, -h, 0, 0), (0, h, 0.8, 0), (0, -h, 0, 0)]
     robot = sp.dh([*table, (0, 0, 0.1, 0)])
@@ -388,7 +388,7 @@ def test_selected_solutions_are_not_complete() -> None:
 
 
 def test_other_joints_stay_at_the_seed() -> None:
-    """A robot with more joints than the arm: the others keep their positions."""
+    """Joints that do not move the end effector stay at q0."""
     arm = sp.load("ur5e").description
     finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
     robot = sp.Robot(replace(arm, joints=(*arm.joints, finger), tips=arm.leaves))
@@ -403,7 +403,7 @@ def test_other_joints_stay_at_the_seed() -> None:
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "puma560_rail"])
 def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
-    """Solutions are those of the arm with a joint fixed at each value; all joints may be free."""
+    """Solutions are those of the arm with one joint frozen at each value of a grid."""
     robot = sp.load(name)
     T = robot.fk(robot.random(30, seed=14))
     found = sp.solve(robot, T, solutions="all")
@@ -424,7 +424,7 @@ def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
 
 
 def test_free_joints_of_redundant_arms() -> None:
-    """An elbow with a spherical shoulder and wrist turns on a circle, its own angle fixed."""
+    """All joints of a 7-joint arm are free, except an elbow between spherical joints."""
     for name, still in (("iiwa14", [3]), ("panda", [])):
         robot = sp.load(name)
         found = sp.solve(robot, robot.fk(robot.random(seed=15)), solutions="all")
@@ -445,7 +445,7 @@ def test_other_robots_are_searched() -> None:
     "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
 )
 def test_arms_that_do_not_move_in_all_directions(link: tuple[float, ...]) -> None:
-    """Their axes are parallel or intersect, but each target has a continuum of solutions."""
+    """If all axes are parallel or meet in one point, solutions are found but not complete."""
     robot = sp.dh([link] * 6)
     T = robot.fk(np.linspace(0.1, 0.9, 6))
     found = sp.solve(robot, T, solutions="all")
@@ -466,7 +466,7 @@ def test_only_poses_have_a_closed_form() -> None:
 
 
 def misaligned(name: str, seed: int) -> sp.Robot:
-    """Return an arm whose joints are 0.1 mm and 0.1 mrad off."""
+    """Return an arm whose joints are misplaced by about 0.1 mm and 0.1 mrad."""
     rng = np.random.default_rng(seed)
     arm = sp.load(name).description
     joints = []
@@ -478,7 +478,7 @@ def misaligned(name: str, seed: int) -> sp.Robot:
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 def test_misaligned_arms(name: str) -> None:
-    """Solutions are those of the file, and complete wherever that is claimed."""
+    """Solutions reach the target with the misaligned axes, and contain q if they are complete."""
     robot = misaligned(name, 1)
     assert not robot.structure.exact
     q = robot.random(500, seed=15)
@@ -500,5 +500,5 @@ def test_arguments() -> None:
         sp.solve(robot, T, solutions="some")  # type: ignore[call-overload]
     with pytest.raises(sp.errors.InputError, match='wraps needs solutions="all"'):
         sp.solve(robot, T, wraps=True)
-    with pytest.raises(sp.errors.InputError, match="without explain"):
+    with pytest.raises(sp.errors.InputError, match="needs explain=False"):
         sp.solve(robot, T, solutions="all", explain=True)  # type: ignore[call-overload]

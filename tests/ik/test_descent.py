@@ -31,7 +31,7 @@ def rules(robot: supple.Robot) -> list[KernelRule]:
 def descended(
     robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
 ) -> tuple[Array, int]:
-    """Search from q in NumPy, by DLS of the free joints clipped to the limits."""
+    """Iterate DLS from q in NumPy, without joints held at limits; return q and the iterations."""
     before, iterations = None, 0
     while True:
         lin = PoseTask().linearize(robot, q, T)

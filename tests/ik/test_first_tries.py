@@ -51,7 +51,7 @@ def test_what_was_chosen_cannot_be_set_later() -> None:
 
 
 def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
-    """Joints at their limits make the others faster, but not beyond Δ."""
+    """If joints are at limits, the others move faster, but the norm of q̇ stays at most Δ."""
     robot = supple.load("panda")
     q = robot.neutral()
     q[3] = robot.upper[3]

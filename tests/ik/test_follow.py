@@ -30,7 +30,7 @@ def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -
 
 
 def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int = 100) -> Array:
-    """Return the largest deviations [m, rad], sampled densely; rotations by Pinocchio."""
+    """Return the largest deviations from a path [m], [rad], at `times` points per pose."""
     worst = np.zeros(2)
     for piece in found.pieces:
         for x in np.arange(piece.s[0], piece.s[-1], 1 / times):
@@ -133,7 +133,7 @@ def test_a_start_is_kept() -> None:
 
 
 def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
-    """The last joint moves by 3.5 rad, so its motion must begin below the middle of its range."""
+    """If the last joint must move by 3.5 rad, it starts where its limits allow this."""
     s = np.linspace(0, 1, 80)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
     found = sp.follow(UR5E, UR5E.fk(q))
@@ -167,7 +167,7 @@ def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
     assert f"at {reached}: the target is out of reach" in str(found)
     assert not sp.solve(UR5E, poses[reached])
     assert sp.solve(UR5E, poses[reached - 1])
-    with pytest.raises(errors.InputError, match="has no timing"):
+    with pytest.raises(errors.InputError, match="followed to its end"):
         found.timed()
 
 

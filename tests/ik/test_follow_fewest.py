@@ -15,40 +15,41 @@ Array = NDArray[np.float64]
 UR5E = sp.load("ur5e")
 PANDA = sp.load("panda")
 DENSE = 20  # samples of the oracle for each target
-NEAR = 0.02  # steps between them on one branch [rad]: across a fold, the tool moves 0.05 mm
+NEAR = 0.02  # largest step between samples of one branch [rad]; at a fold, 0.05 mm of the tool
 
 
 def wandering(rng: np.random.Generator, joints: int, turns: Array) -> Array:
-    """Joint coordinates (80, n) along a smooth path."""
+    """Return joint coordinates (80, n) along a smooth random path."""
     s = np.linspace(0, 1, 80)[:, None]
     return rng.uniform(-1, 1, joints) + s * turns + 0.6 * np.sin(5 * s + rng.uniform(0, 6, joints))
 
 
 def dense(poses: Array) -> Array:
-    """Poses between those of a path, DENSE for each."""
+    """Return the poses of a path with interpolated ones between them, DENSE per interval."""
     f = np.arange(DENSE) / DENSE
     every = [sp.poses.interpolate(A, B, f) for A, B in pairwise(poses)]
     return np.concatenate([*every, poses[-1:]])
 
 
 def solutions(robot: sp.Robot, poses: Array) -> list[Array]:
-    """All solutions of each pose."""
+    """Return all solutions (s, n) of each pose."""
     found = sp.solve(robot, poses, solutions="all")
     return np.split(found.q, np.cumsum(found.count)[:-1])
 
 
 def fewest(layers: list[Array], each: int, near: float) -> int | None:
-    """The fewest changes through all solutions of all samples; None if a target has none.
+    """Return the fewest reconfigurations along a path; None if a target has no solution.
 
-    There are `each` samples for a target. A way continues to every solution that is near. Changes
-    happen at targets only, and across an interval between targets only if no way crosses it.
+    `layers` are the solutions of all samples, `each` of them per target. A motion may continue to
+    every solution within `near`. Reconfigurations are allowed at targets, and between two targets
+    only if no motion connects them.
     """
     if any(not len(q) for q in layers[::each]):
         return None
     changes = np.zeros(len(layers[0]))
     for i in range(0, len(layers) - 1, each):
         interval = layers[i : i + each + 1]
-        # without a change, and after a change at the target before
+        # The motion continues, or changes to another solution at the target before the interval.
         passed = carried(np.minimum(changes, changes.min() + 1), interval, near)
         if not np.isfinite(passed).any():
             passed[:] = changes.min() + 1
@@ -57,7 +58,7 @@ def fewest(layers: list[Array], each: int, near: float) -> int | None:
 
 
 def carried(changes: Array, layers: list[Array], near: float) -> Array:
-    """The fewest changes of the solutions of the last layer, without another one."""
+    """Return the fewest changes up to each solution of the last layer, without a further one."""
     for before, after in pairwise(layers):
         step = np.abs(after[:, None] - before).max(axis=2, initial=0.0)
         changes = np.where(step < near, changes, np.inf).min(axis=1, initial=np.inf)
@@ -66,7 +67,7 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
 
 @pytest.mark.parametrize("seed", [*range(24), 38])  # 38: targets next to a fold of the elbow
 def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
-    """Joints wind by more than their ranges, which are less than a full turn."""
+    """Where joints must exceed their ranges, `follow` has no more changes than the exact search."""
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
     room = rng.uniform(2.6, 3.1, 6)

@@ -22,13 +22,13 @@ from supple.ik.general import (
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
-# offset wrists: no closed form
+# Arms with offset wrists, which have no closed form.
 FILES = (f"{DATA}/xarm/xarm6_robot.urdf", f"{DATA}/fanuc_crx/crx10ia.urdf")
 RNG = np.random.default_rng(0)
 
 
 def any_arm(seed: int) -> sp.Robot:
-    """Return an arm of random lengths and twists, without limits."""
+    """Return an arm with random link lengths and twists, without limits."""
     rng = np.random.default_rng(seed)
     return sp.dh(rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4)))
 
@@ -64,7 +64,7 @@ def test_rotations_are_linear_in_cosine_and_sine() -> None:
 
 
 def products(*factors: Array) -> Array:
-    """Return all products (B, 3^k, 1) of the entries of k factors (B, 3), the last one fastest."""
+    """Return all products (B, 3^k, 1) of k factors (B, 3); the last factor varies fastest."""
     made = np.ones((len(factors[0]), 1))
     for one in factors:
         made = (made[:, :, None] * one[:, None]).reshape(len(one), -1)
@@ -73,7 +73,7 @@ def products(*factors: Array) -> Array:
 
 @pytest.mark.parametrize("start", range(6))
 def test_the_equations_hold_at_a_solution(start: int) -> None:
-    """Both sides are the same line, wherever the numbering has the target."""
+    """Both sides of the equations are equal for every joint from which the numbering starts."""
     robot = any_arm(1)
     arm = GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), start)
     q = robot.random(20, seed=2)
@@ -90,7 +90,7 @@ def test_the_equations_hold_at_a_solution(start: int) -> None:
 
 
 def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
-    """Solutions that are said to be complete contain q, and all reach the target."""
+    """Check that all solutions reach the target, and that complete ones contain q."""
     T = robot.fk(q)
     found = sp.solve(robot, T, solutions="all")
     assert found.complete.mean() >= share
@@ -120,7 +120,7 @@ def test_robot_files(file: str, robot_files: RobotFiles) -> None:
 
 
 def test_infinite_tangents() -> None:
-    """Half a turn from the zero of the hidden angle, other zeros are taken."""
+    """If the hidden angle is π from its zero, where tan(θ/2) is infinite, another zero is used."""
     robot = any_arm(0)
     arm = general_arms(robot, robot.tips[0])[0]
     q = robot.random(20, seed=4)
@@ -134,7 +134,7 @@ def test_infinite_tangents() -> None:
 
 
 def test_a_nearly_degenerate_numbering_is_not_complete(robot_files: RobotFiles) -> None:
-    """Where the entries of a numbering's matrix are large, its eigenvalues are not accurate."""
+    """A numbering whose matrix has large entries, and inaccurate eigenvalues, is not complete."""
     robot = sp.urdf(robot_files("ManipulaPy", FILES[0]))
     q = np.array([-0.20675491, -1.07070052, -3.22237854, -0.05372969, -0.12294555, 1.96301948])
     q = q + 1e-5 * np.random.default_rng(1).normal(size=(50, 6))
@@ -163,9 +163,9 @@ def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
 
 @pytest.mark.parametrize("away", [1e-3, 1e-4, 3e-5, 1e-6, 0.0])
 def test_targets_near_a_fold(away: float) -> None:
-    """Two solutions nearly coincide, at +away and -away; both are found, or a doubt is reported.
+    """Two solutions near a fold, at +away and -away, are found, or `complete` is False.
 
-    Those closer than 1e-5 rad may be reported as one.
+    Solutions closer than 1e-5 rad may be reported as one.
     """
     robot = any_arm(1)
     q = near_folds(robot, 100, away)

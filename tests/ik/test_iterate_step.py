@@ -53,7 +53,7 @@ each_step = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 
 
 def transcription(step: Step, robot: supple.Robot, T: Array, q: Array, count: int) -> Array:
-    """Iterate a step literally `count` times, without limits."""
+    """Return q after `count` iterations of a step in NumPy, without limits."""
     for _ in range(count):
         dq = step(PoseTask().linearize(robot, q, T))
         q = q + dq * min(1.0, 1.0 / np.abs(dq).max())
@@ -62,7 +62,7 @@ def transcription(step: Step, robot: supple.Robot, T: Array, q: Array, count: in
 
 @each_step
 def test_a_panda_reaches_poses_nearby(step: Step) -> None:
-    """Every step reaches a pose that is near, and what it reports is what q does."""
+    """Every step converges to a nearby pose, and the reported error is that of q."""
     rng = np.random.default_rng(0)
     T = PANDA.fk(Q + rng.uniform(-0.2, 0.2, (2, 7)))
     found = solve(
@@ -97,7 +97,7 @@ def test_a_panda_reaches_poses_nearby(step: Step) -> None:
 
 @pytest.mark.parametrize("name", ["pseudoinverse", "DLS", "SDLS", "clamped DLS"])
 def test_iterates_are_those_of_the_formula(name: str) -> None:
-    """Away from limits q after k iterations is that of the loop written out."""
+    """Away from limits, q after 1 and 5 iterations equals that of the loop in NumPy."""
     T = PANDA.fk(Q + 0.3)
     for count in (1, 5):
         found = solve(PANDA, T, q0=Q, step=STEPS[name], max_seeds=1, max_iterations=count)
@@ -111,7 +111,7 @@ FIGURE = ("DLS", "DLS of Buss", "clamped DLS", "SDLS", "truncated")
 
 
 def shown(robot: supple.Robot) -> Array:
-    """Return positions (2, k, 3) of the end effectors that other configurations show."""
+    """Return the positions (2, k, 3) of the end effectors in two random configurations."""
     q = np.random.default_rng(2).uniform(-0.4, 0.4, (2, robot.dof))
     return robot.fk(q, robot.tips)[..., :3, 3]
 
@@ -121,7 +121,7 @@ def shown(robot: supple.Robot) -> Array:
     [(figure, name) for figure in ("y", "double_y") for name in FIGURE] + [("y", "transpose")],
 )
 def test_figures_reach_their_targets(figure: str, name: str) -> None:
-    """The figures of Buss's program reach targets that another configuration shows."""
+    """The figures of Buss's program reach the positions of random configurations."""
     robot, step = supple.load(figure), STEPS[name]
     tasks = [PositionTask(tip) for tip in robot.tips]
     goal = shown(robot)
@@ -142,7 +142,7 @@ def test_figures_reach_their_targets(figure: str, name: str) -> None:
 
 
 def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
-    """Buss: the transpose is extremely poor on the double Y. `solve` returns NOT_CONVERGED."""
+    """On the double Y, the transpose halves the error but does not converge (Buss: "poor")."""
     robot = supple.load("double_y")
     tasks, goal = [PositionTask(tip) for tip in robot.tips], shown(robot)[0]
     q0 = np.full(robot.dof, 0.05)
@@ -157,7 +157,7 @@ def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
 
 
 def test_limits_hold_and_are_used() -> None:
-    """q stays inside, and joints at a limit do not keep the others from moving."""
+    """q stays inside the limits, and joints at a limit do not stop the others."""
     rng = np.random.default_rng(4)
     tight = PANDA.with_limits(lower=Q - 0.35, upper=Q + 0.35)
     T = tight.fk(Q + rng.choice([-0.35, 0.35, 0.2], (10, 7)))
@@ -168,7 +168,7 @@ def test_limits_hold_and_are_used() -> None:
 
 
 def test_several_tasks_by_priority_and_weights() -> None:
-    """Steps for several tasks get one linearization per task."""
+    """`Priority` and `Augmented`, which need one linearization per task, converge."""
     T = PANDA.fk(Q + 0.2)
     tasks = [PositionTask(), supple.OrientationTask()]
     for step in (Priority(SMALL), Augmented(damping.Constant(1e-3), [np.eye(3), 0.5])):
@@ -177,7 +177,7 @@ def test_several_tasks_by_priority_and_weights() -> None:
 
 
 def test_statuses_are_honest() -> None:
-    """Nothing is called unreachable, a timeout is one, and input that is not finite is said."""
+    """With a step, statuses are NOT_CONVERGED, TIMEOUT and NONFINITE_INPUT, not UNREACHABLE."""
     far = PANDA.fk(Q).copy()
     far[0, 3] = 5.0
     found = solve(PANDA, far, q0=Q, step=SMALL, max_seeds=2)
@@ -202,7 +202,7 @@ def test_statuses_are_honest() -> None:
 
 
 def test_restarts_help() -> None:
-    """Without a seed, other seeds follow the first until one succeeds."""
+    """Without q0, restarts follow the first start until one converges."""
     rng = np.random.default_rng(6)
     T = PANDA.fk(rng.uniform(PANDA.lower + 0.2, PANDA.upper - 0.2, (10, 7)))
     seen: list[tuple[int, int]] = []
@@ -230,12 +230,12 @@ def test_restarts_help() -> None:
     ],
 )
 def test_arguments_that_do_not_go_together(arguments: dict[str, object], words: str) -> None:
-    """Errors name the argument."""
+    """An argument that does not fit the others raises an error that names it."""
     with pytest.raises(InputError, match=words):
         solve(PANDA, PANDA.fk(Q), **arguments)  # type: ignore[arg-type]
 
 
 def test_a_posture_task_is_refused() -> None:
-    """The error names the way to a rest posture."""
+    """The error names `NullSpace`, which moves toward a rest posture instead."""
     with pytest.raises(InputError, match="NullSpace"):
         solve(PANDA, [PANDA.fk(Q), Q], tasks=[PoseTask(), supple.PostureTask()], step=SMALL)

@@ -38,7 +38,7 @@ def test_unlimited_bases(far: float) -> None:
 
 
 def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
-    """At 100,000 km a float resolves meters and a double 10 nm, a hundredth of the tolerance."""
+    """Few starts suffice at 100,000 km, where floats resolve meters and doubles 10 nm."""
     robot = mobile(None)
     q = robot.random(20_000, seed=0)
     q[:, :2] *= 1e8

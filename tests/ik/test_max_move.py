@@ -11,7 +11,7 @@ ROUNDING = 1e-12
 
 
 def inside(robot, count, seed=0):
-    """Seeds (count, n) inside the limits, with room for the bound."""
+    """Return q0 (count, n) inside the limits, at least a tenth of the range away from them."""
     low, high = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
     return low + (high - low) * np.random.default_rng(seed).uniform(0.1, 0.9, (count, robot.dof))
 
@@ -139,7 +139,7 @@ def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
     poses = robot.fk(q0 + np.random.default_rng(12).uniform(-0.53, 0.53, q0.shape))
 
     class Anywhere:
-        """A search without the bound in place of the GPU."""
+        """A replacement for a GPU solver that searches on the CPU without `max_move`."""
 
         def solve(self, targets, seeds, options):
             found = sp.solve(robot, poses, q0=seeds, prefer="fast")

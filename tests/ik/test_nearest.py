@@ -56,7 +56,7 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
 
 
 def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
-    """The closest pose found from q0 is returned if its squared error is <= 1.2 times the least."""
+    """The closest pose from q0 is returned if its squared error is <= 1.2 times the smallest."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]

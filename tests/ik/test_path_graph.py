@@ -14,7 +14,7 @@ Move = tuple[int, int]
 
 
 def random_graph(seed: int, branches: bool, cost: Cost) -> PathGraph:
-    """A graph of 5 layers with up to 4 configurations, with steps or with a branch per column."""
+    """Return a graph of 5 layers of up to 4 configurations, with steps or a branch per column."""
     rng = np.random.default_rng(seed)
     count, k = 5, 4
     q = rng.normal(size=(count, k, 2))
@@ -46,7 +46,7 @@ def continuous(graph: PathGraph, i: int, a: int, b: int) -> bool:
 
 
 def routes(graph: PathGraph, i: int, a: int, changes: int) -> Iterator[tuple[int, float]]:
-    """The numbers of changes and the costs of all ways from a configuration to the end."""
+    """Yield (number of changes, cost) of each route from configuration a of layer i to the end."""
     if i == len(graph.x) - 1:
         yield 0, 0.0
         return

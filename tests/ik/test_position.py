@@ -117,7 +117,7 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
 
 
 def test_what_was_solved_before_does_not_matter() -> None:
-    # Also if max_seeds = 1, where the only seed fails before the packs of lanes run.
+    # This also holds for max_seeds = 1, where the only start fails before packs of lanes run.
     robot = supple.load("panda")
     reachable = robot.fk(robot.random(20, seed=17))
     beyond = robot.fk(robot.random(seed=18))
@@ -292,7 +292,7 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
 
 
 def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
-    # One step from q0 overshoots the nearest solution; the next one that way is 1.3 rad away.
+    # One step from q0 passes the nearest solution; the next solution beyond is 1.3 rad away.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
     x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])

@@ -43,7 +43,7 @@ class Prepared:
 
 
 def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
-    """It is called only if a target has several distinct solutions; the smallest cost wins."""
+    """A criterion is called only if a target has several solutions; the smallest cost wins."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
@@ -201,7 +201,7 @@ def test_a_list_of_tasks_may_change() -> None:
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
 def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time before the search counts; in this test it exceeds the limit."""
+    """The timeout includes the time to compile the problem, which exceeds it in this test."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.5)
@@ -224,7 +224,7 @@ def test_a_time_without_end(target: np.ndarray, timeout: Any) -> None:
 
 
 def test_short_steps_let_others_run() -> None:
-    """With small displacements one target takes a second, and other threads keep running."""
+    """While one target with tiny steps takes a second, other Python threads keep running."""
     ended = threading.Event()
     start = PANDA.neutral()
 
@@ -244,7 +244,7 @@ def test_short_steps_let_others_run() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_short_steps_can_be_stopped() -> None:
-    """A signal that arrives several times during a call is handled once."""
+    """Signal handlers run during a long call; the exception of the third signal ends the call."""
 
     class RungError(Exception):
         pass

@@ -179,7 +179,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
 def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
-    """With short steps, a seed may take thousands of iterations; it is stopped between two."""
+    """With short steps, a start may take thousands of iterations; a timeout ends it midway."""
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)

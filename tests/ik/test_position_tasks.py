@@ -54,7 +54,7 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PANDA)
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
-    """For a target near a table entry, the search begins one step of Newton's method after it."""
+    """Starts from the table include a Newton step, so they need fewer iterations than from q0."""
     robot, tasks = supple.load("panda"), PANDA[kind]
     (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
     low, span, stride = seed_range(part.problem.layout.robot)
@@ -132,7 +132,7 @@ def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
     assert residual(robot, (pose,), drawn.q, [T]) <= 1e-6
     far = np.linalg.norm(plain.q - rest, axis=1), np.linalg.norm(drawn.q - rest, axis=1)
     assert far[1].mean() < far[0].mean()
-    # Stationary: no feasible motion in the null space of the task comes closer.
+    # No feasible motion in the null space of the task comes closer.
     for q in drawn.q:
         free = (q > robot.lower + 1e-9) & (q < robot.upper - 1e-9)
         J = robot.jacobian(q)[:, free]

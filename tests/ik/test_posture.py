@@ -18,10 +18,10 @@ AT_LIMIT = 1e-9
 
 
 def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) -> float:
-    """Return the largest v·d over feasible unit directions d; -v is the gradient of the distance.
+    """Return the largest pull·d over all unit directions d with J d = 0 that keep the limits.
 
-    For every set of joints held at limits, the projection of v onto the null space of the other
-    columns of J is a candidate; the best feasible candidate is the projection onto the cone.
+    For every set of joints held at limits, the projection of `pull` onto the null space of the
+    other columns of J is a candidate; the longest feasible candidate has this length.
     """
     low, high = q <= robot.lower + AT_LIMIT, q >= robot.upper - AT_LIMIT
     edge = np.flatnonzero(low | high)

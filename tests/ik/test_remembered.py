@@ -83,7 +83,7 @@ def test_a_first_call_without_time_does_not_make_the_table() -> None:
 
 
 def test_short_calls_make_the_table_little_by_little() -> None:
-    """Each call spends half of its time on the table, and solves without it until it is done."""
+    """Short calls spend half of their time on the table, and solve without it until it is done."""
     robot, target = fresh()
     solve(robot, target, timeout=1e-4)  # the table takes far longer on every machine
     assert compile_problem(robot, None).kernel.seeds == 0

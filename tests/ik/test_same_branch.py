@@ -23,7 +23,7 @@ GENERAL = sp.dh(  # a, alpha, d, theta: no axes are parallel or intersect
 
 
 def numeric_jacobian(robot, q, frame=None, h=1e-6):
-    """J (..., 6, n) by central differences of the poses (..., 4, 4)."""
+    """Return J (..., 6, n) by central differences of poses (..., 4, 4)."""
     frame = frame or robot.tips[0]
     J = np.empty((*q.shape[:-1], 6, robot.dof))
     at = robot.fk(q, frame)
@@ -37,7 +37,7 @@ def numeric_jacobian(robot, q, frame=None, h=1e-6):
 
 
 def minors(J):
-    """det J, or the signed minors (..., 7) of J (..., 6, 7): a vector of its null space."""
+    """Return det J (..., 1), or the signed minors (..., 7) of J (..., 6, 7), a null vector."""
     n = J.shape[-1]
     if n == 6:
         return np.linalg.det(J)[..., None]
@@ -46,7 +46,7 @@ def minors(J):
 
 
 def reversals(robot, motion):
-    """Indices of the steps of a motion (K, n) on which det J, or the null vector, reverses."""
+    """Return the indices of a motion (K, n) at which det J or the null vector reverses."""
     N = minors(numeric_jacobian(robot, motion))
     return np.flatnonzero((N[1:] * N[:-1]).sum(axis=-1) < 0)
 
@@ -63,7 +63,7 @@ def test_the_ends_of_a_regular_motion_are_on_one_branch(name):
         heading = 0.95 * heading + 0.3 * rng.normal(size=q.shape)
         then = q + 0.02 * heading / np.linalg.norm(heading, axis=1, keepdims=True)
         now = minors(numeric_jacobian(robot, then))[:, 0]
-        # Far enough from all singularities that none lies between two samples.
+        # The motion stays far enough from singularities that none lies between two samples.
         regular = (np.sign(now) == np.sign(start)) & (np.abs(now) > 0.03 * typical)
         good = regular & (np.abs(then - q0).max(axis=1) < np.pi)
         q[good] = then[good]
@@ -107,8 +107,8 @@ def test_other_arms_are_followed_along_the_straight_motion_of_the_joints(name):
         spread = np.abs(b - a).max() / 1200
         if len(reverses) > 1 and np.diff(reverses).min() * spread < 0.05:
             continue  # two singularities closer than the samples
-        # The null space may also turn quickly, where a singularity is near: it is then continuous
-        # in smaller steps, but it still reverses where a singularity is crossed.
+        # Near a singularity, the null vector may also change quickly without reversing; in smaller
+        # steps it reverses only where a singularity is crossed.
         finer = [a + (k + share) / 1200 * (b - a) for k in reverses]
         crosses = any(len(reversals(robot, motion)) for motion in finer)
         assert same == (not crosses)
@@ -125,7 +125,7 @@ def test_a_singular_q0_belongs_to_the_branches_around_it():
         near = q0 + 0.1 * np.random.default_rng(3).normal(size=(20, robot.dof))
         assert on_same_branch(robot, frame, q0, near).sum() >= 10
         assert on_same_branch(robot, frame, q0, q0)
-    # A motion with a sample exactly at a singularity crosses it all the same.
+    # A motion crosses a singularity even if a sample lies exactly on it.
     planar = sp.dh([(1.0, 0, 0, 0), (1.0, 0, 0, 0)])
     hand = sp.PositionTask(rows=["x", "y"])
     ends = np.array([[0.3, 0.5], [0.3, -0.5]])
@@ -147,7 +147,7 @@ def test_rows_without_effect_do_not_make_a_task_singular():
 
 
 def continued(robot, q, target, parts=60):
-    """Return q followed along the straight line of the tool, and det J on the way."""
+    """Return q at the end of a straight motion of the tool to a target, and det J along it."""
     way = sp.poses.interpolate(robot.fk(q), target, np.linspace(0, 1, parts + 1)[1:])
     dets = [minors(numeric_jacobian(robot, q))[0]]
     for pose in way:
@@ -176,7 +176,7 @@ def test_jumps_on_lines_are_noticed():
             assert found.moved == np.abs(found.q - q).max()
             if found.moved > 0.5:
                 jumps += not found.same_branch
-                if found.same_branch:  # fast, but continuous: the tool's line leads there
+                if found.same_branch:  # large but continuous: the tool's line leads to it
                     there, dets = continued(robot, q, target)
                     assert np.abs(there - found.q).max() < 1e-3
                     assert (dets > 0).all() or (dets < 0).all()

@@ -17,7 +17,7 @@ def arm(n: int) -> supple.Robot:
 @pytest.mark.parametrize(("task", "m"), [(PoseTask(), 6), (PositionTask(), 3)])
 @pytest.mark.parametrize("n", [3, 6, 9])
 def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
-    """A joint adds: its kinematics, m weights, half of J Jᵀ, Jᵀe and Jᵀz, and q + scale dq."""
+    """A joint adds its kinematics, m weights, its terms of J Jᵀ, Jᵀe, Jᵀz, and q + scale dq."""
     small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
     gram = m * (m + 1) // 2
@@ -33,7 +33,7 @@ def test_joints_wait_for_each_other() -> None:
 
 
 def test_parts_cost_less_than_the_whole() -> None:
-    """The operations of the whole problem include those with zeros of its Jacobian."""
+    """Subproblems need less than half of the operations, because J of the whole has zeros."""
     from several_arms import arms
     from supple.ik.subproblems import subproblems_of
 

@@ -34,7 +34,7 @@ def tips(q: Array) -> list[Array]:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_both_ends_of_a_y(order: int) -> None:
-    """Each end effector reaches its own target at the same time."""
+    """Both end effectors reach their targets at the same time."""
     arm = robot("y")
     goals = tips(Q + 0.3 * np.cos(np.arange(7)))
     servo = Servo(arm, TIPS, dt=0.01, limits=Limits.none(arm), order=order)
@@ -69,7 +69,7 @@ def test_none_in_a_sequence_means_none() -> None:
 
 
 def test_a_pose_with_a_posture_below_it() -> None:
-    """The hand reaches its target exactly, and the posture is as close as that allows."""
+    """The hand reaches its target, and the posture is as close as the hand's task allows."""
     arm = robot("panda")
     q0 = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
     rest = q0 + 0.4
@@ -80,7 +80,7 @@ def test_a_pose_with_a_posture_below_it() -> None:
     q, qd = run(servo, q0, 3000, target=[home, rest])
     np.testing.assert_allclose(arm.fk(q[-1]), home, atol=1e-6)
     assert np.linalg.norm(qd[-1]) < 1e-6
-    # At the end no null-space motion comes closer: the gradient is in the row space of J.
+    # At the end, no motion in the null space of J comes closer to the posture.
     way = rest - q[-1]
     null = np.linalg.svd(np.asarray(arm.jacobian(q[-1])))[2][-1]
     assert abs(null @ way) < 1e-4

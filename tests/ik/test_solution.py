@@ -120,7 +120,7 @@ def test_several_solutions_of_one_target() -> None:
 
 
 def test_several_solutions_are_ordered_by_the_preference() -> None:
-    """Without one, the solution farthest from joint limits is first; with q0, the nearest."""
+    """By default, solutions far from joint limits come first; with q0, those nearest to it."""
     middle, half = (PANDA.upper + PANDA.lower) / 2, (PANDA.upper - PANDA.lower) / 2
     q0 = PANDA.neutral()
     orders: dict[str, tuple[dict[str, Any], Any]] = {
@@ -195,7 +195,7 @@ def test_arguments_in_the_wrong_order() -> None:
 
 
 def test_unknown_arguments_say_what_to_use_instead() -> None:
-    """Also on the fast path, and in `Servo` and `track`."""
+    """`solve` (also on its fast path), `Servo` and `track` name the argument to use instead."""
     with pytest.raises(UnknownNameError, match=r"argument 'limits'. .*robot.with_limits\(lower"):
         solve(PANDA, POSES[0], limits=None)  # type: ignore[call-overload]
     with pytest.raises(UnknownNameError, match="'framee'; did you mean 'frame'"):

@@ -35,7 +35,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
-    """Each task is in one subproblem, no joint is in two, and rows depend on its joints only."""
+    """No task or joint is in two subproblems, and rows depend only on joints of their own one."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -92,7 +92,7 @@ def test_one_arm_is_the_search_itself() -> None:
 
 
 def test_relative_to_a_base_that_moves() -> None:
-    """Common ancestors do not couple tasks; bases and axes of other frames do."""
+    """Common ancestors of frame and base do not couple tasks; a base or axes on another arm do."""
     lift = arms("ur5e", "panda", lift=True)
     one, two = lift.tips
     assert joints(lift, PoseTask(one, base=two)) == [[*range(2, 15)]]
@@ -136,7 +136,7 @@ def test_rule_and_step_go_with_the_parts() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_mimics_join_what_they_move(count: int) -> None:
-    """A mimic joint couples the frames that it and its leader carry."""
+    """A mimic joint couples the frames that it moves with the frames that its leader moves."""
     robot = mimicking()
     tasks = [PositionTask(tip) for tip in robot.tips][:count]
     (held,) = joints(robot, *tasks)
@@ -152,7 +152,7 @@ WAYS = ["a batch", "one by one", "one by one, explained"]
 
 
 def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.BatchSolution:
-    """Solve all targets in a batch, or one by one."""
+    """Solve all targets in a batch, or one by one with or without `explain`."""
     if way == "a batch":
         return solve(robot, T, threads=2, **more)
     q0, each = more.pop("q0", None), []
@@ -165,7 +165,7 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_arm_does_what_it_does_alone(way: str) -> None:
-    """Solutions have the same bits and efforts are added; joints of no task are nearest to zero."""
+    """Each arm's q has the same bits as alone; efforts add up; the head is as near 0 as allowed."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     found = ask(robot, T, way)
@@ -263,10 +263,10 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("way", ["one by one", "a batch"])
 def test_parts_share_the_time_that_is_left(way: str) -> None:
-    """The first subproblem gets half of the time, however hard it is; the second is solved."""
+    """A hard first subproblem gets half of the time only, so that the second one is solved."""
     robot = arms("ur5e", "panda")
     T = [one[:1] for one in somewhere(robot, 1)]
-    # Inside the shoulder: unreachable, but no separating plane shows it.
+    # A pose inside the shoulder is unreachable, but no separating plane shows it.
     T[0][:, :3, 3] = robot.fk(robot.random(2000, seed=0), robot.tips[0])[:, :3, 3].mean(axis=0)
     given = T if way == "a batch" else [one[0] for one in T]
     found = solve(robot, given, timeout=0.4, max_seeds=2**31 - 1, tasks=robot.tips)

@@ -58,7 +58,7 @@ def reach() -> float:
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
 def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: float) -> None:
-    """The arm stops stretched toward the target, without chatter, and returns without error."""
+    """The arm stops stretched toward the target without oscillating, and returns exactly."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7
@@ -67,7 +67,7 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
     assert turns(qd) <= 1
     at = pose_of("planar2", q[-1])[:3, 3]
     closest = far / max(beyond, 1.0)
-    # Near the boundary, joint errors are only the square root of position errors.
+    # Near the boundary, a joint error of √ε causes only a position error of order ε.
     np.testing.assert_allclose(at, closest, atol=1e-6 if beyond > 1.01 else 1e-3)
     if beyond > 1.01:
         assert np.abs(qd[-1]).max() < 1e-4
@@ -77,7 +77,7 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
 
 
 def test_the_undamped_step_does_shake_there() -> None:
-    """The test above can fail: the undamped step does chatter."""
+    """The test above can fail: the undamped step oscillates."""
     arm = robot("planar2")
     servo = Servo(
         arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.for_robot(arm, max_norm=2.0)
@@ -87,14 +87,14 @@ def test_the_undamped_step_does_shake_there() -> None:
 
 
 def stationary(name: str, q: Array, target: Array) -> float:
-    """Return the gradient of ½‖e‖² relative to ‖e‖ [m or rad per rad]."""
+    """Return the norm of the gradient of ½‖e‖² divided by ‖e‖ [m or rad per rad]."""
     lin = PoseTask().linearize(robot(name), q, target)
     return float(np.linalg.norm(lin.J.T @ lin.e) / np.linalg.norm(lin.e))
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
 def test_out_of_reach_and_back(name: str) -> None:
-    """The arm rests at a local minimum without chatter; then it follows with zero error."""
+    """The arm rests at a local minimum of the error without oscillating, and then returns."""
     arm, q0 = robot(name), AT[name]
     free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
     servo = Servo(arm, dt=0.01, limits=free)
@@ -135,7 +135,7 @@ _speed = _upper
 
 
 def circle(name: str) -> Any:
-    """Return a function of time: a pose that circles and rocks, and its twist."""
+    """Return a function of time that returns a pose, which circles and rocks, and its twist."""
     T = pose_of(name, AT[name])
     axis = np.array([0.36, -0.48, 0.8])
 
@@ -219,7 +219,7 @@ def test_times_that_are_not_even() -> None:
 
 
 def test_a_twist_alone_moves_the_frame_along() -> None:
-    """Resolved rate without a target: after a second the frame has moved by the twist."""
+    """With a twist and no target, the frame has moved by twist × 1 s after a second."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
     dt, goal = 1e-3, moved(pose_of("panda", q0), v[:3])
@@ -227,7 +227,7 @@ def test_a_twist_alone_moves_the_frame_along() -> None:
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
-    # By default accelerations are limited: the frame starts from rest and lags accordingly.
+    # By default, accelerations are limited, so the frame starts from rest and lags behind.
     result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
     limits = Servo(arm, dt=dt).limits
     start = (np.abs(result.qd[20]) / limits.max_acceleration).max()

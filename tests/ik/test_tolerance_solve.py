@@ -72,7 +72,7 @@ def test_a_box_of_positions_and_small_rotations(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
 def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
-    """An arm with five joints meets the position and the direction of the tool."""
+    """An arm with five joints meets the position and the direction of its tool's free axis."""
     robot = supple.load(name)
     k = "xyz".index(about)
     q = robot.random(COUNT, seed=2)
@@ -195,7 +195,7 @@ def test_batches_and_single_targets_agree_on_success() -> None:
 
 
 def test_rows_that_stay_in_their_range_cost_nothing() -> None:
-    """The search has the same iterations as without these rows."""
+    """The search takes as many iterations as without the rows that stay in their range."""
     robot = supple.load("panda")
     wide, without = PositionTask(tolerance={"y": 10, "z": 10}), PositionTask(rows=("x",))
     for k in range(20):

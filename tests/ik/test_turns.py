@@ -57,7 +57,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
 def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
-    """The solution has the 2π wraps nearest to the posture, not to the seed."""
+    """The 2π wraps of a solution are those nearest to the posture, not to q0."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
@@ -147,7 +147,7 @@ def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
-    # The closest pose is stationary; a wrap of the mimic joint alone would leave it.
+    # The closest pose is stationary; it would not be after a 2π wrap of only one of both joints.
     far = np.array([9.0, 4.0, 0.0])
     found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
     assert found.status is SolveStatus.UNREACHABLE

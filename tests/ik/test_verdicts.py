@@ -38,7 +38,7 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
 
 @pytest.mark.parametrize("joints", [7, 9, 10, 12, 14])
 def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> None:
-    """Chains have random axes and narrow ranges; only one start in 10,000 may find a solution."""
+    """Targets are met even for random chains in which one start in 10,000 finds a solution."""
     for seed in range(6):
         robot = chain(seed, joints)
         T = robot.fk(corner_configurations(robot, 300, seed))
@@ -66,7 +66,7 @@ def swapped(robot: Robot, count: int) -> np.ndarray:
 
 
 def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
-    """Results are equal bit for bit, whether the target is met or not."""
+    """Results in a batch and alone are equal bit for bit, whether the target is met or not."""
     robot = supple.load("panda")
     T = np.concatenate([swapped(robot, 100), robot.fk(corners(robot, 128))])
     batch = solve(robot, T)
@@ -79,7 +79,7 @@ def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
 
 
 def test_max_seeds_is_how_long_the_search_goes_on() -> None:
-    """Targets that are not provably out of reach are searched with all seeds of the caller."""
+    """If nothing proves that a target is out of reach, the search uses all `max_seeds` seeds."""
     robot = supple.load("panda")
     T = swapped(robot, 100)
     T = T[np.flatnonzero(solve(robot, T).status == SolveStatus.UNREACHABLE)[0]]

@@ -10,7 +10,7 @@ from harness import LANES, Lane, compiled, instruction_sets
 
 @pytest.fixture(scope="session", autouse=True)
 def _libraries() -> None:
-    """Compile before the first test, so that an error is reported once and not by every test."""
+    """Compile the libraries before the first test, so that an error is reported only once."""
     for isa in instruction_sets():
         compiled(isa)
 

@@ -15,7 +15,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def problems(shape: tuple[int, int], dtype: np.dtype, count: int = 61) -> dict[str, Array]:
-    """Return problems with regular and nearly singular J, and all kinds of boxes and bounds."""
+    """Return problems with regular and nearly singular J, and various boxes and norm bounds."""
     m, n = shape
     k, rng = min(shape), np.random.default_rng(shape)
     least = np.resize([1.0, 0.3, 0.05, 1e-3, 0.0], count)
@@ -56,8 +56,8 @@ def test_a_lane_has_the_bits_of_the_lone_number(shape: tuple[int, int], lane: La
 @alone
 @shapes
 def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -> None:
-    """KKT conditions: x is in box and bound, the gradient is zero or points outwards, and extra
-    damping acts only at the bound.
+    """The KKT conditions hold: x keeps the box and the bound on the norm, the gradient is zero or
+    points outwards, and additional damping acts only at the bound on the norm.
     """
     p = problems(shape, lane.dtype, 600)
     x, side, used, holds = (
@@ -91,7 +91,7 @@ def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -
 @alone
 @shapes
 def test_both_ways_agree(shape: tuple[int, int], lane: Lane) -> None:
-    """Both paths give the same result where λ² > 0, because the minimizer is unique."""
+    """Fast and slow path give the same result where λ² > 0, because the minimizer is unique."""
     if lane.dtype == np.float32:
         return
     p = problems(shape, lane.dtype, 600)

@@ -1,4 +1,4 @@
-"""Laws of the optimally damped step without singular values: what the SVD says, where it holds."""
+"""The optimally damped step without singular values agrees with the SVD wherever it is valid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLUR = 100
 
 @cache
 def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """J (count, m, n) with spectra of all kinds, ranks lost among them, and e (count, m)."""
+    """Return J (count, m, n) with many kinds of spectra, some rank-deficient, and e (count, m)."""
     rng = np.random.default_rng((m, n, count))
     decades = 13 if dtype == np.float64 else 6
     sigma = 10 ** rng.uniform(-decades, 0, (count, m)) ** rng.integers(0, 2, (count, 1))
@@ -32,7 +32,7 @@ def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.n
     U = np.stack([orthonormal(rng, m, m) for _ in range(40)])[np.arange(count) % 40]
     V = np.stack([orthonormal(rng, n, m) for _ in range(40)])[np.arange(count) % 40]
     gamma = rng.standard_normal((count, m)) * 10 ** rng.uniform(-3, 2, (count, 1))
-    gamma[1::7, :-1] = 0  # along the direction that is about to be lost
+    gamma[1::7, :-1] = 0  # e is along the singular direction
     gamma[2::7, -1] = 0
     gamma[5::23] = 0
     J = (U * sigma[:, None]) @ V.swapaxes(1, 2)
@@ -44,7 +44,7 @@ def built(dtype: np.dtype, m: int, n: int, count: int) -> tuple[np.ndarray, np.n
 def by_svd(
     dtype: np.dtype, m: int, n: int, count: int, bound: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q̇ (c, n), λ² (c,), σ (c, k) of `built`, in float64: bisects Σ (σγ/(σ² + λ²))² = bound²."""
+    """Return q̇ (c, n), λ² (c,) and σ (c, k) in float64, by bisection of ‖q̇(λ²)‖ = bound."""
     J, e = built(dtype, m, n, count)
     U, sigma, Vt = np.linalg.svd(J.astype(float), full_matrices=False)
     gamma = np.einsum("cmk,cm->ck", U, e.astype(float))
@@ -73,13 +73,13 @@ def test_it_is_what_the_svd_says(lane: Lane, shape: tuple[int, int], bound: floa
     dq, lambda2, holds, _ = lane.optimal(J, e, bound)
     found = by_svd(lane.dtype, *shape, len(J), bound)
     e, dq, lambda2, expected, root, sigma = (x[holds] for x in (e, dq, lambda2, *found))
-    # J is known up to rounding E, and with it  dq̇ = (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇).
+    # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), r = e - J q̇.
     least = sigma[:, -1] ** 2 + root
     size = np.linalg.norm(e.astype(float), axis=1)
     unit = lane.eps * sigma[:, 0]
     blur = unit * (size / least + np.linalg.norm(expected, axis=1) / np.sqrt(least))
     assert np.all(np.linalg.norm(dq - expected, axis=1) <= BLUR * blur)
-    # λ² is as sharp as the speed is: its logarithm falls by at least 1/(σ₁² + λ²).
+    # λ² is as accurate as the speed, because d(log ‖q̇‖)/dλ² is at most -1/(σ₁² + λ²).
     loose = (BLUR * blur / bound + 200 * lane.eps) * (sigma[:, 0] ** 2 + root)
     assert np.all(np.abs(lambda2 - root) <= loose)
 

@@ -20,7 +20,7 @@ Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.3, 1e-2, 1e-5, 0.0)
 ROWS = ((2, 3), (1, 1, 1), (3, 6, 2), (1, 2, 3, 4), (4,))
-# A test below shows that packs give the same bits as a single number, so laws are tested on it.
+# A test below shows that packs give the same bits as single numbers, so other tests use those.
 alone = pytest.mark.parametrize("lane", [x for x in LANES if x.width == 1], ids=str)
 
 
@@ -55,7 +55,7 @@ ORDERED: list[Step] = [
 
 @cache
 def batch(shape: tuple[int, int]) -> tuple[Array, Array, Array]:
-    """Return J (c, m, n), e (c, m) and v (c, n), easy and hard problems in turn."""
+    """Return J (c, m, n), e (c, m) and v (c, n) of easy and of nearly singular problems."""
     m, n = shape
     rng = np.random.default_rng(shape)
     J, e, v = [], [], []
@@ -84,7 +84,7 @@ def expected(index: int, shape: tuple[int, int]) -> Array:
 
 
 def condition(J: Array) -> Array:
-    """Return the factors (c,) by which errors of J may grow, without zero singular values."""
+    """Return factors (c,) by which q̇ amplifies errors of J, ignoring zero singular values."""
     sigma = np.linalg.svd(J, compute_uv=False)
     least = np.where(sigma > 1e-15 * sigma[:, :1], sigma, np.inf).min(axis=1)
     return 1 + sigma[:, 0] / least + sigma[:, 0] / least**2
@@ -134,7 +134,7 @@ def test_a_lane_does_not_see_its_neighbors(lane: Lane, shape: tuple[int, int]) -
 @alone
 @pytest.mark.parametrize("switch", [False, True])
 def test_the_bound_is_never_passed(lane: Lane, switch: bool) -> None:
-    """There are 10⁵ random problems in each precision, with values over many decades and zeros."""
+    """The bound holds in 10⁵ random problems per precision, with values over many decades."""
     rng = np.random.default_rng(7)
     small, large = (-6, 6) if lane.dtype == np.float64 else (-3, 3)
     for m, n in ((2, 2), (2, 3), (6, 7), (3, 7), (7, 5)):

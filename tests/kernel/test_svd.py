@@ -83,7 +83,7 @@ def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
-    # Rows of a matrix with r different columns span r dimensions, also after rounding.
+    # A matrix with r different columns has at most rank r, also after rounding.
     rng = np.random.default_rng(4)
     wide = ((2, 3, 1), (3, 5, 2), (6, 7, 3), (20, 21, 10))
     for m, n, rank in wide if transposed else (*wide, (2, 2, 1), (6, 6, 5), (20, 20, 10)):

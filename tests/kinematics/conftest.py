@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-# The slow oracle is shared with the tests of descriptions.
-
 
 @pytest.fixture
 def rng() -> np.random.Generator:

@@ -86,7 +86,7 @@ def misaligned(name: str, distance: float, angle: float, seed: int) -> sp.Robot:
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 @pytest.mark.parametrize("seed", range(5))
 def test_small_misalignments_are_tolerated(name: str, seed: int) -> None:
-    """Nominal axes satisfy the relations exactly, and differ from the arm by the misalignment."""
+    """Nominal axes are exactly parallel or intersect, and differ by the reported misalignment."""
     robot = misaligned(name, 1e-4, 1e-4, seed)
     structure, exact = robot.structure, sp.load(name).structure
     check(structure, *BUILT_IN[name])
@@ -121,7 +121,7 @@ def test_exact_arms_are_their_own_nominal_arms(name: str) -> None:
 
 
 def test_frozen_joints_give_a_closed_form() -> None:
-    """A Panda with a frozen last joint has a spherical shoulder; later axes move with the joint."""
+    """With joint 7 frozen, a Panda has a closed form: axes 1 to 3 intersect in the shoulder."""
     structure = sp.load("panda").freeze({"panda_joint7": 0.4}).structure
     assert (structure.form, structure.first, structure.exact) == ("spherical", 0, True)
 

@@ -28,7 +28,7 @@ def robot(name: str) -> supple.Robot:
 
 @cache
 def configurations(name: str, dtype: type) -> Array:
-    """Return rows (MANY, n), some with angles beyond the range of the SIMD sine."""
+    """Return configurations (MANY, n), some with angles beyond the range of the SIMD sine."""
     rng = np.random.default_rng(3)
     q = robot(name).random(MANY, seed=rng)
     q[7::101] *= 1e6

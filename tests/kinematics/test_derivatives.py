@@ -38,7 +38,7 @@ def with_screws(seed: int) -> Description:
 
 @pytest.fixture(params=range(8))
 def case(request: pytest.FixtureRequest) -> tuple[supple.Robot, Array, Array, Array]:
-    """A robot with q, q̇ and q̈."""
+    """Return a robot and random q, q̇ and q̈ (n,)."""
     rng = np.random.default_rng(100 + request.param)
     robot = supple.Robot(with_screws(request.param))
     return robot, *rng.normal(size=(3, robot.dof))

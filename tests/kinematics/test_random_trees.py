@@ -116,7 +116,7 @@ def test_axes_only_turn_the_twist(tree: Tree, data: st.DataObject) -> None:
 @laws
 @given(trees(), st.data())
 def test_what_a_frame_is_asked_with_does_not_matter(tree: Tree, data: st.DataObject) -> None:
-    # The kernel's chain depends on the set of frames, so results differ by rounding only.
+    # The kernel's chain depends on the set of frames, so results may differ by rounding.
     robot, q = tree.robot, tree.q
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=4))
     T, J = robot.fk_jacobian(q, frames)

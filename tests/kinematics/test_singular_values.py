@@ -91,7 +91,7 @@ def test_any_tree_any_frames_any_rows(tree: Tree, data: st.DataObject) -> None:
     assert abs(w - sigma.prod()) <= 4 * sigma.size * EPS * sigma[0] ** sigma.size
 
 
-# Exactly singular configurations, and the rows with the singular direction.
+# Exactly singular configurations, and rows that contain the singular direction.
 SINGULAR = {
     "panda stretched": ("panda", [0, 0, 0, 0, 0, 0, 0], ROWS),
     "puma wrist": ("puma560", [0.3, -0.4, 0.5, 0.6, 0, 0.8], ROWS),

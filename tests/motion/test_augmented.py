@@ -28,7 +28,7 @@ def positive(rng: np.random.Generator, size: int) -> Array:
 def levels(
     rng: np.random.Generator, sizes: Sequence[int] = (3, 2), n: int = 6
 ) -> list[Linearization]:
-    """Return tasks with random rows."""
+    """Return linearizations with random J and e, one for each number of rows in `sizes`."""
     return [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in sizes]
 
 
@@ -114,7 +114,7 @@ def test_augmentation_damps_the_main_task_and_projection_does_not(angle: float) 
 
 
 def test_varying_weights_spare_the_main_task() -> None:
-    """With Egeland's varying w and λ, the main task's error is of order w, and zero far away."""
+    """With Egeland's varying w and λ, the main task's error is at most of order w."""
     varying = damping.VaryingWeights(lambda2_max=1e-3, size=0.2, min_weight=1e-2)
     losses = {}
     for angle in (1e-3, 1.0):
@@ -157,6 +157,6 @@ def test_varying_weights_spare_the_main_task() -> None:
     ],
 )
 def test_wrong_weights_are_refused(make: object, words: str) -> None:
-    """Errors say what a weight must be."""
+    """A wrong weight raises an error that says what a weight must be."""
     with pytest.raises(InputError, match=words):
         make()  # type: ignore[operator]

@@ -24,7 +24,7 @@ from supple.steps import (
 
 
 def follower(**options: Any) -> Callable[..., list[float]]:
-    """Return a function from the errors of two end effectors to their clamped lengths."""
+    """Return a function that clamps errors of two end effectors and returns their lengths."""
     step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4, **options))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:
@@ -38,7 +38,7 @@ def follower(**options: Any) -> Callable[..., list[float]]:
 
 
 def test_an_adaptive_clamp_lets_an_effector_go_on_as_it_got_closer() -> None:
-    """Buss: infinity at first, then D_max plus how much closer the last step came."""
+    """As in Buss, the limit is infinite at first, then D_max plus the last step's progress."""
     moved = follower()
     assert moved((10.0, 0, 0), (0, 0.2, 0)) == pytest.approx([10.0, 0.2])
     assert moved((7.0, 0, 0), (0, 0.9, 0)) == pytest.approx([3.4, 0.4])  # the second got farther
@@ -54,7 +54,7 @@ def test_a_jump_of_a_target_frees_its_own_effector() -> None:
 
 
 def test_the_programs_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
-    """D_i = 0.4 + the growth of effector i's distance."""
+    """The limit D_i is 0.4 plus the increase of end effector i's distance to its target."""
     moved = follower(variant="program")
     assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([1.0, 0.2])  # no previous distance
     assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx([0.4, 0.9])  # the second moved 0.7
@@ -74,7 +74,7 @@ def test_an_adaptive_clamp_at_rest_is_the_plain_one(variant: Any) -> None:
 
 
 def test_an_adaptive_clamp_keeps_the_memory_of_the_step_inside() -> None:
-    """With targets within its limit it is the filter itself, over several steps."""
+    """If no error exceeds the limit, the clamped filter gives the steps of the filter alone."""
     rng = np.random.default_rng(3)
     U, V = np.linalg.qr(rng.normal(size=(6, 6)))[0], np.linalg.qr(rng.normal(size=(7, 6)))[0]
     alone, inside = NumericalFilter(2.0), AdaptiveErrorClamp(NumericalFilter(2.0), 1e3)
@@ -100,7 +100,7 @@ def test_the_tasks_say_which_rows_are_an_end_effector() -> None:
 
 
 def test_planar_effectors_are_clamped_separately() -> None:
-    """Two rows each, in Python, in a batch and in a Servo; three rows would mix the two."""
+    """Two rows of each end effector are clamped alone: in Python, in a batch and in a Servo."""
     e, J = np.array([3.0, 4.0, 0.3, 0.4]), np.eye(4)
     clamp, expected = ErrorClamp(Pseudoinverse(), 1.0), [0.6, 0.8, 0.3, 0.4]
     pair = Linearization(J, e, effectors=(0, 0, 1, 1))

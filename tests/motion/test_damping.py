@@ -150,7 +150,7 @@ def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
         sigma, _ = random_spectra(rng, 250_000, k)
         lambda2 = kernel(SpeedBound(max_gain), sigma)
         assert (largest_gain(sigma, lambda2) <= max_gain * (1 + 8 * EPS)).all()
-        # The damping is minimal: where it is nonzero, less of it violates the bound.
+        # The damping is minimal: where it is nonzero, less damping would violate the bound.
         some = lambda2 > 0
         reached = sigma[:, -1] >= 1 / (2 * max_gain)
         exact = largest_gain(sigma, lambda2)[some & reached]
@@ -193,7 +193,7 @@ def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float)
 
 
 def test_the_condition_bound_counts_the_zeros_of_a_redundant_arm() -> None:
-    """MK (17): σ_n is 0 if m < n; in Python, in the kernel's rule and in the kernel's step."""
+    """As in MK (17), σ_n = 0 if m < n, in Python and in the kernel's rule and step."""
     rule, J = ConditionBound(100.0), np.eye(2, 3)
     one = Linearization(J, np.ones(2))
     batch = DLS(rule).lambda2(Linearization(J[None], np.ones((1, 2))))
@@ -249,7 +249,7 @@ def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
 
 
 def jump(rule: KernelRule, steps: int, edge: float) -> float:
-    """Return the largest difference of λ² between steps of σ_min, from zero to twice `edge`."""
+    """Return the largest jump of λ² as σ_min grows from 0 to twice `edge` in equal steps."""
     lins = [
         of_spectrum(np.array([1.0, 0.8, least]), np.array([0.3, 0.2, 0.5]), 0.0, 0.3, 0.05)
         for least in np.linspace(0, 2 * edge, steps + 1)

@@ -60,7 +60,7 @@ PLACES = {
 
 
 def followed(folder: Path, left_out: str | None = None) -> list[str]:
-    """Follow the recipe in a copy of the tree, except for one place; return the messages."""
+    """Add a rule to a copy of the sources, without one addition; return what is reported."""
     shutil.copytree(ROOT / PYTHON, folder / PYTHON)
     (folder / PYTHON / "twice.py").write_text(CLASS, encoding="utf-8")
     for file in FILES:

@@ -36,7 +36,7 @@ rules = pytest.mark.parametrize("rule", EVERY, ids=key)
 
 @cache
 def hard(k: int, dtype: type) -> tuple[tuple[Linearization, ...], Batch]:
-    """Return linearizations for Python, and the same samples in the kernel's form."""
+    """Return linearizations for Python, and the same numbers as arrays for the kernel."""
     scales = (1e150, 1e-300) if dtype is np.float64 else (1e12, 1e-15)
     lins = hard_spectra(k, *scales, dtype)
     columns = ([x.sigma for x in lins], [x.gamma for x in lins], [history(x) for x in lins])
@@ -112,7 +112,7 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
                 assert speed(lin, 0) == pytest.approx(rule.max_speed, rel=160 * eps)
             continue
-        if isinstance(rule, ResidualOptimal):  # likewise, the error is compared
+        if isinstance(rule, ResidualOptimal):  # the error is compared instead of λ²
             if min(here, value) > 1e3 * tiny:
                 assert lost(lin, value) == pytest.approx(lost(lin, here), rel=160 * eps)
             else:

@@ -76,10 +76,10 @@ def test_a_stretched_arm_cannot_move_along_itself() -> None:
 
 
 def test_each_lost_direction_is_told_apart() -> None:
-    # A planar arm cannot leave its plane: any combination of those three rows is a singular vector.
+    # J of a planar arm has three zero rows; each of these directions is named on its own.
     robot = supple.load("planar3")
     report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
-    # Three joints have three singular values, none of them zero, and three rows more.
+    # With three joints there are three singular values, none of them zero, and three more rows.
     assert report.lost == ()
     assert "3 more rows than joints" in str(report)
     rng = np.random.default_rng(3)
@@ -214,7 +214,7 @@ def test_a_linearization_remembers_where_it_was_made() -> None:
 
 
 def test_what_is_asked_goes_the_way_of_the_words() -> None:
-    """The sign of `asked` matches the words, for either sign of the singular vectors."""
+    """The sign of `asked` refers to the named direction, whatever the sign of the SVD's vectors."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
         asked = {d.words: d.asked for d in explain(lin).directions}

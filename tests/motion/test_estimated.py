@@ -30,7 +30,7 @@ rules = pytest.mark.parametrize("name", RULES)
 
 
 def passage(m: int, n: int, count: int = 60) -> Iterator[Linearization]:
-    """Yield a smooth motion whose smallest singular value falls to zero and rises again."""
+    """Yield linearizations of a smooth motion on which σ_min falls to zero and rises again."""
     rng = np.random.default_rng((m, n))
     A, B, e = rng.normal(size=(m, m)), rng.normal(size=(n, n)), rng.normal(size=m)
     for t in np.linspace(-0.6, 0.6, count + 1):
@@ -39,7 +39,7 @@ def passage(m: int, n: int, count: int = 60) -> Iterator[Linearization]:
 
 
 def transcribed(rule: Any) -> Callable[[float, float], float]:
-    """Return the papers' formulas, as functions of the two singular values. m = n."""
+    """Return a paper's λ² as a function of the smallest and the largest σ, for m = n."""
     if isinstance(rule, SpeedBound):
         return lambda least, _: eq14(least, rule.max_gain)
     if isinstance(rule, Region):
@@ -52,7 +52,7 @@ def transcribed(rule: Any) -> Callable[[float, float], float]:
 @pytest.mark.parametrize("name", ["speed", "region", "condition"])
 @pytest.mark.parametrize("m", [2, 6])
 def test_a_motion_is_the_papers(name: str, m: int) -> None:
-    """Errors are at most 1e-12 far from the singularity, and 1e-9 on the way through it."""
+    """q̇ equals the paper's within 1e-12 far from the singularity, and 1e-9 through it."""
     rule = RULES[name]
     step, there = StatefulStep(EstimatedDLS(rule)), None
     for lin in passage(m, m):
@@ -69,7 +69,7 @@ def test_a_motion_is_the_papers(name: str, m: int) -> None:
 
 @rules
 def test_it_follows_the_rule_with_singular_values(name: str) -> None:
-    """λ² lags by one step: halving the steps halves the distance from `DLS`."""
+    """λ² lags behind by one step, so halving the steps halves the difference from `DLS`."""
     rule = RULES[name]
     off = []
     for count in (60, 120, 240):
@@ -96,7 +96,7 @@ def test_the_first_step_is_that_of_the_rule(name: str, shape: tuple[int, int]) -
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_any_memory_recovers(shape: tuple[int, int]) -> None:
-    """A memory orthogonal to the true direction is replaced: the step is that without a memory."""
+    """A memory orthogonal to the true direction is replaced, as if there were no memory."""
     rule, k = SpeedBound(3.0), min(shape)
     if k == 1:
         return
@@ -112,7 +112,7 @@ def test_any_memory_recovers(shape: tuple[int, int]) -> None:
 
 
 def test_a_direction_is_given_up_first() -> None:
-    """The weight of a `Region` takes σ̂ of the step before, as λ² does."""
+    """The weight of the direction of a `Region` depends on the previous step's σ̂, as λ² does."""
     step = StatefulStep(EstimatedDLS(DIRECTED))
     before = None
     for lin in passage(6, 7):
@@ -227,7 +227,7 @@ def test_a_servo_remembers_as_its_twin_does(name: str) -> None:
     "step", [NumericalFilter(4.0), NumericalFilter(4.0, printed=True), EstimatedDLS(RULES["speed"])]
 )
 def test_a_trajectory_has_the_estimates_of_each_step(step: Any) -> None:
-    """Those of the Servo, and those that the step in Python chooses."""
+    """The estimates of `track` equal those of a Servo and those of the step in Python."""
     arm, task = robot("panda"), PoseTask()
     q = np.array([0.3, -0.5, 0.2, -0.4, 0.1, 0.6, 0.8])
     velocity = np.array([0.3, 0.1, 0.2, 0.0, 0.1, 0.0])

@@ -87,7 +87,7 @@ def test_a_four_link_arm_keeps_the_optimum() -> None:
 
 
 def test_a_seven_joint_arm_keeps_the_optimum() -> None:
-    """The same holds for pose tasks of an arm with seven joints."""
+    """For a pose task of an arm with seven joints, |N∇h| stays below 1e-6 on a circle."""
     q0 = np.array([0.1, 0.3, 0.1, -1.8, 0.2, 2.0, 0.5])
     worst, gap = track_circle(PANDA, PoseTask(), q0, 2e-3)
     assert worst < 1e-6
@@ -119,7 +119,7 @@ def test_an_algorithmic_singularity_lies_between_minimum_and_maximum() -> None:
 
 
 def test_robots_without_redundancy_are_refused() -> None:
-    """The tasks must leave a degree of freedom; the criterion must return a gradient (n,)."""
+    """Errors say that tasks must leave a degree of freedom, and what a criterion must return."""
     with pytest.raises(InputError, match="fewer rows than the robot has joints, 7; given: 9"):
         extended_task(PANDA, [PoseTask(), PositionTask()], criteria.RestPosture(PANDA.neutral()))
     with pytest.raises(InputError, match="criterion must be callable"):

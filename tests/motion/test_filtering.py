@@ -34,7 +34,7 @@ def starts(lin: Linearization) -> list[Array]:
 def test_the_gain_is_bounded_at_every_singularity(
     how: NumericalFilter, shape: tuple[int, int]
 ) -> None:
-    """‖q̇‖ <= max_gain ‖e‖, strictly, for any memory; no NaN."""
+    """For any memory, q̇ is finite and ‖q̇‖ <= max_gain ‖e‖, without a tolerance."""
     for sample in samples(shape):
         lin = sample.linearization
         for u in starts(lin):
@@ -47,7 +47,7 @@ def test_the_gain_is_bounded_at_every_singularity(
 @pytest.mark.parametrize("shape", WIDE, ids=str)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
 def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> None:
-    """Up to the conditioning of the inverse: J Jᵀ is accurate to `resolution`/(4 m)."""
+    """q̇ equals that of the paper's formulas, up to the effect of rounding J Jᵀ."""
     for sample in samples(shape):
         lin = sample.linearization
         if not lin.J.any():
@@ -64,7 +64,7 @@ def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> N
 def sensitivity(
     lin: Linearization, memory: SingularDirection, gain: float, eps: float = 2.2e-16
 ) -> float:
-    """Return the change of q̇/‖e‖ that rounding of J Jᵀ can cause, relative to its trace."""
+    """Return a bound on the change of q̇/‖e‖ that rounding of J Jᵀ can cause."""
     if lin.e.any() and lin.sigma[0] > 0:
         noise = eps * max(lin.J.shape) * lin.sigma[0] ** 2 * 40
         blur = 4 * eps * len(lin.e) * float((lin.sigma**2).sum())
@@ -75,7 +75,7 @@ def sensitivity(
 
 @pytest.mark.parametrize("shape", WIDE, ids=str)
 def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[int, int]) -> None:
-    """For e orthogonal to the singular direction: the pseudoinverse, even at the singularity."""
+    """For e orthogonal to the singular direction, q̇ is the pseudoinverse's, even at σ = 0."""
     m, n = shape
     rng = np.random.default_rng(shape)
     U, V = orthonormal(rng, m, m), orthonormal(rng, n, m)
@@ -104,7 +104,7 @@ def test_far_from_singularities_it_is_the_pseudoinverse(shape: tuple[int, int]) 
 
 
 def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
-    """J(t) = U(t) diag(1, 0.6, t) V(t)ᵀ: halving the steps of t halves the steps of q̇."""
+    """For J = U(t) diag(1, 0.6, t) V(t)ᵀ, halving the steps of t halves the jumps of q̇."""
     rng = np.random.default_rng(5)
     A, B = rng.normal(size=(2, 3, 3))
     jumps = []
@@ -125,7 +125,7 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
 def test_the_bound_holds_for_several_small_values_without_scaling(
     shape: tuple[int, int], least: float
 ) -> None:
-    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖ <= max_gain ‖e‖ over the small values, equal ones too."""
+    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖, summed over small (also equal) σ_i, is <= max_gain ‖e‖."""
     m, n = shape
     rng = np.random.default_rng((m, n))
     how = NumericalFilter(4.0)  # 1/(2 max_gain) = 0.125
@@ -147,7 +147,7 @@ def test_the_bound_holds_for_several_small_values_without_scaling(
 
 @pytest.mark.parametrize("turn", [0.3, 1.1, 2.0])
 def test_equal_values_have_no_preferred_directions(turn: float) -> None:
-    """Rotating the basis of a subspace of equal singular values in memory changes nothing."""
+    """Rotating the remembered basis of a subspace of equal singular values does not change q̇."""
     rng = np.random.default_rng(11)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     c, s = np.cos(turn), np.sin(turn)
@@ -163,7 +163,7 @@ def test_equal_values_have_no_preferred_directions(turn: float) -> None:
 
 
 def test_the_gain_is_the_papers_for_a_command_along_the_direction() -> None:
-    """For one small σ and e along û, α² is that of eq. (14), and λ = 0: (27) as printed."""
+    """For one small σ and e along û, α² is that of eq. (14) and λ = 0, as (27) is printed."""
     rng = np.random.default_rng(12)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     for least in (0.3, 0.2, 0.15, 0.1, 0.01, 1e-4):
@@ -189,7 +189,7 @@ def test_the_filtered_gain_near_a_singularity_does_not_depend_on_the_command() -
 
 @pytest.mark.parametrize("edge", [0.25, 1e-3])
 def test_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> None:
-    """As functions of σ and of the components; zero for all σ >= 1/max_gain and for c = 0."""
+    """Gains are continuous in σ and c; they are zero if all σ >= 1/max_gain, or if c = 0."""
     how, c = NumericalFilter(1 / edge), np.linspace(0, 1, 401)
     for ratio in (1.0, 1.5, 10.0):
         sigma = np.array([ratio, 1.0]) * edge
@@ -225,7 +225,7 @@ def test_the_estimate_holds_its_bounds_from_any_start(
 
 @pytest.mark.parametrize("alpha2", [0.0, 1e-3, 0.1, 10.0])
 def test_the_estimate_is_the_papers(alpha2: float) -> None:
-    """Eqs. (22), (27): solved with α² û ûᵀ in the matrix; û' points the same way at any α."""
+    """û and σ̂ are those of eqs. (22) and (27), with α² û ûᵀ in the matrix."""
     rng = np.random.default_rng(3)
     for _ in range(20):
         J, lambda2 = rng.normal(size=(4, 6)), rng.uniform(0.01, 1)
@@ -363,7 +363,7 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int], count: in
 
 
 def restarts(lin: Linearization, start: SingularSubspace) -> bool:
-    """Whether the directions start anew, and their number separates equal singular values."""
+    """Return whether the directions restart with only some of several equal singular values."""
     count = start.U.shape[1]
     if count == len(lin.sigma) or lin.sigma[-count - 1] - lin.sigma[-count] > 1e-9 * lin.sigma[0]:
         return False
@@ -371,7 +371,7 @@ def restarts(lin: Linearization, start: SingularSubspace) -> bool:
 
 
 def subspaces(lin: Linearization) -> list[Array]:
-    """Return three subspaces to start from: exact, off by 1 %, and orthogonal to the exact one."""
+    """Return three initial subspaces: exact, off by 1 %, and that of the largest values."""
     count = min(3, len(lin.sigma))
     exact = SingularSubspace.exact(lin, count).U
     some = np.cos(3 * np.arange(exact.size).reshape(exact.shape) + 1)

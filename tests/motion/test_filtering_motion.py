@@ -44,7 +44,7 @@ def jacobian(q: Array) -> Array:
 
 
 def start_at(p: Array) -> Array:
-    """Return the solution with the elbow to the right."""
+    """Return the configuration (2,) that reaches p with the elbow to the right."""
     b = np.arccos((p @ p - LINKS[0] ** 2 - LINKS[1] ** 2) / (2 * LINKS[0] * LINKS[1]))
     away = np.arctan2(LINKS[1] * np.sin(b), LINKS[0] + LINKS[1] * np.cos(b))
     return np.array([np.arctan2(p[1], p[0]) - away, b])
@@ -91,7 +91,7 @@ def by(step: Callable[[Linearization], Array]) -> Move:
 
 
 def test_the_filter_passes_the_inner_singularity() -> None:
-    """The paper's claim with the corrected gain: peak < 4 %, integral < 0.25, speed < 0.05."""
+    """With the corrected gain, peak < 4 %, integral < 0.25, speed < 0.05, as the paper claims."""
     for step in (NumericalFilter(BOUND), StatefulStep(NumericalFilter(BOUND))):
         found = two_link(by(step))
         assert found.peak < 0.04
@@ -101,8 +101,8 @@ def test_the_filter_passes_the_inner_singularity() -> None:
 
 
 def test_the_filter_does_not_chatter() -> None:
-    """For targets out of reach, joint speeds change hardly more than with variable damping; over
-    the whole square the filter follows more closely.
+    """Joint speeds change at most 1.2 times as much per step as with variable damping, and the
+    error over the whole square is smaller.
     """
     found = two_link(by(StatefulStep(NumericalFilter(BOUND))))
     variable = two_link(by(DLS(damping.SpeedBound(BOUND))))
@@ -112,7 +112,7 @@ def test_the_filter_does_not_chatter() -> None:
 
 
 def test_estimated_damping_gives_the_printed_digits() -> None:
-    """With λ from the previous interval's σ̂, as in the paper, peak and integral are 22 %, 9.94."""
+    """With λ from the previous interval's σ̂, peak and integral are the paper's 22 % and 9.94."""
     J = jacobian(start_at(SQUARE[0]))
     literal = two_link(Estimated.start(J, lambda sigma, _: eq14(sigma, BOUND)))
     ours = two_link(by(StatefulStep(EstimatedDLS(damping.SpeedBound(BOUND)))))
@@ -124,7 +124,7 @@ def test_estimated_damping_gives_the_printed_digits() -> None:
 
 
 def test_variable_damping_does_not() -> None:
-    """Peak and integral are near the paper's 22 % and 9.94."""
+    """With exact variable damping, peak and integral are near the paper's 22 % and 9.94."""
     found = two_link(by(DLS(damping.SpeedBound(BOUND))))
     assert abs(found.peak - 0.22) < 0.005
     assert abs(found.integral - 9.94) < 0.02
@@ -132,8 +132,8 @@ def test_variable_damping_does_not() -> None:
 
 
 def test_as_printed_the_filter_blocks_the_way() -> None:
-    """α of eq. (14) damps the singular direction regardless of e: no better than variable damping,
-    with z of the present interval (our reading) and with the previous z (the literal one).
+    """With α of eq. (14), which damps the singular direction regardless of e, the filter is no
+    better than variable damping, both with z of this interval and with the previous z.
     """
     J = jacobian(start_at(SQUARE[0]))
     lin = SingularDirection.exact(Linearization(J, np.zeros(2)))
@@ -159,8 +159,8 @@ def turn_between(R: Array, target: Array) -> Array:
 
 
 def test_the_estimate_follows_a_crossing() -> None:
-    """Where the two smallest singular values cross, the true vector turns fast. One undamped
-    inverse iteration per step follows it; the paper's, damped by 0.1, lags behind and catches up.
+    """Where the two smallest singular values cross, the last singular vector rotates fast. One
+    undamped inverse iteration per step follows it; the paper's, with λ = 0.1, catches up later.
     """
     robot = supple.load("puma560_mk")
     top, q = robot.fk(TOP), START.copy()
@@ -192,7 +192,7 @@ def test_the_estimate_follows_a_crossing() -> None:
         alignments.append(abs(float(memory.u @ lin.U[:, -1])))
         errors.append(abs(memory.sigma - lin.sigma_min))
         q = q + dq
-    # The crossing: the last singular vector turns by more than 70 degrees.
+    # At the crossing, the last singular vector rotates by more than 70 degrees.
     assert min(abs(float(least[392] @ later)) for later in least[393:]) < 0.3
     for found, lowest, recovery in ((alignments, 0.9, 0), (slow_alignments, 0.0, 100)):
         assert min(found) >= lowest

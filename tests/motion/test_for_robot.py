@@ -61,7 +61,7 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     robot = supple.load(name)
-    # Only rows in the plane of a planar arm: that it cannot leave its plane is not a singularity.
+    # Of a planar arm, only rows in its plane are used; the others are zero everywhere.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(400, seed=1))
     J = J.reshape(400, -1, J.shape[-1])
@@ -103,7 +103,7 @@ def test_a_robot_of_another_size(s: float) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
-    """With dt, the damping for velocities e = displacement/dt is that for the displacements."""
+    """A rule made with dt damps velocities e = displacement/dt as it damps displacements."""
     robot, dt = supple.load("panda"), 0.01
     lin = supple.PoseTask().linearize(robot, robot.random(seed=5), velocity=np.full(6, 0.3))
     at_speed = rule.for_robot(robot, dt=dt)

@@ -24,7 +24,7 @@ LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)
 
 
 def free(n: int, **more: object) -> Limits:
-    """Return infinite limits, except for those given."""
+    """Return limits that are infinite, except for those given by name."""
     both = ("max_speed", "max_acceleration")
     numbers: dict[str, object] = dict.fromkeys(both, np.full(n, np.inf))
     numbers |= {"lower": np.full(n, -np.inf), "upper": np.full(n, np.inf)}
@@ -115,7 +115,7 @@ def test_a_step_in_a_box_is_the_best_there_is(shape: tuple[int, int], least: flo
     st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
 )
 def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2: float) -> None:
-    """The applied damping is that of the step, or slightly more if that is negligible."""
+    """KKT conditions hold with the applied damping, which is that of the step or 1e-12 ‖J‖²."""
     rng = np.random.default_rng(seed)
     J, e = problem(rng, *shape, least)
     low, high = random_box(rng, shape[1])
@@ -123,7 +123,7 @@ def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2
     dq = DLS(damping.Constant(lambda2))(Linearization(J, e))
     x, side, used = limits.applied(dq, J, lambda2, low, high)
     assert lambda2 <= used <= max(lambda2, 1.001e-12 * np.sum(J * J))
-    # With slightly more damping, the minimizer is relative to dq, which is not solved for again.
+    # With more damping than the step's, x minimizes ‖J (x - dq)‖² + λ²‖x - dq‖² for the given dq.
     if used == lambda2:
         check_kkt(J, e, used, low, high, x)
     else:
@@ -164,7 +164,7 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(2, 3), (6, 4), (6, 6), (6, 7), (12, 25)], ids=str)
 def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
-    """Check the gradient of ‖J (x - dq)‖² + λ²‖x - dq‖², up to rounding errors of its terms."""
+    """The KKT conditions of ‖J (x - dq)‖² + λ²‖x - dq‖² hold, up to rounding of the gradient."""
     rng = np.random.default_rng(shape)
     (m, n), count = shape, 500
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)

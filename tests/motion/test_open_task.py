@@ -20,7 +20,7 @@ STEP = DLS(damping.Constant(1e-3))
 
 
 def value(q: Array) -> Array:
-    """Return two rows that depend on all joints."""
+    """Return a vector (2,) that depends on all seven joints."""
     return np.array([np.sin(q[0]) * q[1] + q[6], q[2] * q[3] + np.cos(q[4] - q[5])])
 
 
@@ -192,7 +192,7 @@ def test_velocities_are_those_of_a_servo() -> None:
     ],
 )
 def test_what_is_wrong_is_said(make: object, words: str) -> None:
-    """Errors say what was given and what is expected."""
+    """A wrong argument raises an error that says what was given and what is expected."""
     with np.errstate(all="ignore"), pytest.raises((InputError, UnknownNameError), match=words):
         make()  # type: ignore[operator]
 
@@ -219,7 +219,7 @@ def test_a_refused_step_changes_nothing() -> None:
 
 
 def test_solve_meets_open_targets() -> None:
-    """Reachable targets are met: of open tasks alone, with frames and in batches; limits hold."""
+    """Reachable targets of open tasks are met inside limits: alone, with frames, in batches."""
     rng = np.random.default_rng(1)
     q = rng.uniform(PANDA.lower + 0.3, PANDA.upper - 0.3, (5, 7))
     x, p = np.array([value(one) for one in q]), PANDA.fk(q)[:, :3, 3]
@@ -240,7 +240,7 @@ def test_solve_meets_open_targets() -> None:
 
 
 def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
-    """A failed search of an open task is no proof: its status is that it did not converge."""
+    """A failed search proves nothing for an open task, so the status is NOT_CONVERGED."""
     task = OpenTask(lambda q: np.sin(q[0]))
     found = supple.solve(PANDA, [1.5], tasks=task, max_seeds=2)
     assert found.status == supple.SolveStatus.NOT_CONVERGED

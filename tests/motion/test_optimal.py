@@ -93,7 +93,7 @@ def test_the_bound_holds_at_any_scale(
         sigma, gamma = (np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins]))
         lambda2 = kernel(rule, sigma.astype(dtype), gamma.astype(dtype))
         assert np.isfinite(lambda2).all()
-        # Only where λ² is zero or far above the underflow threshold.
+        # The bound is checked where λ² is zero or far above the underflow threshold.
         normal = (lambda2 == 0) | (lambda2 > 1e3 * np.finfo(dtype).tiny)
         assert (
             speeds(*(x.astype(dtype) for x in (sigma, gamma)), lambda2)[normal] <= (rule.max_speed)
@@ -160,7 +160,7 @@ def test_no_other_motion_within_the_bound_does_better(
         J, e, bound = sample.J, sample.e, rule.max_speed
         best = step(sample, rule(sample.linearization))
         left = np.linalg.norm(e - J @ best)
-        # Other motions anywhere in the ball ‖q̇‖ <= bound, and near the optimum.
+        # Compare with other motions, anywhere in the ball ‖q̇‖ <= bound and near the optimum.
         others = rng.standard_normal((60, shape[1]))
         others[30:] = best + others[30:] * bound * 10.0 ** rng.uniform(-6, 0, (30, 1))
         length = np.linalg.norm(others, axis=1)
@@ -212,7 +212,7 @@ def test_any_start_ends_at_the_same_root(k: int, seed: int, start: float, newton
     sigma = np.maximum(sigma, 1e-9)
     rule, lin = Optimal(0.5, newton), of_spectrum(sigma, gamma)
     cold = rule.solve(lin)
-    # The derivative of log φ is at least 1/(σ₁² + λ²), which determines the accuracy of the root.
+    # |d(log φ)/dλ²| is at least 1/(σ₁² + λ²), which determines the accuracy of the root.
     blur = 128 * EPS * (sigma[0] ** 2 + cold[0])
     given_start = min(start * (cold[0] or sigma[0] ** 2), 1e300)
     warm = rule.solve(lin, given_start)
@@ -294,7 +294,7 @@ def test_a_start_that_is_none_is_named(wrong: object) -> None:
 
 @rules
 def test_both_twins_agree(rule: Optimal) -> None:
-    # Rounding differs; the resulting error of λ² depends on the slope of φ.
+    # Rounding errors of the two twins differ; their effect on λ² depends on the slope of φ.
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])
     past = np.array([history(x) for x in lins])

@@ -92,7 +92,7 @@ def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> N
 @settings(max_examples=60, deadline=None)
 @given(levels())
 def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
-    """Even if the top task does not move, the lower ones leave its rows unchanged."""
+    """If the step of the first task returns zero, lower tasks do not move the first task."""
     steps: list[Step] = [lambda lin: np.zeros(lin.J.shape[1]), *[DAMPED[0]] * (len(tasks) - 1)]
     dq = Priority(steps)(tasks)
     assert np.linalg.norm(tasks[0].J @ dq) <= 1e-12 * np.linalg.norm(tasks[0].J) * (
@@ -101,7 +101,7 @@ def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
 
 
 def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
-    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N is the null-space projector of all above."""
+    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N projects onto the null space of all above."""
     rng = np.random.default_rng(1)
     for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
         tasks = [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in rows]
@@ -183,7 +183,7 @@ def test_augmented_tends_to_priority() -> None:
 
 
 def crossing(t: float) -> Levels:
-    """Return tasks: at t = 0 the second has the row of the first; the third uses what is free."""
+    """Return three tasks; at t = 0 the second has the row of the first, and the third has J = I."""
     first = Linearization([[1.0, 0.0, 0.0]], [1.0])
     second = Linearization([[1.0, t, 0.0]], [0.3])
     return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]

@@ -30,14 +30,14 @@ def posture(n: int) -> RestPosture:
 
 @cache
 def cases(shape: tuple[int, int]) -> list[Linearization]:
-    """Return every spectrum with a third of the tasks, each at its own configuration."""
+    """Return a third of the samples, with every spectrum, each with a random q."""
     rng = np.random.default_rng(shape)
     kept = [sample for i, sample in enumerate(samples(shape)) if (i + i // 6) % 3 == 0]
     return [replace(x.linearization, q=rng.uniform(-2, 2, shape[1])) for x in kept]
 
 
 def pulled(lin: Linearization, gain: float) -> Array:
-    """Return v = -gain ∇h of the posture."""
+    """Return v = -gain ∇h for the criterion of the posture."""
     return -gain * posture(len(lin.q))(lin.q)
 
 
@@ -71,7 +71,7 @@ def test_the_null_space_is_equation_20_and_leaks_nothing(shape: tuple[int, int])
         slack = 64 * EPS * (np.linalg.norm(v) + np.linalg.norm(Pseudoinverse()(lin)))
         assert np.linalg.norm(lin.J @ free) <= slack * np.linalg.norm(lin.J)
         assert leak_of(step, lin) <= slack * np.linalg.norm(lin.J)
-        # the projection of v is the closest point of the null space
+        # The projection of v is the point of the null space closest to v.
         full = np.linalg.svd(lin.J)[2][lin.rank :]
         np.testing.assert_allclose(free, full.T @ (full @ v), atol=max(slack, 1e-9 * EPS))
 
@@ -91,11 +91,11 @@ def test_gradient_projection_is_equations_23_and_24(shape: tuple[int, int], lamb
             weighted = replace(plain, alpha1=alpha1)
             expected = inverse @ e + alpha1**2 / lambda2 * free
             close(weighted(lin), expected, lin, lambda2, np.linalg.norm(v))
-            # eq. (22), with A = I and α1² + α2² = λ
+            # This is eq. (22) with A = I and α1² + α2² = λ.
             left = J.T @ J + lambda2 * np.eye(n)
             expected = np.linalg.solve(left, J.T @ e + alpha1**2 * v)
             close(weighted(lin), expected, lin, lambda2, np.linalg.norm(v))
-        # λ² is at least α1²: the weight of the speed is not negative
+        # λ² is at least α1², so that the weight of the speed is not negative.
         more = replace(plain, alpha1=2 * math.sqrt(lambda2))
         again = GradientProjection(damping.Constant(4 * lambda2), posture(n), 0.7)
         close(more(lin), again(lin), lin, lambda2, np.linalg.norm(v))
@@ -111,7 +111,7 @@ def test_gradient_projection_without_damping_is_the_null_space(shape: tuple[int,
 
 @shapes
 def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None:
-    """(39) with the square of α1 that (38) asks for; with α1 as printed, (38) is not minimal."""
+    """(39) minimizes (38) if α1 is squared; with α1 as printed it does not."""
     n = shape[1]
     rng = np.random.default_rng(1)
     root = rng.normal(size=(n, n))
@@ -149,7 +149,7 @@ def test_the_leak_is_what_the_task_feels(shape: tuple[int, int], lambda2: float)
         assert leak_of(GradientProjection(rule, posture(n), 0.7), lin) == pytest.approx(
             felt, abs=room
         )
-        # at most λ/2 per unit of v
+        # The leak is at most λ/2 per unit of v.
         assert felt <= 0.5 * math.sqrt(lambda2) * np.linalg.norm(v) + room
         half = math.sqrt(lambda2 / 2)
         for step in (
@@ -163,7 +163,7 @@ def test_the_leak_is_what_the_task_feels(shape: tuple[int, int], lambda2: float)
 
 
 def corrected(lin: Linearization, gradient: Array, kappa: float, lambda2: float) -> Array:
-    """Deo & Walker's (25) with κ = α1² k, densely: J*ẋ - (κ/λ)(I - J*J) ∇h."""
+    """Return Deo & Walker's (25) with κ = α1² k: J*ẋ - (κ/λ)(I - J*J) ∇h."""
     inverse = damped_inverse(lin.J, lambda2)
     free = np.eye(len(gradient)) - inverse @ lin.J
     return inverse @ lin.e - kappa / lambda2 * free @ gradient
@@ -223,7 +223,7 @@ def test_total_speed_takes_the_least_damping(
 @shapes
 @pytest.mark.parametrize("bound", [0.3, 2.0, 1e3])
 def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> None:
-    """Return (20) if it obeys the bound, else the root of the corrected (27) at any λ > 0."""
+    """q̇ is (20) if that keeps the bound, else (25) with the root λ of the corrected (27)."""
     n = shape[1]
     switched = 0
     for lin in cases(shape):
@@ -246,7 +246,7 @@ def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> No
 
 @pytest.mark.parametrize("switch", [False, True])
 def test_the_bound_is_never_passed(switch: bool) -> None:
-    """Return 10³ random spectra, components and gradients over many decades, some singular."""
+    """The bound holds for 10³ random J, e and ∇h over many decades, some singular or zero."""
     rng = np.random.default_rng(6)
     for k, n in ((2, 2), (2, 3), (6, 7), (3, 7), (6, 6)):
         sigma, gamma = random_spectra(rng, 200, k)
@@ -375,7 +375,7 @@ def test_wamplers_matrix_must_fit() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e100, 1e140])
 def test_all_is_finite_at_every_scale(scale: float) -> None:
-    """Where the square of a singular value vanishes, or overflows beside others."""
+    """All steps are finite even if squares of singular values underflow or overflow."""
     rng = np.random.default_rng(8)
     J, e, q = scale * rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)
     lin = Linearization(J, e, q=q)

@@ -71,7 +71,7 @@ def test_it_needs_few_iterations_at_any_distance_from_a_singularity(max_error: f
 @pytest.mark.parametrize("least", [0.3, 1e-2, 1e-4])
 @pytest.mark.parametrize("max_error", [0.01, 0.3])
 def test_it_is_what_bisection_finds(max_error: float, least: float) -> None:
-    """The oracle bisects the first term of MK (12) with sixty digits; J has rounding errors."""
+    """λ² is the root by bisection of the first term of MK (12), computed with sixty digits."""
     rng = np.random.default_rng(1)
     for m, n in ((2, 3), (6, 7)):
         lin = random(rng, m, n, least)
@@ -194,7 +194,7 @@ def test_the_curve_is_that_of_the_steps(shape: tuple[int, int]) -> None:
 
 @shapes
 def test_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
-    """Maciejewski & Klein, after (12): strictly monotone, unless e is orthogonal to range(J)."""
+    """As MK state after (12), the speed never grows and the error never falls as λ grows."""
     for sample in samples(shape):
         lin = sample.linearization
         curve = trade_off(lin)

@@ -52,7 +52,7 @@ def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, ax
 
 
 def test_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
-    # At a singular wrist, J and so the bound 1/(2 λ) on the gain are the same at every level.
+    # At a singular wrist, velocity, acceleration and jerk have the same J and bound 1/(2 λ).
     rng, lambda2 = np.random.default_rng(2), 0.01
     q = np.array([0.3, -0.8, 2.5, 0.7, 0.0, 0.4])
     qd, qdd, command = rng.normal(size=(3, 6))

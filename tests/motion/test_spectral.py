@@ -42,7 +42,7 @@ SIZES = [(6, 7), (6, 6), (3, 7), (2, 2), (1, 3), (5, 9), (7, 7)]
 
 
 def spectra(k: int, rng: np.random.Generator) -> list[Array]:
-    """Return spectra with one small value, several equal or all equal values, of all sizes."""
+    """Return spectra with one small value of many sizes, or with several or all values equal."""
     most = np.sort(rng.uniform(0.3, 2, k))[::-1]
     every = [most, np.ones(k), np.geomspace(1, 1e-6, k) if k > 1 else most]
     small = [0.5, 0.31, 0.29, 0.2, 0.1 + 1e-9, 0.02, 1e-3, 7e-4, 1e-4, 1e-6, 1e-9, 1e-13, 0.0]

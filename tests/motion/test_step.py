@@ -121,7 +121,7 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
 def test_a_row_of_rounding_errors_moves_nothing(rule: damping.DampingRule, dtype: type) -> None:
-    """A row like that of a planar arm out of its plane does not count in the rank on any path."""
+    """A row of J of the size of rounding errors, as of a planar arm, does not make q̇ larger."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
     e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)

@@ -136,7 +136,7 @@ def test_wamplers_link_stops_below_the_threshold() -> None:
 @pytest.mark.parametrize("lam", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("least", np.geomspace(1, 1e-9, 7).tolist())
 def test_a_batch_is_a_single_step_to_rounding(lam: float, least: float) -> None:
-    """The difference is the rounding error of a backward stable method, not that of J Jᵀ.
+    """The difference is at most the rounding error of a backward stable method.
 
     It is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]), by the perturbation theory of
     least squares (Wedin). Where the residual is zero, the term with κ² vanishes.

@@ -63,7 +63,7 @@ def right_inverse(r: Array) -> Array:
 def test_j_is_the_derivative_of_the_error_away_from_the_target(
     tree: Tree, seed: int, angle: float
 ) -> None:
-    # E = R* Rᵀ and dE/dt = -E [w]; this holds near π as well.
+    # With E = R* Rᵀ, dE/dt = -E [w]; this also holds near rotations by π.
     robot, rng = tree.robot, np.random.default_rng(seed)
     base = rng.choice([None, *tree.frames])
     task = OrientationTask(str(rng.choice(tree.frames)), base=base)
@@ -270,8 +270,8 @@ def test_a_pose_from_matrix_and_quaternions() -> None:
 
 
 def test_alternate_rows_are_those_of_the_target() -> None:
-    """J is that of the point of the link at the target, v + w × (t - p), in Python and in the
-    kernel; also relative to a base that moves.
+    """J is that of the link's point at the target, v + w × (t - p), in Python and in the kernel,
+    also relative to a base that moves.
     """
     robot, q = supple.load("panda"), np.array([0.3, 0.5, -0.2, -1.8, 0.4, 1.2, 0.6])
     target = np.array([0.5, 0.2, 0.4])

@@ -34,7 +34,7 @@ def near(T: Array, rng: np.random.Generator, far: float, turn: float) -> Array:
     return to
 
 
-# ---- e and J, by the law -------------------------------------------------------------------------
+# ---- e and J by their definitions ----------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("isa")
@@ -200,7 +200,7 @@ def test_batches_have_the_rows_of_each() -> None:
         each = [t.linearize(robot, one, goal) for t, goal in zip(tasks, targets, strict=True)]
         np.testing.assert_allclose(lin.e[i], np.concatenate([x.e for x in each]), atol=1e-12)
         np.testing.assert_allclose(lin.J[i], np.vstack([x.J for x in each]), atol=1e-12)
-    # Without a target, the row of a tilt is zero because it is unknown; other rows are complete.
+    # Without a target, the tilt and its row are unknown: the row is zero, and others are not.
     J = supple.linearize(robot, tasks, q).J
     assert J[:, :9].any(axis=-1).all()
     assert not J[:, 9].any()

@@ -65,8 +65,8 @@ def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
 
 
 def test_damped_it_is_not_the_whole_solution() -> None:
-    """With lengths in units of the reach, as in Wampler's paper, the difference shrinks with α,
-    the opposite of the paper's "approximately the same for α >= 0.1".
+    """With lengths in units of the reach, as in Wampler's paper, the difference from the full
+    solution shrinks with α; the paper says "approximately the same for α >= 0.1".
     """
     robot = supple.load("puma560")
     reach = Scale.for_robot(robot).reach
@@ -104,7 +104,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def test_dls_is_still_the_whole() -> None:
-    """The `WeightedDLS` above solves the full problem: in meters it is DLS with scaled rows."""
+    """The `WeightedDLS` of the test above equals DLS with scaled rows, the full problem."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]

@@ -31,13 +31,13 @@ ROWS, PART_ROWS = 40_000, 500
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A file of targets, and the results of a run that nothing interrupts."""
+    """Return a file of targets, and the results of a run without interruption."""
     return solved_targets(UR5E, tmp_path_factory.mktemp("uninterrupted"), ROWS, PART_ROWS)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head without CPUs and two nodes with two each, as processes of this machine."""
+    """Return a Ray cluster on this machine: a head without CPUs, and two nodes with two CPUs."""
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
@@ -52,7 +52,7 @@ def cluster() -> Iterator[Any]:
 
 
 def workers() -> list[int]:
-    """Processes of this machine that run a task of Ray."""
+    """Return the ids of the processes of this machine that run a task of Ray."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -78,7 +78,7 @@ def test_workers_compute_the_same_bytes(
 def test_killed_workers_are_replaced(
     cluster: Any, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """A worker is killed every few parts, while the run goes on."""
+    """A run in which a worker is killed every few parts gives the expected bytes."""
     file, expected = uninterrupted
     chance, killed, ended = random.Random(0), [], threading.Event()
 
@@ -128,7 +128,7 @@ def test_a_lost_node_is_survived_and_a_new_one_used(
 def test_a_killed_driver_is_continued(
     cluster: Any, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
-    """kill -9 of the driver, several times; the last run is left alone."""
+    """After the driver is killed several times, a last run gives the expected bytes."""
     file, expected = uninterrupted
     code = (
         "import sys, supple as sp; from supple.cluster import *\n"
@@ -177,7 +177,7 @@ def test_a_stage_of_ray_data(cluster: Any) -> None:
 
 
 def test_the_error_of_a_worker_is_that_of_the_driver(cluster: Any, tmp_path: Path) -> None:
-    """The folder becomes a place where nothing can be written; what is there stays."""
+    """If workers cannot write parts, the driver raises an error, and the job can be continued."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 4000))
     out = tmp_path / "out"
 
@@ -199,7 +199,7 @@ def test_the_error_of_a_worker_is_that_of_the_driver(cluster: Any, tmp_path: Pat
 
 
 def test_workers_of_a_local_ray_do_not_stand_back() -> None:
-    """Their niceness is not Ray's default of 15, which leaves them little time beside others."""
+    """Workers do not have Ray's default niceness of 15, with which they get little CPU time."""
     ray.shutdown()
     with _connected(ray, RayOptions()):
         niceness = ray.get(ray.remote(lambda: os.nice(0)).remote())
@@ -208,7 +208,7 @@ def test_workers_of_a_local_ray_do_not_stand_back() -> None:
 
 
 def test_a_local_ray_is_started_and_stopped(tmp_path: Path) -> None:
-    """The command with --ray alone."""
+    """The command with `--ray` but no address runs on a local Ray, which it stops at the end."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 2000))
     words = ["batch", "ur5e", str(file), str(tmp_path / "out"), "--part-rows", "500", "--ray"]
     done = subprocess.run(

@@ -13,11 +13,11 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def ran() -> Ran:
-    """A function that returns the outcome of the experiment of a name."""
+    """Return a function from the name of an experiment to its outcome, which is cached."""
     return cache(lambda name: EXPERIMENTS[name]())
 
 
 @pytest.fixture(scope="session")
 def drawn(ran: Ran) -> Callable[[str], bytes]:
-    """A function that returns the figure of an experiment as SVG."""
+    """Return a function from the name of an experiment to its figure as SVG."""
     return cache(lambda name: style.rendered(ran(name), name, "svg"))

@@ -1,4 +1,7 @@
-"""Statements of the texts about their arms: columns of J, singular configurations, updates."""
+"""Statements of the texts about their arms: columns of J, singular configurations, updates.
+
+W is Wampler 1986, MK Maciejewski & Klein 1988, DW Deo & Walker 1995 and B Buss 2009.
+"""
 
 from __future__ import annotations
 
@@ -76,8 +79,8 @@ def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -
 
 
 def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
-    """MK VI, Table I: the wrist singularity loses a rotation; the shoulder singularity, with the
-    wrist above it, the velocity across the arm's plane; the elbow's, that along the arm.
+    """MK VI, Table I: at the wrist singularity a rotation is lost; with the wrist above the
+    shoulder, the velocity across the arm's plane; with a stretched elbow, that along the arm.
     """
     robot = supple.load("puma560_mk")
     flange = np.eye(4)
@@ -109,7 +112,7 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
 
 
 def test_the_puma_is_table_one() -> None:
-    """MK, Table I: link length, offset and twist, as rows of the standard convention."""
+    """The built-in arm has the link lengths, offsets and twists of MK, Table I (standard DH)."""
     lengths, offsets = [0, 0.432, -0.020, 0, 0, 0], [0, 0.149, 0, 0.433, 0, 0.056]
     twists = np.radians([-90, 0, 90, -90, 90, 0])
     robot = supple.load("puma560_mk")
@@ -129,7 +132,7 @@ def test_the_puma_is_table_one() -> None:
 
 
 def test_variable_damping_leaves_the_corners_alone() -> None:
-    """MK VI: at A and D the error is reduced to zero, and the joint speed hardly changes."""
+    """MK VI: at corners A and D, variable damping has no error and about the same joint speed."""
     robot = supple.load("planar2")
     for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
         solution = supple.solve(robot, corner, tasks=PositionTask(rows=["x", "y"]))
@@ -164,7 +167,7 @@ def test_several_updates_per_target_follow_it_more_closely() -> None:
 
 
 def test_too_much_damping_converges_slowly() -> None:
-    """B §5: an update leaves the fraction λ²/(σ² + λ²) of the error along a singular direction."""
+    """B §5: each update leaves the fraction λ²/(σ² + λ²) of the error along each u_i."""
     J = np.diag([1.0, 0.3])
     for lam in (0.1, 1.0, 3.0):
         e = np.ones(2)
@@ -186,9 +189,9 @@ def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
 
 
 def test_local_torque_optimization_with_damping() -> None:
-    """DW 2.1, footnote: q̈ minimizes ‖M q̈ + g‖ for a commanded acceleration; damping reduces it.
+    """DW 2.1, footnote: q̈ minimizes the torque ‖M q̈ + g‖ for a commanded acceleration.
 
-    With x = q̈ + M⁻¹g this is a weighted norm of x.
+    With x = q̈ + M⁻¹g this is a weighted norm of x; damping reduces it further.
     """
     arm = supple.load("puma560_roll")
     for k, link in enumerate(arm.description.links[1:]):

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 class Tree:
-    """Joints by their places and axes in the zero pose, in world axes."""
+    """A figure of Buss's program: the positions and axes of its joints at q = 0, in the world."""
 
     def __init__(self, name: str) -> None:
         robot = supple.load(name).description
@@ -37,7 +37,7 @@ class Tree:
         ]
 
     def at(self, q: Array) -> tuple[Array, Array]:
-        """Effectors (3k,) and their Jacobian (3k, n)."""
+        """Return the positions (3k,) of the end effectors and their Jacobian (3k, n)."""
         turned: list[tuple[Array, Array]] = []  # x -> R x + t
         for j, angle in enumerate(q):
             x, y, z = self.axis[j]
@@ -78,7 +78,7 @@ def dls(J: Array, e: Array, lam: float) -> Array:
 
 
 def sdls(J: Array, e: Array, lam: float) -> Array:
-    """Buss & Kim, the soft limit of the program."""
+    """Return the SDLS step of Buss & Kim, with the soft limit of their program."""
     U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
     reach = np.linalg.norm(J.reshape(-1, 3, J.shape[1]), axis=1).sum(axis=0)
     total = np.zeros(J.shape[1])
@@ -93,7 +93,7 @@ def sdls(J: Array, e: Array, lam: float) -> Array:
 
 
 def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tuple[float, float]:
-    """Total error and oscillation, as defined."""
+    """Return total error and oscillation of a method, computed from their definitions."""
     tree, (skipped, counted) = Tree(shape.name), shape.steps
     q, before, places, away = np.zeros(len(tree.axis)), None, [], []
     goals = []
@@ -132,7 +132,7 @@ def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tupl
 def test_the_y_is_its_transcription(
     ran: Ran, method: str, step: Callable, clamped: bool, rtol: float
 ) -> None:
-    """Those that oscillate make much of rounding."""
+    """Errors and oscillation equal those of a loop in NumPy, loosely for oscillating methods."""
     found = ran("buss-y").quantities
     total, back = run(figures.Y, step, figures.Y.lambdas[0], clamped)
     np.testing.assert_allclose(total, found[f"{method}.total_error"], rtol=rtol)
@@ -143,7 +143,7 @@ def test_the_y_is_its_transcription(
     ("method", "step", "clamped"), [("dls_clamped", dls, True), ("sdls", sdls, True)]
 )
 def test_the_double_y_is_its_transcription(method: str, step: Callable, clamped: bool) -> None:
-    """For some steps: that the others follow suit is the business of `supple.track`."""
+    """Over 100 updates of the double Y, two methods equal their loops in NumPy."""
     short = replace(figures.DOUBLE_Y, steps=(20, 80))
     followed = figures.follow(short, figures.methods(short)[method])
     total, back = run(short, step, 0.7, clamped)
@@ -164,7 +164,7 @@ def test_the_methods_rank_as_the_paper_says(ran: Ran, name: str) -> None:
     assert total["dls_clamped"] < total["dls"]
     assert back["transpose"] > back["pinv"] > 0.01
     assert back["dls"] == back["dls_clamped"] == found["sdls.oscillation"] == 0
-    # Shakes while something is out of reach, and only then.
+    # The pseudoinverse oscillates only while a target is out of reach.
     assert found["pinv.oscillation_beyond_reach"] > 0.01
     assert found["pinv.oscillation_else"] < 0.01
     assert found["pinv_uncapped.total_error"] > 3 * total["pinv"]
@@ -172,7 +172,7 @@ def test_the_methods_rank_as_the_paper_says(ran: Ran, name: str) -> None:
 
 
 def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
-    """The paper calls it extremely poor there: larger mean distances, and more oscillation."""
+    """On the double Y, the transpose has larger mean distances and more oscillation."""
     y, double = ran("buss-y").quantities, ran("buss-double-y").quantities
     assert double["transpose.total_error"] / 8000 > 2 * y["transpose.total_error"] / 400
     assert double["transpose.oscillation"] > 1.5 * y["transpose.oscillation"]
@@ -182,7 +182,7 @@ def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
     ("name", "fails"), [("buss-y", "where the error of DLS is least"), ("buss-double-y", None)]
 )
 def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
-    """Among the claims that are not about time, one fails on the Y: that about the least error."""
+    """Of the claims that are not about time, only one fails: about the least error on the Y."""
     claims = [claim for claim in ran(name).claims if "µs" not in claim.measured]
     failing = [claim.paper for claim in claims if not claim.holds]
     assert len(failing) == (fails is not None)
@@ -192,7 +192,7 @@ def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
 
 
 def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
-    """The cheap loop moves as `track`, and the first window is the experiment's own."""
+    """DLS with the λ of least error oscillates in most windows, but not in the experiment's."""
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]
     path = figures.Y.path(sum(figures.Y.steps))
@@ -205,8 +205,8 @@ def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_verdicts_on_times_follow_from_the_numbers(shape: figures.Shape) -> None:
-    """Given the paper's own times nothing is faster and the ratio holds; given half of them for
-    both, all holds; given the transpose's alone, DLS is faster and the ratio is not the same.
+    """With the paper's own times, nothing is faster and the ratio holds; with half of both times,
+    all claims hold; if DLS takes the time of the transpose, it is faster and the ratio fails.
     """
     transpose, dls = (1e-6 * us for us in shape.paper_us)
     for seconds, verdicts in (
@@ -221,7 +221,7 @@ def test_verdicts_on_times_follow_from_the_numbers(shape: figures.Shape) -> None
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
 def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) -> None:
-    """By total error alone it is no worse than DLS, and the claim says so."""
+    """The pseudoinverse has about the total error of DLS, and the claim reports that error."""
     found = ran(name).quantities
     assert found["pinv.total_error"] == pytest.approx(found["dls.total_error"], rel=0.15)
     (claim,) = (c for c in ran(name).claims if c.paper.startswith("the pseudoinverse works"))
@@ -233,7 +233,7 @@ def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) ->
 
 def test_the_alternate_jacobian_is_its_transcription() -> None:
     """The columns are v × (t − p) instead of v × (s − p), for a joint axis v through p, the end
-    effector s and its target t. Compared over some updates of the Y-shaped figure by DLS.
+    effector s and its target t. 30 updates of the Y by DLS equal those of a loop in NumPy.
     """
     tree, goals = Tree("y"), figures.Y.path(30)
     q = np.zeros(7)
@@ -242,7 +242,7 @@ def test_the_alternate_jacobian_is_its_transcription() -> None:
         e = goal.ravel() - s
         for k in range(2):
             for j in range(7):
-                # the lever grows by t − s: the column by v × (t − s)
+                # The lever arm grows by t − s, so the column grows by v × (t − s).
                 if not J[3 * k : 3 * k + 3, j].any():
                     continue
                 turned = spin(tree, q, j)
@@ -254,7 +254,7 @@ def test_the_alternate_jacobian_is_its_transcription() -> None:
 
 
 def spin(tree: Tree, q: Array, j: int) -> Array:
-    """The axis of joint j in the world, by turning the joints above it."""
+    """Return the axis of joint j in the world, rotated by all joints above it."""
     axis, above = np.array(tree.axis[j], dtype=float), tree.parent[j]
     while above >= 0:
         x, y, z = tree.axis[above]
@@ -280,7 +280,7 @@ def test_what_the_variants_show(ran: Ran) -> None:
 
 
 def test_balls_are_on_the_targets(ran: Ran) -> None:
-    """Every target and every joint of the drawn figure is inside the panel."""
+    """The balls of the drawing are at the targets and inside the panel."""
     from matplotlib.figure import Figure
 
     figure = Figure()

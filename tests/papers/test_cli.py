@@ -52,8 +52,10 @@ def test_a_whole_run() -> None:
 
 @pytest.mark.parametrize("later", [0.0, 3.0])  # [s] workers still importing, and at work
 def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: float) -> None:
-    """The signal goes to the whole process group, as from a terminal. The experiment takes longer
-    than the timeout of the test, so no worker can have finished by itself."""
+    """SIGINT to the process group, as from a terminal, ends all processes with exit status 130.
+
+    The experiments take longer than the timeout of the test, so no worker ends by itself.
+    """
     code = (
         "import os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -90,8 +92,10 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
 
 
 def test_an_interrupt_that_another_thread_receives_waits_too() -> None:
-    """While workers are started: Python would otherwise raise it in the main thread at once, and
-    leave a worker without its data."""
+    """An interrupt that arrives while workers start is raised after they have started.
+
+    Raised at once, it would leave a worker without its data.
+    """
     done = python(
         "import os, signal, threading, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -333,7 +337,7 @@ def test_changed_parameters_are_shown() -> None:
     ],
 )
 def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
-    """The reason is one line, the last, alone or below the usage."""
+    """The last line of stderr is the reason; only the usage may precede it."""
     done = run(*words)
     *before, reason = done.stderr.splitlines()
     assert not before or before[0].startswith("Usage: ")

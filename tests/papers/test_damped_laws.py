@@ -1,7 +1,8 @@
 """Laws that the texts state about inverses, damping and singular values, transcribed in NumPy.
 
 Each law is a sentence or an equation of a text that no other test covers; `papers/items.toml` lists
-the tests of all items.
+the tests of all items. W is Wampler 1986, MK Maciejewski & Klein 1988, DW Deo & Walker 1995, B Buss
+2009 and N the note of `papers/`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def test_the_normal_equations_always_have_a_solution(shape: tuple[int, int]) -> 
 
 @shapes
 def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) -> None:
-    """The pseudoinverse jumps where the rank changes: ‖q̇‖ >= |γ|/σ near it, bounded at σ = 0."""
+    """The pseudoinverse jumps where the rank changes: ‖q̇‖ >= |γ|/σ if σ > 0, bounded if σ = 0."""
     rng = np.random.default_rng(shape)
     k = min(shape)
     U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
@@ -137,7 +138,7 @@ def test_the_transpose_goes_downhill() -> None:
 @shapes
 @pytest.mark.parametrize("lambda2", [1.0, 0.04, 1e-4])
 def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2: float) -> None:
-    """(JᵀJ + λ²)⁻¹Jᵀ = Jᵀ(J Jᵀ + λ²)⁻¹ = [J; λ]⁺[I; 0] = Σ σ/(σ² + λ²) v uᵀ."""
+    """The forms (JᵀJ + λ²)⁻¹Jᵀ, Jᵀ(J Jᵀ + λ²)⁻¹, [J; λ]⁺[I; 0] and Σ σ/(σ² + λ²) v uᵀ are equal."""
     m, n = shape
     for lin in cases(shape):
         J, e = lin.J, lin.e
@@ -155,7 +156,7 @@ def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2
 
 
 def test_the_gain_of_one_direction() -> None:
-    """The gain σ/(σ² + λ²) is 1/σ for σ ≫ λ, at most 1/(2λ), at σ = λ, and zero at σ = 0."""
+    """The gain σ/(σ² + λ²) tends to 1/σ for σ ≫ λ, is largest, 1/(2λ), at σ = λ, and 0 at σ = 0."""
     lam = 0.2
 
     def gain(sigma: float) -> float:
@@ -283,7 +284,7 @@ def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
 
 
 def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
-    """DW, remarks and Fig. 1: two links are nearly folded; only x is near a singular direction."""
+    """DW, Fig. 1: for two nearly folded links, rules of J alone also damp the regular direction."""
     q = np.radians([90.0, 179.0])
     a, b = q[0], q.sum()
     J = np.array([[-np.sin(a) - np.sin(b), -np.sin(b)], [np.cos(a) + np.cos(b), np.cos(b)]])
@@ -306,7 +307,7 @@ def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
 
 @shapes
 def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
-    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ as a sum, its slope as printed, and 1/φ is nearly linear."""
+    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ is a sum, with the printed slope, and 1/φ is nearly linear."""
     for lin in cases(shape):
         s, g = lin.sigma, lin.gamma
 
@@ -331,7 +332,7 @@ def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
 
 
 def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
-    """DW 3.1: iterates therefore need lower and upper bounds; the root is the same with them."""
+    """DW 3.1: (17) may give a negative λ, so `Optimal` bounds its iterates and finds the root."""
     lin = Linearization(np.diag([1.0, 0.01]), [0.5, 0.3])
     s, g, bound, start = lin.sigma, lin.gamma, 2.0, 100.0
     phi = np.sqrt((s**2 * g**2 / (s**2 + start) ** 2).sum())
@@ -351,7 +352,7 @@ def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
 
 @shapes
 def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, int]) -> None:
-    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the estimate of the previous interval is good."""
+    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the previous interval's σ is a good estimate."""
     rng = np.random.default_rng(6)
     for lin in cases(shape):
         for size in (1e-6, 1e-3, 0.1):
@@ -364,7 +365,7 @@ def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, in
 
 @pytest.mark.parametrize("lambda2", [0.0, 0.01, 0.3])
 def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> None:
-    """MK (26): a_m/a_i grows by (σ_i² + λ²)/(σ_m² + λ²)."""
+    """MK (26): the ratio a_m/a_i of components of û grows by (σ_i² + λ²)/(σ_m² + λ²)."""
     rng = np.random.default_rng(7)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])
     U = orthonormal(rng, 4, 4)
@@ -380,7 +381,7 @@ def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> Non
 
 
 def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
-    """MK (28), (31): with exact û, components of q̇ are σγ/(σ² + λ²), the last with α² as well."""
+    """MK (28), (31): with exact û, q̇ has components σγ/(σ² + λ²), the last one with λ² + α²."""
     rng = np.random.default_rng(8)
     sigma, alpha2, lambda2 = np.array([2.0, 1.0, 0.1]), 0.3, 0.02
     U, V, x = orthonormal(rng, 3, 3), orthonormal(rng, 5, 3), rng.normal(size=3)
@@ -397,7 +398,7 @@ def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
 
 
 def test_the_filtered_matrix_is_well_conditioned() -> None:
-    """MK V: at a singularity with λ = 0, the α of (14) replaces the lost σ_m²."""
+    """MK V: at a singularity with λ = 0, α² of (14) takes the place of σ_m² = 0 in J Jᵀ."""
     rng = np.random.default_rng(11)
     sigma, max_gain = np.array([2.0, 1.0, 0.0]), 3.0
     U = orthonormal(rng, 3, 3)

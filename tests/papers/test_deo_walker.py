@@ -19,7 +19,7 @@ START = np.radians([5.0, -175, 175])
 
 
 def planar(q: Array) -> tuple[Array, Array]:
-    """The hand (2,) and J (2, 3) of links 1, 0.5, 0.5 with relative angles."""
+    """Return the hand's position (2,) and J (2, 3) of links of 1, 0.5, 0.5 m; q is relative."""
     a, length = np.cumsum(q), np.array([1, 0.5, 0.5])
     links = length * np.array([np.cos(a), np.sin(a)])
     beyond = np.cumsum(links[:, ::-1], axis=1)[:, ::-1]  # from each joint to the hand
@@ -27,7 +27,7 @@ def planar(q: Array) -> tuple[Array, Array]:
 
 
 def denavit_hartenberg(q: Array) -> tuple[Array, Array]:
-    """The tool (3,) and J (6, 6) of Maciejewski & Klein's Table I."""
+    """Return the tool's position (3,) and J (6, 6) of the arm of Maciejewski & Klein's Table I."""
     table = [
         (0, -90, 0),
         (0.432, 0, 0.149),
@@ -58,7 +58,7 @@ def _circle(degrees: float) -> tuple[float, float]:
 
 
 def search(numerator: Array, squares: Array, tolerance: float, start: float = 0.0) -> tuple:
-    """λ and steps of (18) for ‖numerator/(squares + λ)‖ = Δ."""
+    """Solve ‖numerator/(squares + λ)‖ = Δ by (18); return λ and the number of iterations."""
     lam, steps = start, 0
     while True:
         phi = np.linalg.norm(numerator / (squares + lam))
@@ -70,7 +70,7 @@ def search(numerator: Array, squares: Array, tolerance: float, start: float = 0.
 
 
 def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
-    """q̇ and the steps of (18), or of none where the pseudoinverse obeys."""
+    """Return q̇ and the iterations of (18): the pseudoinverse and 0 if that keeps the bound."""
     plain = np.linalg.pinv(J) @ v
     if np.linalg.norm(plain) <= MAX_SPEED:
         return plain, 0
@@ -80,7 +80,7 @@ def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
 
 
 def rectangle(steps: int) -> Array:
-    """Where the hand shall be (steps + 1, 2)."""
+    """Return the targets of the hand on the rectangle (steps + 1, 2)."""
     corners = planar(START)[0] + np.array([[0, 0], [0.7, 0], [0.7, 0.9], [0, 0.9], [0, 0]])
     s = np.linspace(0, 3.2, steps + 1)
     along = [0, 0.7, 1.6, 2.3, 3.2]
@@ -91,7 +91,7 @@ def rectangle(steps: int) -> Array:
 
 
 def test_planar_is_the_papers(ran: Ran) -> None:
-    """Peaks of the pseudoinverse, at most 5 with damping, 2 iterations."""
+    """Speeds peak with the pseudoinverse and are at most 5 with damping, in about 2 iterations."""
     found = ran("dw-planar").quantities
     assert found["pinv_max_speed"] > 2 * MAX_SPEED
     assert found["optimal_max_speed"] <= MAX_SPEED
@@ -166,7 +166,7 @@ def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ra
         assert found[f"{m}.newton_per_decade"] == pytest.approx(np.log2(10), rel=0.1)
         assert np.ptp(reciprocal[2:]) < 0.5
         assert (reciprocal < newton).all()
-    # "usually 2-3 iterations" is so on the paper's own motions, and not for random spectra.
+    # "usually 2-3 iterations" holds on the paper's own motions, but not for random spectra.
     assert [claim.holds for claim in ran("dw-newton").claims] == [True, False, True, True]
     assert found["planar.reciprocal"] == ran("dw-planar").quantities["reciprocal_iterations"]
     assert found["spatial.reciprocal"] == ran("dw-puma").quantities["reciprocal_iterations"]
@@ -176,8 +176,10 @@ def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ra
 
 
 def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float], list[int], Array]:
-    """Eq. (20) while that obeys, else (25) with this factor of ∇h/λ: speeds, steps of (18) from
-    λ = T = 0.0001, and where elbow and hand are at the last side (count, 2, 2).
+    """Follow the rectangle by (20) if that keeps the bound, else by (25) with `factor` ∇h/λ.
+
+    Return the speeds, the iterations of (18) from λ = T = 0.0001, and the positions of elbow and
+    hand on the last side (count, 2, 2).
     """
     path, dt, reference = rectangle(4000), 4 / 4000, np.radians([-30.0, 0, 0])
     q, speeds, counts, places = START, [], [], []
@@ -201,14 +203,14 @@ def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float],
 
 
 def is_up(places: Array) -> Array:
-    """Whether the elbow is above the line from the shoulder to the hand."""
+    """Return a mask (count,): whether the elbow is above the line from shoulder to hand."""
     elbow, hand = places[:, 0], places[:, 1]
     return hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0
 
 
 def test_obstacle_is_the_papers(ran: Ran) -> None:
-    """Within 5 throughout, elbow up on the last side instead of down, a jump; 3 iterations from a
-    lower bound, but not from where the paper begins.
+    """Speeds are at most 5, q̇ jumps where the equation changes, and the elbow is up on the last
+    side. It takes 3 iterations from a lower bound on λ, but more from the paper's initial λ.
     """
     found = ran("dw-obstacle").quantities
     assert found["max_speed"] <= MAX_SPEED < found["undamped_max_speed"]
@@ -222,9 +224,9 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
 
 
 def test_no_one_tolerance_gives_all_counts_of_the_paper(ran: Ran) -> None:
-    """The paper has 2 iterations for the planar arm, 3 for the spatial one and 3 with the obstacle,
-    starting from (18). Some tolerance gives each count to within a half, none gives all three.
-    Starting from λ of the previous step, the motion past the obstacle takes 2.
+    """The paper reports 2 iterations for the planar arm, 3 for the spatial one and 3 with the
+    obstacle. Each count is met, within a half, at some tolerance, but not all three at one.
+    Started from the λ of the previous step, the motion past the obstacle takes 2.
     """
     counts = [
         ran("dw-planar").curves["reciprocal.iterations"],
@@ -261,7 +263,7 @@ def test_a_pull_that_is_too_weak_leaves_the_elbow_down() -> None:
 
 
 def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
-    """Y by hand: links of 1.1 and 1 m with a bend of 1°, constant λ = 0.05; and no damping."""
+    """The errors along y equal those of a calculation in NumPy, for links bent by 1°."""
     q = np.radians([-0.5, 0.5])  # absolute angles
     x, y = np.array([1.1, 1.0]) * np.cos(q), np.array([1.1, 1.0]) * np.sin(q)
     J = np.array([[-y.sum(), -y[1]], [x.sum(), x[1]]])
@@ -290,7 +292,7 @@ def test_phi_and_its_shift(ran: Ran) -> None:
 
 
 def test_augmentation_damps_the_main_task_and_projection_does_not(ran: Ran) -> None:
-    """The weighted form by its normal equations, where the tasks conflict."""
+    """Where tasks conflict, only projection keeps the main task; (19) gives the weighted error."""
     found, curves = ran("dw-augmentation").quantities, ran("dw-augmentation").curves
     J, C, v = planar(np.radians([30.0, 60, 0]))[1], np.eye(3)[:1], np.array([-0.3, 0.3])
     A = J.T @ J + 0.01 * C.T @ C + 0.001 * np.eye(3)

@@ -111,7 +111,7 @@ def test_no_item_is_there_twice() -> None:
 
 
 def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
-    """All rules and steps are items of the texts, except those that the library adds."""
+    """All experiments, and all rules and steps with references, are named by items of the texts."""
     assert {name for item in ITEMS for name in item.experiment} == set(EXPERIMENTS)
     named = {name.partition("(")[0] for item in ITEMS for name in item.api}
     own = {"damping.ErrorNorm"}  # the default of `solve`
@@ -131,7 +131,7 @@ def test_the_documents_are_what_the_tool_writes(document: Path) -> None:
 
 
 def test_the_numbers_in_both_documents_are_those_of_the_list() -> None:
-    """The oracle counts the rows of the page, independently of the tool."""
+    """The counts in both documents equal the numbers of rows on the page."""
 
     def part(document: str) -> str:
         text = (ROOT / document).read_text("utf-8")

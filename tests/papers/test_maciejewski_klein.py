@@ -21,7 +21,7 @@ from supple.papers.maciejewski_klein import (
 )
 from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
-# The filter, word for word, lives beside the tests of motion.
+# The literal transcription of the filter is shared with the tests of motion.
 from filtering_paper import Estimated, eq14, repaired
 
 Array = np.ndarray
@@ -30,7 +30,7 @@ METHODS = ("constant", "variable", "filtered_as_printed", "filtered")
 
 
 def least(J: Array) -> tuple[Array, float]:
-    """The least singular vector and value."""
+    """Return the left singular vector of the smallest singular value, and that value."""
     U, sigma, _ = np.linalg.svd(J)
     return U[:, -1], float(sigma[-1])
 
@@ -40,7 +40,7 @@ def damped(J: Array, x: Array, lambda2: float) -> Array:
 
 
 class Again:
-    """A method of the paper, literally; the filter remembers û."""
+    """A method of the paper, transcribed literally; the filter remembers û between calls."""
 
     def __init__(self, method: str, bound: float) -> None:
         self.method, self.bound, self.U = method, bound, None
@@ -65,7 +65,7 @@ class Again:
 
 
 def square_again(method: str) -> dict[str, float]:
-    """In centimeters, as the paper: 110 and 100 long, θ̇max = 0.02, a closed-form Jacobian."""
+    """Return the quantities of a method on the square, in centimeters, with a closed-form J."""
     corners = np.array([[10.0, -100], [210, -100], [210, 100], [10, 100], [10, -100]])
     sides = [a + (b - a) * np.arange(200)[:, None] / 200 for a, b in pairwise(corners)]
     path = np.vstack([*sides, corners[:1]])
@@ -93,7 +93,7 @@ def square_again(method: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_square_again_in_centimeters(ran: Ran, method: str) -> None:
-    """Another unit of length, another kinematics, another solver: the same numbers."""
+    """With another unit of length, kinematics and solver, the quantities are the same."""
     found = ran("mk-two-link").quantities
     for name, value in square_again(method).items():
         assert found[f"{method}.{name}"] == pytest.approx(value, rel=1e-4, abs=1e-8), name
@@ -127,7 +127,7 @@ COURSES = {
 
 @pytest.mark.parametrize("name", COURSES)
 def test_courses_are_as_printed(name: str) -> None:
-    """The printed number of intervals of 1.5 mm, a constant orientation, a start on the path."""
+    """Courses have the printed start, the printed number of 1.5 mm intervals, one orientation."""
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1
@@ -137,12 +137,12 @@ def test_courses_are_as_printed(name: str) -> None:
     np.testing.assert_allclose(courses.PUMA.fk(course.start), course.poses[0], atol=1e-12)
     like = np.radians({"a": courses.START_A, "b": courses.START_B, "c": courses.START_C}[name])
     off = (course.start - like + np.pi) % (2 * np.pi) - np.pi
-    assert np.abs(off).max() < np.radians(0.01)  # to the digits that are given
+    assert np.abs(off).max() < np.radians(0.01)  # to the printed digits
 
 
 def test_courses_pass_singularities() -> None:
-    """A: that of the wrist. C: elbow and shoulder are lost too, but rank only by two: the axis of
-    joint 4 is 2.6° off that of joint 1, so the two together still turn the tool a little.
+    """Course A passes the wrist singularity. Course C also passes those of elbow and shoulder,
+    but the rank falls only by two, because the axes of joints 1 and 4 differ by 2.6°.
     """
     tops = ([0, -90, 180, 0, 0, 0], [0, -90, 92.645, 0, 0, 0])
     both = (courses.course_a(), courses.course_c())
@@ -156,7 +156,7 @@ def test_courses_pass_singularities() -> None:
 
 
 def turn_between(R: Array, target: Array) -> Array:
-    """The rotation vector that takes R to a target near it."""
+    """Return the rotation vector from R to a nearby target."""
     D = target @ R.T
     twice = np.array([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
     sine = np.linalg.norm(twice) / 2
@@ -192,10 +192,10 @@ def test_trajectories_again(ran: Ran, name: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", COURSES)
 def test_published_numbers_of_the_trajectories(ran: Ran, name: str) -> None:
-    """Constant: about 15 %, read off a plot. Filtered: near zero away from singularities."""
+    """Away from singularities, the error is 15 % with constant damping and 0 with filtering."""
     found = ran(f"mk-puma-{name}").quantities
     assert found["constant.away_error"] == pytest.approx(0.15, abs=0.05)
-    # the ends of B and C lie where σ_min < 1/θ̇max, and the filter acts a little
+    # At the ends of B and C, σ_min < 1/θ̇max, so the filter acts a little.
     assert found["filtered.away_error"] < 1e-9
     assert found["filtered.integral_error"] < found["constant.integral_error"]
     assert all(found[f"{method}.max_gain"] <= 5 * (1 + 1e-12) for method in METHODS)
@@ -205,7 +205,7 @@ def test_published_numbers_of_the_trajectories(ran: Ran, name: str) -> None:
 
 
 def test_the_crossing_again(ran: Ran) -> None:
-    """(J Jᵀ + λ²I)û' = û, λ² from eq. (14) for the σ̂ before: inverse iteration, literally."""
+    """Quantities equal those of (J Jᵀ + λ²I)û' = û with λ² of (14) for the previous σ̂."""
     J = courses.PUMA.jacobian(crossing.motion())
     u, sigma = least(J[0])
     off, aligned = [0.0], [1.0]
@@ -228,7 +228,7 @@ def test_the_crossing_again(ran: Ran) -> None:
 
 
 def test_the_held_tool_is_at_the_reach() -> None:
-    """Tilting the tool by 1.2 rad takes 56 mm (1 - cos 1.2) off the reach: so much is missing."""
+    """Tilting the tool by 1.2 rad at the end of the reach moves it by 56 mm (1 - cos 1.2)."""
     q = crossing.motion()
     assert q.shape == (439 + 400, 6)
     off = courses.PUMA.fk(q[-1])[:3, 3] - courses.course_c().poses[439, :3, 3]
@@ -239,7 +239,7 @@ def test_the_held_tool_is_at_the_reach() -> None:
 
 
 def test_norm_and_residual_by_the_formulas(ran: Ran) -> None:
-    """(11) and (12) with an SVD of one problem, for all λ; both monotone."""
+    """Norm and residual equal (11) and (12), computed from an SVD, for all λ."""
     problem = properties.random_problem(np.random.default_rng(1), (6, 7), 3)
     lambdas = np.array([0.0, 1e-3, 0.1, 10.0])
     speed, residual = properties.norms(problem, lambdas)
@@ -256,7 +256,7 @@ def test_norm_and_residual_by_the_formulas(ran: Ran) -> None:
 
 
 def test_the_lost_directions_of_the_shoulder_and_the_elbow() -> None:
-    """No joint moves the wrist's center that way: a row combination of J that vanishes."""
+    """No joint moves the wrist's center along the lost direction u: Jᵀu = 0."""
     from supple.papers.maciejewski_klein import configurations as cf
 
     for q in (cf.over_shoulder(-1.0), cf.ELBOW):
@@ -291,7 +291,7 @@ def few() -> dict[str, families.Family]:
 
 @pytest.mark.parametrize("kind", ["b", "c"])
 def test_a_path_among_many_is_the_path_alone(few: dict[str, families.Family], kind: str) -> None:
-    """The batched methods against those of supple on the same paths, one after the other."""
+    """A path in a batch of many gives the same motion as the path alone."""
     family = few[kind]
     for name, step in many.methods(5.0).items():
         together = many.follow(family.start, family.poses, step)
@@ -301,8 +301,8 @@ def test_a_path_among_many_is_the_path_alone(few: dict[str, families.Family], ki
 
 
 def test_drawn_paths_are_of_the_described_kinds(few: dict[str, families.Family]) -> None:
-    """Starts on the path and away from singularities, 1.5 mm per interval; B passes within 10 mm of
-    the cylinder about the shoulder's axis, C through the triple singularity.
+    """Paths start away from singularities and have intervals of 1.5 mm; B passes within 10 mm of
+    the cylinder about the shoulder's axis, and C passes through the triple singularity.
     """
     for kind, family in few.items():
         np.testing.assert_allclose(courses.PUMA.fk(family.start), family.poses[0], atol=1e-9)
@@ -335,8 +335,8 @@ def test_shares_are_means_of_verdicts(ran: Ran) -> None:
 
 
 def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
-    """Along directions with σ ≥ 1/θ̇max, by projection, for one path and method; and the filter has
-    less of it than a constant factor on each path.
+    """The avoidable error is that along directions with σ ≥ 1/θ̇max; on each path, its share is
+    smallest with the filter and largest with a constant factor.
     """
     runs = courses.followed_by_all(courses.course_c())
     moved, total = runs.moved["constant"], 0.0
@@ -354,7 +354,7 @@ def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
 
 
 def test_twins_where_the_least_vector_turns() -> None:
-    """The branches part after the shoulder singularity, where u6 rotates most in an interval."""
+    """The branches part after the shoulder singularity, in the interval where u6 rotates most."""
     runs = courses.followed_by_all(courses.course_b())
     J = courses.PUMA.jacobian(runs.moved["filtered_as_printed"].q[:-1])
     every = [least(each) for each in J]
@@ -367,8 +367,8 @@ def test_twins_where_the_least_vector_turns() -> None:
 
 
 def test_filtering_costs_little_beside_damping(ran: Ran) -> None:
-    """For n joints J Jᵀ takes n²(n + 1)/2, the factor n(n² - 1)/6 + n(n + 1)/2 with its roots, a
-    solution n² + n, Jᵀz n²; the estimate one more solution and 2n + 2.
+    """For n joints, J Jᵀ takes n²(n + 1)/2 operations, its Cholesky factor n(n² - 1)/6 +
+    n(n + 1)/2, a solution n² + n, and Jᵀz n²; the estimate adds a solution and 2n + 2.
     """
     outcome = ran("mk-cost")
     curves, n = outcome.curves, outcome.curves["joints"]
@@ -376,7 +376,7 @@ def test_filtering_costs_little_beside_damping(ran: Ran) -> None:
     np.testing.assert_allclose(curves["damped.operations"], damped)
     np.testing.assert_allclose(curves["estimated.operations"], damped + n * n + n + 2 * n + 2)
     added = curves["filtered.operations"] - curves["estimated.operations"]
-    assert np.abs(np.diff(added, 3)).max() == 0  # a square at most
+    assert np.abs(np.diff(added, 3)).max() == 0  # at most quadratic in n
     assert outcome.quantities["max_difference"] < 1e-10
     counted = [claim for claim in outcome.claims if "µs" not in claim.measured]
     assert all(claim.holds for claim in counted)

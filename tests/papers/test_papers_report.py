@@ -25,7 +25,7 @@ Ran = Callable[[str], Outcome]
 
 @pytest.fixture(scope="session")
 def html(ran: Ran, drawn: Callable[[str], bytes]) -> str:
-    """The HTML page of all experiments."""
+    """Return the HTML page of all experiments."""
 
     def finding(name: str) -> Finding:
         return Finding(name, dict(ran(name).quantities), ran(name).claims, drawn(name), 1.0)
@@ -144,8 +144,8 @@ def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
 
 @pytest.mark.skipif(not BROWSER, reason="no browser here: Debian has one in the package chromium")
 def test_a_browser_opens_it_and_fetches_nothing(html: str, tmp_path: Path) -> None:
-    """The page forbids the browser to fetch anything, and the console stays empty. As a check, a
-    page with an external picture causes a message in the console.
+    """The page forbids the browser to fetch anything, and the console stays empty. To show that
+    the test can fail, a page with an external picture causes a message in the console.
     """
     file, other = tmp_path / "index.html", tmp_path / "other.html"
     file.write_text(html, encoding="utf-8")

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def test_one_link_peaks_at_the_damping(ran: Ran) -> None:
-    """(46): σ/(σ² + α²) is largest at σ = α, and 1/(2α) there."""
+    """As in (46), σ/(σ² + α²) has its maximum 1/(2α) at σ = α."""
     found = ran("w-one-link").quantities
     for name, alpha in (("0_10", 0.1), ("0_15", 0.15), ("0_20", 0.2)):
         np.testing.assert_allclose(found[f"alpha_{name}.peak"], 1 / (2 * alpha), rtol=1e-6)
@@ -58,7 +58,7 @@ def test_what_counts() -> None:
 
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_the_recursion_gives_the_jacobian(n: int) -> None:
-    """The oracle is differences of the tool's pose, in the tool's axes."""
+    """The recursion's J equals differences of the tool's pose, in the tool's axes."""
     rng = np.random.default_rng(n)
     arm, q = Arm.random(rng, "R" * n), rng.uniform(-3, 3, n)
     robot, h = arm.robot(), 1e-6

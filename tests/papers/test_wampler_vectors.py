@@ -29,7 +29,7 @@ def about_z(angle: float) -> Array:
 
 @dataclass(frozen=True)
 class Links:
-    """An arm: rows (a, β, b, θ) of the links, the kinds of its joints and the tool in link n."""
+    """An arm by rows (a, β, b, θ) of its links, kinds of joints, and pose of the tool in link n."""
 
     rows: Array
     kinds: str
@@ -49,17 +49,17 @@ class Links:
         return supple.dh(self.rows, kinds=self.kinds).with_tool(self.tool)
 
     def joint(self, i: int, q: Array) -> tuple[float, float]:
-        """θ and b of joint i (from 0)."""
+        """Return θ and b of joint i, counted from 0."""
         b, theta = self.rows[i, 2:]
         return (theta + q[i], b) if self.kinds[i] == "R" else (theta, b + q[i])
 
     def turn(self, i: int, q: Array) -> Array:
-        """(22): ⁱC^{i+1}, from link i (from 1) to the next; ⁰C¹ for i = 0."""
+        """Return ⁱC^{i+1} of (22), between link i (counted from 1) and the next; ⁰C¹ for i = 0."""
         twist = self.rows[i - 1, 1] if i else 0.0
         return about_x(twist) @ about_z(self.joint(i, q)[0])
 
     def points(self, q: Array) -> list[Array]:
-        """(21), (23): p^{R/Q_{i-1}} in link i, from the last to the first."""
+        """Return p^{R/Q_{i-1}} of (21) and (23) in link i, for links 1 to n."""
         n = len(q)
         found = [self.tool[:3, 3] + [0, 0, self.joint(n - 1, q)[1]]]
         for i in range(n - 1, 0, -1):
@@ -68,7 +68,7 @@ class Links:
         return found
 
     def columns(self, q: Array) -> list[tuple[Array, Array]]:
-        """(12), (16), (20): v_i^R and ω_i^T, each in its own link's frame."""
+        """Return v_i^R and ω_i^T of (12), (16) and (20), each in its own link's frame."""
         z = np.array([0.0, 0.0, 1.0])
         return [
             (np.array([-p[1], p[0], 0.0]), z) if kind == "R" else (z, np.zeros(3))
@@ -76,14 +76,14 @@ class Links:
         ]
 
     def to_base(self, q: Array) -> list[Array]:
-        """(25): ⁰C^i of links 1 to n."""
+        """Return ⁰C^i of (25) for links 1 to n."""
         found = [self.turn(0, q)]
         for i in range(1, len(q)):
             found.append(found[-1] @ self.turn(i, q))
         return found
 
     def to_tool(self, q: Array) -> list[Array]:
-        """(26): ⁱC^T of links 1 to n."""
+        """Return ⁱC^T of (26) for links 1 to n."""
         found = [self.tool[:3, :3]]
         for i in range(len(q) - 1, 0, -1):
             found.insert(0, self.turn(i, q) @ found[0])
@@ -96,7 +96,7 @@ def arm_and_q(kinds: str) -> tuple[Links, Array]:
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
-    """(27) for the base, the tool and a link between, against `Robot.jacobian`."""
+    """(27) equals `Robot.jacobian` in the frames of the base, the tool and a link between."""
     links, q = arm_and_q(kinds)
     robot, columns = links.robot(), links.columns(q)
     base, tool = links.to_base(q), [C.T for C in links.to_tool(q)]
@@ -110,7 +110,7 @@ def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_theorems_1_and_2(kinds: str) -> None:
-    """Column i of J: z_i × p^{R/Q} and z_i (revolute) or z_i and 0 (prismatic); 0 for links < i."""
+    """Column i of J is [z_i × p^{R/Q}; z_i] or [z_i; 0] (prismatic), and 0 for links before i."""
     links, q = arm_and_q(kinds)
     robot = links.robot()
     J, T = robot.jacobian(q), robot.fk(q)
@@ -120,7 +120,7 @@ def test_theorems_1_and_2(kinds: str) -> None:
         np.testing.assert_allclose(J[:3, i], np.cross(z, C @ p) if turns else z, atol=1e-13)
         if i:  # the link before does not move with joint i
             assert not robot.jacobian(q, f"link{i}")[:, i:].any()
-    # by-products: the position of the tip and ⁰C^T
+    # The position of the tip and ⁰C^T are by-products.
     start = links.to_base(q)[0] @ links.points(q)[0]
     np.testing.assert_allclose(T[:3, 3], start, atol=1e-13)
     np.testing.assert_allclose(T[:3, :3], links.to_base(q)[-1] @ links.tool[:3, :3], atol=1e-13)
@@ -128,7 +128,7 @@ def test_theorems_1_and_2(kinds: str) -> None:
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_the_matrix_of_the_normal_equations_link_by_link(kinds: str) -> None:
-    """(47): P_ij = v_i·v_j + ω_i·ω_j; its diagonal in link i, its neighbors by cos β_i."""
+    """(47): P_ij = v_i·v_j + ω_i·ω_j follows from columns in link i; ω_i·ω_(i+1) = cos β_i."""
     links, q = arm_and_q(kinds)
     J, columns = links.robot().jacobian(q), links.columns(q)
     P = J.T @ J
@@ -147,14 +147,14 @@ def test_the_matrix_of_the_normal_equations_link_by_link(kinds: str) -> None:
 
 @dataclass
 class Cost:
-    """Multiplications and additions of products of matrices; known zeros are free."""
+    """A counter of multiplications and additions; operations with known zeros are free."""
 
     multiplications: int = 0
     by_one: int = 0
     additions: int = 0
 
     def product(self, A: Array, B: Array) -> Array:
-        """Return A B (B a matrix or a vector) and count it; entries 0 and ±1 are known ones."""
+        """Return A B and count the operations; products with 0 are free, those with ±1 separate."""
         for row in A:
             for column in B.T if B.ndim > 1 else [B]:
                 terms = [(x, y) for x, y in zip(row, column, strict=True) if x != 0 and y != 0]
@@ -165,7 +165,7 @@ class Cost:
         return A @ B
 
     def total(self, a: Array, b: Array) -> Array:
-        """Return a + b and count it."""
+        """Return a + b and count the additions."""
         self.additions += int(((a != 0) & (b != 0)).sum())
         return a + b
 
@@ -175,14 +175,14 @@ RIGHT = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # about x by 90°, exact
 
 @pytest.mark.parametrize(("twist", "cost"), [(about_x(0.7), (8, 4)), (RIGHT, (4, 2))])
 def test_a_coordinate_conversion(twist: Array, cost: tuple[int, int]) -> None:
-    """8 multiplications and 4 additions; half of them where the twist is a right angle."""
+    """A conversion takes 8 multiplications and 4 additions, half of them if the twist is 90°."""
     found = Cost()
     found.product(twist, found.product(about_z(1.2), np.array([0.3, -0.4, 0.5])))
     assert (found.multiplications, found.additions) == cost
 
 
 def test_converting_the_columns_takes_30_percent_of_the_general_case() -> None:
-    """Below (27): v has a zero in its own link's frame, and ω is a column of the matrix."""
+    """As stated below (27), v has a zero in its own link's frame, and ω is a column of C."""
     C = about_x(0.7) @ about_z(1.2) @ about_x(0.4)
     general, special = Cost(), Cost()
     for vector in ([0.3, -0.4, 0.5], [0.1, 0.2, 0.3]):
@@ -215,7 +215,7 @@ def cost_of(n: int, frame: str) -> Cost:
 
 @pytest.mark.parametrize("n", [3, 6, 10])
 def test_the_choice_of_the_frame_hardly_matters(n: int) -> None:
-    """26n - 20 and 13n - 10 in the tool's frame; the base's has the same coefficients of n."""
+    """The costs are 26n - 20 and 13n - 10 in the tool's frame, and similar in the base's."""
     for frame, (multiplications, additions) in {"tool": (20, 10), "base": (31, 19)}.items():
         cost = cost_of(n, frame)
         assert cost.multiplications + cost.by_one == 26 * n - multiplications

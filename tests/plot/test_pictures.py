@@ -21,7 +21,7 @@ NASTY = "<script>alert('1')</script>&\"λ"
 
 
 class Balanced(HTMLParser):
-    """Checks that every element is closed in order."""
+    """A parser that checks that every element is closed in order."""
 
     VOID = frozenset(("br", "img", "meta", "link", "input"))
 
@@ -258,7 +258,7 @@ def test_the_repr_of_a_motion_is_one_line() -> None:
 
 # ---- colors --------------------------------------------------------------------------------------
 
-# Linear RGB seen by people without one kind of cones: Vienot, Brettel & Mollon 1999.
+# Matrices from linear RGB to that seen by color-blind people (Viénot, Brettel & Mollon 1999).
 PROTANOPIA = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]
 DEUTERANOPIA = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]
 

@@ -47,7 +47,7 @@ def test_segments_keep_their_lengths_unless_a_joint_slides(name: str) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_joint_moves_its_body_about_or_along_its_axis(name: str) -> None:
-    """The Jacobian of a joint's child, taken at the joint's place, is along the joint's axis."""
+    """For the child's point at the joint, the joint's column of J is along the joint's axis."""
     robot = sp.load(name)
     shape = shape_of(robot)
     q = robot.random(seed=3)

@@ -15,7 +15,7 @@ JOBS = os.cpu_count() or 1
 
 @pytest.fixture(scope="session")
 def readings() -> list[Reading]:
-    """The results of reading every file."""
+    """Return the results of reading every robot file."""
     files = robots_files.robot_files()
     if not files:
         pytest.skip("no robot files: make test-robots installs them")
@@ -24,11 +24,11 @@ def readings() -> list[Reading]:
 
 @pytest.fixture(scope="session")
 def rows(readings: list[Reading]) -> list[Row]:
-    """Every distinct end effector, with its targets solved on the CPU."""
+    """Return the results of all distinct end effectors, whose targets are solved on the CPU."""
     return robots.rows(robots.distinct(readings), JOBS)
 
 
 @pytest.fixture(scope="session")
 def bases() -> list[Row]:
-    """An arm on long prismatic joints, with its targets solved on the CPU."""
+    """Return the results of an arm on long prismatic joints, solved on the CPU."""
     return robots.base_rows()

@@ -22,7 +22,7 @@ MOVING = re.compile(r"<joint[^>]*\stype\s*=\s*['\"](revolute|continuous|prismati
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """MuJoCo writes no warnings to a file."""
+    """Keep MuJoCo from writing warnings to a file."""
     mujoco.set_mju_user_warning(lambda _: None)
     yield
     mujoco.set_mju_user_warning(None)
@@ -60,7 +60,7 @@ def test_what_is_said_not_to_move_has_no_moving_joint(readings: list[Reading]) -
     for one in readings:
         if STILL in one.error and one.path.suffix == ".urdf":
             text = re.sub(r"<!--.*?-->", "", one.path.read_text("utf-8"), flags=re.DOTALL)
-            if "xacro:macro" not in text:  # (joints of a macro are those of other files)
+            if "xacro:macro" not in text:  # joints of a macro belong to other files
                 assert not MOVING.search(text), one.file
 
 
@@ -86,14 +86,14 @@ def test_the_oracle_of_an_mjcf_file_has_the_poses_of_the_whole_model(
             continue
         try:
             whole = mujoco.MjModel.from_xml_path(str(one.path))
-        except ValueError:  # (a mesh is missing)
+        except ValueError:  # a mesh is missing
             continue
         part = kinematics_of(one.path)
         np.testing.assert_array_equal(part.qpos0, whole.qpos0)
         q = whole.qpos0 + np.random.default_rng(3).uniform(-1, 1, whole.nq)
         here, there = _frames(part, q), _frames(whole, q)
         assert there, one.file
-        for name, pose in there.items():  # (the whole model may have fused bodies)
+        for name, pose in there.items():  # the whole model may have fused bodies
             np.testing.assert_allclose(here[name], pose, atol=1e-12, err_msg=one.file)
         compared += 1
     assert compared > 80

@@ -72,7 +72,7 @@ def test_robots_from_files_pass_as_the_others_do(name: str, kind: str) -> None:
     m = measured(here, run(NAMED["Servo"], here))
     assert m.finite
     assert m.violations == 0
-    # The other libraries get the same chain.
+    # The poses given to the other libraries describe the same chain.
     q = robot.random(seed=1)
     T = np.eye(4)
     parts = placements(robot)

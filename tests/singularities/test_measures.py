@@ -17,7 +17,7 @@ SPEED = 0.2  # [rad/s]
 
 @pytest.fixture
 def known() -> tuple[Passage, Array]:
-    """A passage that joint 1 follows exactly at a constant speed, and its joint angles."""
+    """Return a passage on which joint 1 moves at a constant speed, and its joint angles."""
     here = passage("ur5e", "elbow")  # its nominal motion determines the singular part
     q = here.q0 + np.outer(SPEED * here.t, np.eye(6)[0])
     return replace(here, poses=here.robot.fk(q)), q

@@ -31,7 +31,7 @@ def test_a_servo_as_it_comes_keeps_every_limit(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 def test_an_avoidable_singularity_is_no_end_of_the_reach(name: str) -> None:
-    """Self-motion leads past it: the Servo is closer than J without damping, inside limits."""
+    """A Servo passes an avoidable singularity with a smaller error than the pseudoinverse."""
     here = passage(name, "shoulder")
     assert here.avoidable
     m = measured(here, run(NAMED["Servo"], here))

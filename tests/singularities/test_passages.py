@@ -14,7 +14,7 @@ from singularities.singular import Array, difference, moved, reached, unit
 ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
 EVERY = pytest.mark.parametrize(("name", "kind"), ALL, ids=[" ".join(each) for each in ALL])
 POSTURES = [(name, posture) for name in ROBOTS for posture in ("stretched", "wrist", "shoulder")]
-DEEP = 0.01  # below which σ is at mid-path; the arms' regular configurations have 0.05 and more
+DEEP = 0.01  # upper bound on σ at mid-path; regular configurations of the arms have 0.05 and more
 AVOIDABLE = {("panda", "wrist"), ("panda", "shoulder"), ("iiwa14", "shoulder")}
 
 
@@ -37,7 +37,7 @@ def test_the_way_leads_through_a_singularity(name: str, kind: str) -> None:
 def test_joints_inside_their_limits_follow_it(name: str, kind: str) -> None:
     here = passage(name, kind)
     exact = errors(here, here.nominal)[here.reachable]
-    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # SHORT of the edge is near enough
+    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # "reach" stops SHORT of the edge
     assert (here.nominal > here.robot.lower).all()
     assert (here.nominal < here.robot.upper).all()
     assert here.reachable.all() == (kind != "reach")
@@ -50,7 +50,7 @@ def test_the_path_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) ->
         assert np.allclose(moved(here.poses[k], DT * here.twists[k]), here.poses[k + 1], atol=1e-12)
     assert np.linalg.norm(here.twists[0]) < 1e-3
     assert not here.twists[here.t[:-1] > MOVES].any()
-    # No jump of the velocity, and none of the acceleration: their steps are in proportion to dt.
+    # Velocity and acceleration do not jump: their differences are proportional to dt and dt².
     for order, bound in ((1, 2.0), (2, 20.0)):
         assert np.abs(np.diff(here.twists, order, axis=0)).max() < bound * DT**order
 
@@ -76,7 +76,7 @@ def test_a_singularity_has_lost_its_direction(name: str, posture: str) -> None:
     assert np.abs(at.u @ J).max() < 1e-12
     assert np.abs(J @ at.null.T).max() < 1e-12
     assert len(at.null) == robot.dof - 5
-    # Self-motion by h n moves the frame along u by ½ h² H(n, n): compared with finite differences.
+    # By finite differences, a self-motion by h n moves the frame along u by ½ h² H(n, n).
     h, rng = 1e-3, np.random.default_rng(0)
     for _ in range(5):
         c = rng.normal(size=len(at.null))
@@ -90,17 +90,17 @@ def test_it_says_whether_self_motion_could_avoid_it(name: str, kind: str) -> Non
     assert here.avoidable == ((name, kind) in AVOIDABLE)
     if not here.avoidable:
         return
-    # A self-motion in a direction n with H(n, n) = 0 makes the same pose less and less singular.
+    # Along a self-motion that starts in a direction n with H(n, n) = 0, σ_min grows.
     at, robot = arms()[name].singularity(kind), here.robot
     values, vectors = np.linalg.eigh(at.H)
     way = (np.sqrt(values[-1]) * vectors[:, 0] + np.sqrt(-values[0]) * vectors[:, -1]) @ at.null
     sigma = self_motion(robot, at.q, way / np.linalg.norm(way))
     assert (np.diff(sigma) > 0).all()
-    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # slowly, for the wrist of the Panda
+    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # σ grows slowly for the Panda's wrist
 
 
 def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
-    """σ along self-motion of 1 rad from q, which begins in the direction `way`."""
+    """Return σ_min (20,) along a self-motion of 1 rad from q that starts in the direction `way`."""
     T, sigma = robot.fk(q), []
     for _ in range(20):
         there = reached(robot, q + 0.05 * way, T)
@@ -111,7 +111,7 @@ def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
 
 
 def test_stretched_arms_have_the_reach_they_say() -> None:
-    """The circle of the edge has the radius that the table of arms gives."""
+    """The path along the boundary is a circle with the radius `Arm.reach`."""
     for name in ROBOTS:
         arm, here = arms()[name], passage(name, "boundary")
         tips = here.poses[:, :3, 3]

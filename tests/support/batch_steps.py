@@ -33,7 +33,7 @@ STEPS: dict[str, Any] = {
 
 
 def some(name: str, count: int, seed: int = 0) -> tuple[Array, Array]:
-    """Return configurations and twists, some of them zero, small or large."""
+    """Return random configurations, and twists of which some are zero, small or large."""
     rng = np.random.default_rng(seed)
     q = robot(name).random(count, seed=rng)
     twist = rng.normal(size=(count, 6)) * rng.choice([0.0, 0.1, 1.0, 20.0], (count, 1))
@@ -48,7 +48,7 @@ def in_kernel(step: Any, J: Any, e: Any, threads: int | None = None) -> tuple[Ar
 
 
 def optimal(arm: supple.Robot) -> DLS:
-    """Return the optimally damped step with a bound that respects every joint's speed limit."""
+    """Return DLS with optimal damping, whose bound keeps every joint within its speed limit."""
     return DLS(damping.Optimal.for_robot(arm))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def only_one(library: Path) -> Iterator[None]:
-    """Hold a lock on the library's name; the next process finds the library compiled."""
+    """Hold a lock while a library is compiled, so that other processes wait for it."""
     library.parent.mkdir(parents=True, exist_ok=True)
     with library.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return σ of a J of floats, largest first, a bound on the errors of LAPACK's σ; w =
-    sqrt(det(J Jᵀ)), and a bound on the error of w as the product of LAPACK's σ.
+    """Return σ of a J of floats, largest first, and a bound on the errors of LAPACK's σ; also
+    w = sqrt(det(J Jᵀ)), and a bound on the error of w as the product of LAPACK's σ.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
@@ -195,7 +195,7 @@ def speed_bound_as_printed(m: Measures, max_speed: Decimal) -> Decimal:
 
 
 def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
-    """Return λ² of MK (14) where σ_min > λ, and of MK (10), λ = 1/(2 θ̇max), for smaller σ_min."""
+    """Return λ² by MK (14) where σ_min > λ, and by MK (10), λ = 1/(2 θ̇max), elsewhere."""
     if m.sigma_min < 1 / max_speed / 2:
         return (1 / max_speed / 2) ** 2
     return speed_bound_as_printed(m, max_speed)
@@ -228,7 +228,7 @@ def mayorga(l: Decimal | None, lambda0: Decimal, cap: Decimal) -> Decimal:  # no
 
 
 def mayorga_condition(m: Measures, lambda0: Decimal, k_max: Decimal, cap: Decimal) -> Decimal:
-    """Return λ² of method 7, first form: l is the condition number of J Jᵀ over the threshold."""
+    """Return λ² of method 7, first form: l is the condition number of J Jᵀ divided by k_max."""
     if m.sigma[0] == 0:
         return Decimal(0)
     l = None if m.sigma_min == 0 else (m.sigma[0] / m.sigma_min) ** 2 / k_max  # noqa: E741
@@ -236,7 +236,7 @@ def mayorga_condition(m: Measures, lambda0: Decimal, k_max: Decimal, cap: Decima
 
 
 def mayorga_rank(m: Measures, lambda0: Decimal, cap: Decimal) -> Decimal:
-    """Return λ² of method 7, second form: l is the change of J over σ_min."""
+    """Return λ² of method 7, second form: l is the change of J divided by σ_min."""
     if m.change == 0:
         return Decimal(0)
     return mayorga(None if m.sigma_min == 0 else m.change / m.sigma_min, lambda0, cap)

@@ -1,6 +1,6 @@
-// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that run in turn, and
-// wait for each other wherever they exchange numbers. Include this file before the source of the
-// CUDA kernels.
+// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that run one after
+// another and wait for each other wherever they exchange numbers. Include this file before the
+// source of the CUDA kernels.
 #pragma once
 
 #include <math.h>

@@ -63,7 +63,7 @@ class Device:
         return 0
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-        """Compile the source of some CUDA kernels, unless it is compiled already."""
+        """Return CUDA kernels by name; their source is compiled unless the result is cached."""
         made_of = (_HEADER.read_bytes(), " ".join(_OPTIONS).encode(), code)
         path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
         with only_one(path):

@@ -18,7 +18,7 @@ EPS = np.finfo(float).eps
 
 
 def eq14(sigma: float, bound: float) -> float:
-    """Return λ² for θ̇max = `bound`, including the case σ < λ, which the paper states in words."""
+    """Return λ² of eq. (14) for θ̇max = `bound`, with the case σ < λ that the text adds."""
     if sigma >= 1 / bound:
         return 0.0
     if sigma >= 1 / (2 * bound):
@@ -27,7 +27,7 @@ def eq14(sigma: float, bound: float) -> float:
 
 
 def least_gain(sigma: float, bound: float, c: float) -> float:
-    """Return the smallest α² that bounds the speed for a command with the fraction c along û."""
+    """Return the smallest α² that keeps the speed within `bound` if c = ûᵀẋ/‖ẋ‖."""
     if sigma <= c / (2 * bound):
         return (c / (2 * bound)) ** 2
     return max(0.0, sigma * c / bound - sigma**2)
@@ -114,7 +114,7 @@ def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filte
 
 @dataclass
 class Estimated:
-    """Section IV as printed, for m <= n: λ² from the previous σ̂, and one solve for both z and û'.
+    """A step by section IV as printed, m <= n: λ² from the previous σ̂, one solve for z and û'.
 
     `rule` returns λ² for the smallest and the largest singular value.
     """
@@ -144,7 +144,7 @@ class Estimated:
 
 @dataclass
 class Literal:
-    """Section V as printed, for m <= n: the damping uses quantities of the previous interval."""
+    """A step by section V as printed, m <= n: damping uses quantities of the last interval."""
 
     u: Array
     sigma2: float

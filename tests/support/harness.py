@@ -22,14 +22,14 @@ from compile_once import only_one
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"
-# -Og and small functions that are not inlined, because compiling takes most of the time of these
-# tests; at this level g++ reports variables as uninitialized that are not.
+# Compiling takes most of the time of these tests, hence -Og and no inlining of small functions. At
+# this level, g++ wrongly reports some variables as uninitialized.
 FLAGS = shlex.split(
     "-std=c++20 -Og -ftree-sra -DSUPPLE_INLINE=inline -ffp-contract=off -fno-math-errno "
     "-Wall -Wextra -Werror -Wno-maybe-uninitialized -fPIC -shared"
 )
 WIDTHS = (1, 2, 4, 8, 16)
-# Whether fma is fused on an instruction set; unknown on those that isa.txt does not name.
+# Whether fma is fused, by instruction set.
 FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
 
 Array = NDArray[np.floating]
@@ -61,7 +61,7 @@ def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
     library = ROOT / "build/harness" / f"{isa}-{digest.hexdigest()[:16]}.so"
     with only_one(library):
         if not library.exists():
-            # Written under another name until it is complete, in case the compiler is interrupted.
+            # The library has a temporary name until it is complete, in case g++ is interrupted.
             partial = library.with_suffix(f".{os.getpid()}")
             subprocess.run(
                 [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
@@ -89,7 +89,7 @@ class Lane:
 
     @property
     def scalar(self) -> Lane:
-        """The same precision and instruction set, one number at a time."""
+        """The lane type of width 1 with the same precision and instruction set."""
         return Lane(self.isa, self.dtype, 1)
 
     def map(self, function: str, *rows: object) -> Array:
@@ -100,21 +100,21 @@ class Lane:
         return y
 
     def cholesky(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """Return the factor (c, n, n), x (c, n) of A x = b, and a mask of full rank (c,)."""
+        """Return the factors (c, n, n), the x (c, n) with A x = b, and a mask (c,) of full rank."""
         count, n, _ = a.shape
         out = self._empty((count, n, n), (count, n), (count,))
         self._call("cholesky", count, n, self._in(a), self._in(b), *out)
         return out[0], out[1], out[2] == 1
 
     def qr(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Return the packed R (c, m, n), Q (c, m, m), Q^T b (c, m), x (c, n), full rank (c,)."""
+        """Return packed R (c, m, n), Q (c, m, m), Q^T b (c, m), x (c, n), full-rank mask (c,)."""
         count, m, n = a.shape
         out = self._empty((count, m, n), (count, m, m), (count, m), (count, n), (count,))
         self._call("qr", count, m, n, self._in(a), self._in(b), *out)
         return out[0], out[1], out[2], out[3], out[4] == 1
 
     def svd(self, a: Array, *, six_rows: bool = False) -> tuple[Array, Array, Array]:
-        """Return U (c, m, k), sigma (c, k), V (c, n, k); six_rows: m = 6 is a compile-time size."""
+        """Return U (c, m, k), sigma (c, k), V (c, n, k); `six_rows`: the compiler knows m = 6."""
         count, m, n = a.shape
         k = min(m, n)
         out = self._empty((count, m, k), (count, k), (count, n, k))
@@ -152,7 +152,7 @@ class Lane:
     def limited(
         self, J: Array, x0: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """Return x (c, n), active sets (c, n) and damping (c,) of steps inside boxes and bounds."""
+        """Return x (c, n), active sets (c, n), damping (c,) of steps in boxes with ‖x‖ <= bound."""
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,))
@@ -176,7 +176,7 @@ class Lane:
         return tuple(out)
 
     def least_direction(self, J: Array) -> tuple[Array, Array]:
-        """Return the exact û (c, m) and σ̂ (c,)."""
+        """Return û (c, m) and σ̂ (c,) from an SVD, without estimation."""
         count, m, n = J.shape
         u, sigma = self._empty((count, m), (count,))
         self._call("least_direction", count, m, n, self._in(J), u, sigma)
@@ -197,8 +197,9 @@ class Lane:
     def estimated_step(
         self, how: StepSpec, J: Array, e: Array, ends: Array, values: Array
     ) -> tuple[Array, ...]:
-        """Return q̇ (c, n), directions (c, 2, m) and values (c, 2) of the extreme σ, and λ²
-        (c,)."""
+        """Return q̇ (c, n), the directions (c, 2, m) and values (c, 2) of the smallest and the
+        largest σ, and λ² (c,).
+        """
         count, m, n = J.shape
         ends, values = self._in(ends).copy(), self._in(values).copy()
         dq, lambda2 = self._empty((count, n), (count,))
@@ -212,7 +213,7 @@ class Lane:
     def optimal(
         self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
     ) -> tuple[Array, Array, Array, Array]:
-        """Return q̇ (c, n), λ², validity and Newton iterations (c,) of steps with ‖q̇‖ <= bound.
+        """Return q̇ (c, n), λ² (c,), validity (c,), Newton iterations (c,) for ‖q̇‖ <= bound.
 
         With `sized`, (m, n) = (6, 7) are compile-time sizes.
         """

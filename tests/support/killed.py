@@ -24,7 +24,7 @@ import supple.cluster as cluster
 
 
 def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return a function for each kind of job that runs it in FOLDER/out, in small parts."""
+    """Return, by kind, functions that run a job in small parts, with results in FOLDER/out."""
     robot = sp.load("ur5e")
     sp.solve(robot, robot.fk(robot.neutral()))  # compiles the solver for all processes
     source = folder / "targets.parquet"
@@ -56,7 +56,7 @@ def wait_for_parts(folder: Path, count: int) -> None:
 
 
 def main(kind: str, folder: Path, kills: int, seed: int) -> None:
-    """Start the job again and again until `kills` processes were killed before they finished."""
+    """Start and kill the job repeatedly until `kills` processes were killed unfinished."""
     start, chance = jobs(folder)[kind], random.Random(seed)
     killed, left = 0, []
     while killed < kills:

@@ -8,8 +8,9 @@ import numpy as np
 
 from harness import Lane
 
-# Laws must hold to BOUND * max(m, n) * eps relative to the norm. The largest error measured with
-# these matrices is 1.9 max(m, n) eps (orthogonality of U), including the errors of the check.
+# Identities must hold up to an error of BOUND * max(m, n) * eps relative to the norm. The largest
+# error measured with these matrices is 1.9 max(m, n) eps (orthogonality of U), including the errors
+# of the check.
 BOUND = 4
 
 # sigma_min / sigma_max of the matrices built from a spectrum.
@@ -43,7 +44,7 @@ def from_spectrum(rng: np.random.Generator, m: int, n: int, sigma: np.ndarray) -
 
 
 def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield spectra by name: one small value, all equal but one, evenly spread, in pairs."""
+    """Yield (name, spectrum (k,)): with one or all but one small value, spread, or in pairs."""
     for smallest in SMALLEST:
         yield f"one {smallest:g}", np.append(np.linspace(2, 1, k - 1), smallest)
         yield f"others {smallest:g}", np.append(1.0, np.full(k - 1, smallest))
@@ -52,7 +53,7 @@ def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return matrices (m, n) by name, easy and hard ones in turn."""
+    """Return matrices (m, n) by name: easy ones, and numerically hard ones."""
     rng = np.random.default_rng((seed, m, n))
     info = np.finfo(dtype)
     row, column = np.arange(m)[:, None], np.arange(n)

@@ -16,7 +16,7 @@ def joint(name: str, kind: str, parent: str, rest: str) -> str:
 
 
 def mobile(limit: float | None, turn_first: bool = False) -> supple.Robot:
-    """Return a robot on base joints limited to ±limit [m]; the base may rotate before it slides."""
+    """Return an arm on a base that slides within ±limit [m] after or before it rotates."""
     slide = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}" velocity="1"/>'
     kinds = [("x", "prismatic", "1 0 0"), ("y", "prismatic", "0 1 0")]
     turn = ("turn", "continuous", "0 0 1")

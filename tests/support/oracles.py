@@ -97,7 +97,7 @@ def _speed_index(joint_and_name: tuple) -> int:
 
 
 class Mujoco:
-    """MuJoCo's Jacobian and its derivative; those in body axes are rotated from world axes."""
+    """MuJoCo's Jacobian and its derivative, rotated from world axes for results in body axes."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         mjcf = path.suffix == ".xml"
@@ -161,7 +161,7 @@ def _from_urdf(path: Path) -> mujoco.MjModel:
 
 
 class Yourdfpy:
-    """Names, limits and poses by yourdfpy, a third reader of URDF."""
+    """Names, limits and poses of a URDF file by yourdfpy, a third oracle."""
 
     def __init__(self, path: Path) -> None:
         self.urdf = yourdfpy.URDF.load(str(path), load_meshes=False, build_scene_graph=True)

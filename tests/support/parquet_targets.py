@@ -48,7 +48,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def solved_targets(
     robot: sp.Robot, folder: Path, rows: int, part_rows: int
 ) -> tuple[Path, dict[str, bytes]]:
-    """Return a file of reachable targets and the results of a run that nothing interrupts."""
+    """Return a file of reachable targets, and the results of a run without interruption."""
     file = write(folder / "targets.parquet", reachable(robot, rows), row_group_size=3000)
     solve_parquet(Solve(robot), file, folder / "out", part_rows=part_rows)
     return file, contents(folder / "out")

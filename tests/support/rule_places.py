@@ -19,7 +19,7 @@ CLASS = re.compile(r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", re.DO
 
 
 def forgotten(root: Path) -> list[str]:
-    """Return a sentence for each place that lacks a rule."""
+    """Return a sentence for each list or document that does not mention a damping rule."""
     text = {file: (root / file).read_text(encoding="utf-8") for file in FILES}
     found = []
 

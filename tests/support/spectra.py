@@ -64,7 +64,7 @@ def tasks(U: Array) -> dict[str, Array]:
 
 @cache
 def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
-    """Return samples with all pairs of a spectrum and a task, each with a different history."""
+    """Return samples with all pairs of a spectrum and a task vector, and various previous J."""
     m, n = shape
     k = min(m, n)
     found = []
@@ -99,7 +99,7 @@ def of_spectrum(
 
 
 def history(lin: Linearization) -> tuple[float, float, float]:
-    """Return the kernel's other inputs: ‖e‖², previous manipulability or -1, change."""
+    """Return ‖e‖², the previous manipulability (-1 if none) and the change of J, for the kernel."""
     before = -1.0 if lin.before is None else lin.before.manipulability
     return float(lin.e @ lin.e), before, lin.change
 
@@ -123,8 +123,8 @@ def random_spectra(
 
 @cache
 def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linearization, ...]:
-    """Return linearizations at every scale from `small` to `huge`, with every kind of task and
-    history, whose numbers the dtype represents exactly.
+    """Return linearizations with numbers of sizes from `small` to `huge`, all combinations of
+    spectra and tasks, and various previous J; the dtype represents all numbers exactly.
     """
     sigmas = [s * scale for s in spectra(k).values() for scale in (1, huge, small)]
     sigmas += [np.logspace(np.log10(huge), np.log10(small), k)]

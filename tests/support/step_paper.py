@@ -68,7 +68,7 @@ def clamp_max_abs(w: Array, d: float) -> Array:
 def selective(
     J: Array, e: Array, gamma_max: float, effectors: Sequence[Sequence[int]], soft: bool
 ) -> Array:
-    """Return the SDLS step  (Buss & Kim, section 3), or that with the soft limit of the program.
+    """Return the SDLS step  (Buss & Kim, section 3), or, if `soft`, that of the authors' program.
 
     N_i = Σ_k ‖u_i,k‖,  ρ_k,j = ‖∂s_k/∂θ_j‖,  M_i,k = 1/σ_i Σ_j |v_j,i| ρ_k,j,
     γ_i = γ_max min(1, N_i/M_i)

@@ -50,7 +50,7 @@ def hold(
     position: float = 1e-6,
     rotation: float = 1e-6,
 ) -> None:
-    """Check that solutions are finite and inside the limits, with true errors and statuses."""
+    """Check that solutions are finite, inside the limits, and report true errors and statuses."""
     q = found.q
     assert np.isfinite(q).all()
     assert ((robot.lower <= q) & (q <= robot.upper)).all()
@@ -63,7 +63,7 @@ def hold(
 
 
 def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[np.ndarray]:
-    """Return the targets that q meets, in the form of the public API."""
+    """Return the targets of tasks that q meets, in the form that `solve` takes."""
     made = []
     for task in tasks:
         T = robot.fk(q, task.frame)

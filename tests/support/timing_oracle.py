@@ -26,8 +26,8 @@ def duration_by_acceleration(
 ) -> float:
     """Return the shortest duration under limits on speed and acceleration [s].
 
-    One feasible b is the largest at all nodes, so maximizing the sum of b, a linear program, finds
-    it.
+    The unknown is b = ṡ² at the nodes. One feasible b is the largest at all nodes, so the linear
+    program that maximizes the sum of b finds it.
     """
     s = graded(path.x[0], path.x[-1], nodes, 2)
     h = np.diff(s)
@@ -66,8 +66,8 @@ def duration_by_jerk(
 ) -> float:
     """Return a locally shortest duration under limits on speed, acceleration and jerk [s].
 
-    Successive linear programs are solved; in each, b may change by a limited factor. `slow` scales
-    the initial profile.
+    Successive linear programs are solved for b = ṡ²; in each, b may change by a limited factor.
+    `slow` scales the initial profile.
     """
     s = graded(path.x[0], path.x[-1], nodes, 3)
     middle = s[1:-1]
@@ -126,7 +126,7 @@ def duration_by_jerk(
     width = np.append(np.append(s[1] - s[0], (h0 + h1) / 2), s[-1] - s[-2])
     trust, best = 4.0, duration(b)
     for _ in range(rounds):
-        # The unknowns are b divided by its last value, because b spans many orders of magnitude.
+        # The unknowns are b divided by the previous b, because b spans many orders of magnitude.
         inner, scale = b[1:-1], diags(np.where(b > 0, b, 1.0))
         rate = diags(np.tile(np.sqrt(inner), n)) @ by_jerk @ scale
         tangent = band_diagonal(np.full(n * len(inner), 0.5), nodes, n)  # 1/√x >= 1.5 - x/2

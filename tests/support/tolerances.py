@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def pose_at(robot: Robot, q: Array, frame: str | None = None) -> Array:
-    """Return the pose (4, 4) of a frame in the world, from the definition of the robot."""
+    """Return the pose (4, 4) of a frame in the world, by the slow FK of its description."""
     name = robot.tips[0] if frame is None else frame
     return np.asarray(robot.base @ fk(robot.description, q)[name])
 

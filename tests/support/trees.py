@@ -17,7 +17,7 @@ TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # tilts of an axis; nearly pa
 
 @dataclass(frozen=True)
 class Tree:
-    """A robot with a configuration and joint velocities, and bounds on its derivatives."""
+    """A robot with q and q̇, and bounds on its size, speeds and rounding errors."""
 
     robot: supple.Robot
     q: Array  # (n,)
@@ -36,7 +36,7 @@ class Tree:
 
     @property
     def reach(self) -> float:
-        """A bound on the distances of frames from the origin and each other [m]; at least 1."""
+        """A bound [m], at least 1, on the distances of frames from the origin and each other."""
         joints, frames = self.robot.description.joints, self.robot.description.frames
         poses = [self.robot.base, *(f.placement for f in frames)]
         poses += [T for j in joints for T in (j.origin, j.child_placement)]
@@ -93,7 +93,7 @@ def axis(rng: np.random.Generator, tidy: bool) -> Array:
 
 @st.composite
 def trees(draw: st.DrawFn, most: int = 9) -> Tree:
-    """Draw trees of up to `most` joints: hypothesis draws the shape, a seed the numbers."""
+    """Draw trees of up to `most` joints: Hypothesis draws the shape, a seed sets the numbers."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     joints: list[Joint] = []
     leaders: list[str] = []

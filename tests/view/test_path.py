@@ -16,7 +16,7 @@ HOME = np.array([0.4, -1.2, 1.4, -0.6, 1.0, 0.3])
 
 
 def line(q: np.ndarray, end: list[float]) -> list[np.ndarray]:
-    """Two targets (1, 4, 4): the pose at q, and one shifted by `end` [m]."""
+    """Return two targets (1, 4, 4): the pose at q, and that pose shifted by `end` [m]."""
     start = UR5E.fk(q)
     then = start.copy()
     then[:3, 3] += end

@@ -71,7 +71,7 @@ def test_figures_of_the_plane_stand_upright(name: str, axis: int) -> None:
 
 @pytest.mark.parametrize("name", method_names())
 def test_every_method_follows_and_keeps_limits(name: str) -> None:
-    """Speeds, positions and finite numbers, while the tool is dragged through a singularity."""
+    """Speeds and positions keep limits while the tool is dragged through a singularity."""
     robot = sp.load("ur5e")
     simulation = Simulation(robot, method=name)
     before = simulation.q
@@ -182,7 +182,7 @@ def test_joints_move_within_limits_and_take_the_targets_along() -> None:
 
 @pytest.mark.parametrize("name", ["y", "double_y", "double_y16"])
 def test_figures_follow_moving_targets(name: str) -> None:
-    """Some targets leave the reach: the figure stays finite and never jumps."""
+    """The figure stays finite and never jumps, although some targets leave its reach."""
     simulation = Simulation(sp.load(name), task="position")
     simulation.move_targets(True)
     first, path = simulation.targets, [simulation.q]
@@ -217,7 +217,7 @@ def test_solutions_meet_the_target() -> None:
 
 @pytest.mark.parametrize("task", ["pose", "position"])
 def test_a_recording_is_the_motion(task: str) -> None:
-    """Laws of a trajectory: q is the sum of the speeds, J q̇ the velocity, the error that of fk."""
+    """Recorded q are sums of speeds, velocities are J q̇, and errors are those of fk."""
     simulation = Simulation(sp.load("ur5e"), task=task)
     simulation.record(True)
     path = [simulation.q]

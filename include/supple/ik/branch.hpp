@@ -47,13 +47,13 @@ SUPPLE_FN double without_turns(double x) {
   return x - full_turn * ((x * (1 / full_turn) + magic) - magic);
 }
 
-// Returns the constant coordinate j of a joint outside the arm: that of q0 or, without q0, zero;
-// clamped to the joint's range.
+// Returns the constant value of coordinate j, whose joint is not part of the arm: q0[j] or, without
+// q0, zero; clamped to the joint's range.
 SUPPLE_FN double kept_coordinate(const IkProblem<double>& ik, int j, const double* q0) {
   return min(max(q0 ? q0[j] : 0.0, ik.lower[j]), ik.upper[j]);
 }
-// Returns the angle to which the 2π wrap of coordinate j should be closest: that of q0 or, without
-// q0, the middle of its range.
+// Returns the angle to which the 2π wrap of coordinate j should be closest: q0[j] or, without q0,
+// the middle of its range.
 SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double* q0) {
   const double middle = 0.5 * (ik.lower[j] + ik.upper[j]);
   return q0 || !(abs(middle) < 1e9) ? kept_coordinate(ik, j, q0) : middle;
@@ -65,8 +65,8 @@ SUPPLE_FN double turn_reference(const IkProblem<double>& ik, int j, const double
 template <class L>
 SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double slack,
                    const L& angle, mask_t<L>& inside, mask_t<L>& clamped) {
-  // The angle of the nominal arm may be outside the limits where that of the real arm is just
-  // inside.
+  // The angle of the nominal arm may be outside the limits although the angle of the real arm is
+  // just inside.
   const double over = 1e-9 + 10 * slack, full_turn = 6.283185307179586476925286766559;
   const double lower = ik.lower[j], upper = ik.upper[j];
   const L turns = (L(reference) - angle) * L(1 / full_turn);
@@ -82,7 +82,7 @@ SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double 
 }
 
 // Evaluates the errors at q, given the cosines and sines of the arm's joint angles. This is faster
-// than `evaluate_error`, which computes them.
+// than `evaluate_error`, which computes the cosines and sines.
 template <class L>
 SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate, const L* cosine,
                               const L* sine, IterateState<L>& at) {

@@ -1,7 +1,7 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// For arms of six revolute joints of which three consecutive axes intersect in a point or are
-// parallel (Pieper 1968). An arm is given by its axes in the world at q = 0, and a target by the
+// All six joints are revolute, and three consecutive axes intersect in a point or are parallel
+// (Pieper 1968). An arm is given by its axes in the world at q = 0, and a target by the
 // displacement X of the frame from its pose at q = 0:
 //
 //   X = E1(q1) E2(q2) ... E6(q6)         Ei: rotation about axis i, a line in space
@@ -26,14 +26,14 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether the three special axes intersect in a point or are parallel.
+// Kinds of arms: the three special axes intersect in a point (spherical), or they are parallel.
 enum class ArmKind : int { spherical, parallel };
 
 // A 6-joint arm with a closed form.
 template <class T>
 struct ClosedForm {
   ArmKind kind;
-  int first;        // first of the three special joints, 0 to 3
+  int first;        // index of the first of the three special joints, 0 to 3
   Line<T> axis[6];  // in the world at q = 0; in a spherical arm the special axes share the point p
   T length;         // length of the arm [m]
   T slack;          // relative error up to which an equation counts as having a real root
@@ -51,7 +51,7 @@ struct Candidate {
 template <class T, class Rotate, class Emit>
 SUPPLE_FN void wrist_turns(const Vec3<T>& h4, const Vec3<T>& h5, const Vec3<T>& h6, Rotate&& rotate,
                            const Vec3<T>& u, T slack, int samples, Emit&& emit) {
-  // q5 from h4·R5 h6 = h4·R h6.
+  // Compute q5 from h4·R5 h6 = h4·R h6.
   const Vec3<T> v = rotate(h6);
   const T mean = dot(h4, h5) * dot(h5, h6);
   const Turns<T> q5s =
@@ -207,7 +207,7 @@ SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, cons
 // Calls emit(candidate) for all configurations that displace the frame by X from its pose at q = 0.
 template <class T, class Emit>
 SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X, Emit&& emit) {
-  // In the formulas the special joints are the last three, or joints 2, 3 and 4.
+  // In the formulas, the special joints are the last three (spherical) or joints 2 to 4 (parallel).
   const bool spherical = arm.kind == ArmKind::spherical;
   const int start = (arm.first + (spherical ? 3 : 5)) % 6;
   if (start == 0) return ordered_turns(arm, arm.axis, X, emit);

@@ -115,7 +115,7 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
          ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
-// Computes the step of a damping rule other than the default. J has zero columns for the joints
+// Computes the step with a damping rule other than the default. J has zero columns for the joints
 // held at a limit. For a rule that needs the change of J, J is stored for the next step.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
@@ -208,7 +208,7 @@ SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, Itera
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// Calls `descend`, with compile-time sizes where they are common.
+// Calls `descend`. Common sizes are passed as compile-time constants.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;

@@ -28,8 +28,8 @@ namespace supple::inline SUPPLE_ISA {
 
 // ---- input and output --------------------------------------------------------------------------
 
-// Whether a target (targets,) and an initial guess q0 (n,), or null, are finite and so small that
-// their squares do not overflow.
+// Whether a target (targets,) and an initial guess q0 (n,; may be null) are finite and so small
+// that their squares do not overflow.
 SUPPLE_FN bool is_valid(int targets, const double* target, int n, const double* q0) {
   bool valid = true;
   for (int i = 0; i < targets; ++i) valid &= abs(target[i]) <= max_input;
@@ -74,7 +74,7 @@ struct JointRange {
 };
 
 // Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
-// q0, as near to zero as its limits allow, and its number of starts is `starts`.
+// q0, as near to zero as its limits allow. The solution's number of starts is `starts`.
 template <class Index>
 SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
                            const double* q0, int starts) {
@@ -113,8 +113,8 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// Returns coordinate j of a seed. The first `used` values of the seed sequence were used for other
-// seeds.
+// Returns coordinate j of a seed from the seed sequence, whose first `used` values were used for
+// other seeds.
 SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
   return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
 }
@@ -171,8 +171,8 @@ SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
 }
 
 // Whether the closest pose that was found from q0 is preferred to the one with the smallest cost: a
-// slightly higher cost is accepted to avoid jumps along a path, and a higher one if the joints stay
-// near q0.
+// slightly higher cost is accepted to avoid jumps along a path, and an even higher cost if the
+// joints stay near q0.
 SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best_cost) {
   const double ratio = own_displacement <= near_q0 ? own_cost_near : own_cost_far;
   return own_cost <= ratio * best_cost;

@@ -102,7 +102,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
       more = true;
     }
     if (more) continue;
-    int released = -1;  // the fixed joint that would move back into its range the most
+    int released = -1;  // the fixed joint that would move fastest back into its range
     for (int j = 0; j < n; ++j) {
       if (fixed[j] == 0 || leaves(j)) continue;
       if (released < 0 || abs(d[j]) > abs(d[released])) released = j;

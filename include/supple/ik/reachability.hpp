@@ -1,4 +1,4 @@
-// Proves that a target is unreachable by a separating plane.
+// Proves by a separating plane that a target is unreachable.
 //
 // Let e be the position error at the closest pose found. The frames are moved as far along e as the
 // joints allow, at any orientation. The component of the error along e that remains is a lower
@@ -49,7 +49,7 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
-    // A position with an allowed range is not counted: its error is no bound along a constant e.
+    // A position with an allowed range is not counted: its error gives no bound along a constant e.
     const bool fixed = task.goal == Goal::frame && task.base == task_world &&
                        task.axes == task_axes_base && !task.ranged;
     for (int i = 0; i < task.rows; ++i, ++row) {

@@ -23,8 +23,8 @@ inline constexpr float huge_cost = 3e38f;  // larger than the cost of any config
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
-// Maximum number of starts while the best one so far is far from the target, near it, or nearly
-// there.
+// Maximum number of starts: if none has come near the target (`far`), if one has (`near`), and if
+// one has nearly met it (`all`).
 struct RestartBudget {
   int far, near, all;
 };
@@ -53,7 +53,7 @@ inline constexpr double overhang = 0.3;
 inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0 [rad or m]
 inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted [rad or m]
 inline constexpr int max_compared = 8;       // number of solutions of which the nearest is chosen
-inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method continues from q0
+inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method is tried from q0
 inline constexpr double distinct = 1e-2;     // least difference between solutions [rad or m]
 
 // Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half

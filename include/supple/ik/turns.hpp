@@ -71,8 +71,8 @@ SUPPLE_INLINE Line<T> transformed_back(const Pose<T>& X, const Line<T>& line) {
 // Numbers below this, relative to their scale, count as zero. At a singular configuration, angles
 // computed from a target have errors of the order of the square root of the machine precision.
 inline constexpr double closed_form_zero = 1e-7;
-// Numbers below this are rounding errors. Between the two, the target has isolated solutions, but
-// within small tolerances also a continuum of them: both are computed.
+// Numbers below this are rounding errors. Between the two thresholds, the target has isolated
+// solutions, but within small tolerances also a continuum of them: both are computed.
 inline constexpr double closed_form_noise = 1e-13;
 
 // ---- subproblems -------------------------------------------------------------------------------
@@ -80,7 +80,8 @@ inline constexpr double closed_form_noise = 1e-13;
 // Computes the angle that rotates vector a to b about the unit vector h. a and b have the same
 // component along h and the same length. Returns false if every angle does so, because a and b are
 // parallel to h up to small numbers. The angle is then the one that these numbers determine or, if
-// they are rounding errors, an angle from which no sample is a multiple of a quarter turn away.
+// they are rounding errors, an angle whose samples (`sampled_turn`) avoid multiples of a quarter
+// turn.
 template <class T>
 SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T scale,
                          Turn<T>& turn) {
@@ -94,8 +95,8 @@ SUPPLE_FN bool turn_onto(const Vec3<T>& h, const Vec3<T>& a, const Vec3<T>& b, T
 
 // Special properties of a candidate.
 struct Mark {
-  bool sampled;   // an angle is not determined, and the candidate has one of its samples
-  bool critical;  // a double root within the slack: the arm is at a singularity
+  bool sampled;   // whether an angle is not determined by the target, but sampled
+  bool critical;  // whether a root is double within the slack: the arm is at a singularity
 };
 SUPPLE_INLINE Mark operator|(const Mark& a, const Mark& b) {
   return {a.sampled || b.sampled, a.critical || b.critical};
@@ -215,7 +216,7 @@ SUPPLE_FN int quartic_roots(const T* a, T tiny, T* root, bool* is_double) {
       is_double[count] = at_zero || next_zero;
       root[count++] = root_between(a, 4, piece[i], piece[i + 1], at);
     } else if (next_zero && (polynomial_at(a, 4, piece[i + 2]) < T(0)) == (next < T(0))) {
-      is_double[count] = true;  // touches zero, or almost
+      is_double[count] = true;  // the quartic touches zero, or almost does
       root[count++] = piece[i + 1];
     }
     at = next;

@@ -60,7 +60,7 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   SUPPLE_UNROLL_HOST for (int k = 0; k < n; ++k) {
     const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
-    // Column k of L replaces that of L D below the diagonal; that of L D is kept above it.
+    // Below the diagonal, column k of L replaces column k of L D, which is kept above the diagonal.
     SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) {
       a[k * n + i] = a[i * n + k];
       a[i * n + k] = a[i * n + k] * inverse;

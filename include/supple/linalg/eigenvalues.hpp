@@ -25,13 +25,13 @@ SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
       sum = fma(v[i], v[i], sum);
     }
     off2[k] = sum;
-    // H = I - tau v vT reflects the column below the diagonal to (∓norm, 0, ...).
+    // H = I - tau v v^T reflects the column below the diagonal to (∓norm, 0, ...).
     const L norm = sqrt(sum);
     const mask_t<L> reflect = sum >= L(Number<scalar_t<L>>::tiny);
     const L head = norm + abs(v[k + 1]);
     const L tau = select(reflect, L(1) / select(reflect, norm * head, L(1)), L(0));
     v[k + 1] = copysign(head, v[k + 1]);
-    // A <- A - v wT - w vT  with  w = p - (tau/2 pTv) v  and  p = tau A v
+    // A <- A - v w^T - w v^T  with  w = p - (tau/2 p^T v) v  and  p = tau A v
     SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) w[i] = L(0);
     SUPPLE_UNROLL_HOST for (int j = k + 1; j < n; ++j) {
       SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) {
@@ -84,8 +84,8 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
     const L root = (count - L(1)) * fma((count - L(1)) * dp, dp, -(count * p * ddp));
     const L step = count * p / select(open, sqrt(max(root, L(0))) - dp, L(1));
     s = select(open, s + step, s);
-    // Laguerre's method converges cubically: the next step is about step (step/before)³. Stop when
-    // that is negligible.
+    // Laguerre's method converges cubically: the next step is about step · (step/before)³. Stop
+    // when that is negligible.
     const L less = step * step;
     open = open & (step > L(epsilon)) & (less * less > L(epsilon) * before * before * before);
     before = step;
@@ -123,8 +123,8 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   return valid;
 }
 
-// Calls `extreme_eigenvalues`, with compile-time sizes for the common ones; the results have the
-// same bits.
+// Calls `extreme_eigenvalues`. Common sizes are passed as compile-time constants, which gives the
+// same result bit for bit.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> extreme_eigenvalues_any_size(int n, L* a, L* smallest, L* largest,
                                                               L* work) {

@@ -62,7 +62,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
   const L cosine = L(1) / sqrt(fma(t, t, L(1)));
   const L sine = cosine * t;
-  // Where y is longer, a further quarter turn exchanges the rotated pair (x', y') to (y', -x').
+  // Where y is longer, a further quarter turn changes the rotated pair (x', y') into (y', -x').
   const mask_t<L> exchange = yy > xx;
   const L c = select(turn, select(exchange, -sine, cosine), L(1));
   const L s = select(turn, select(exchange, cosine, sine), L(0));
@@ -82,8 +82,8 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// Returns the lanes where a row with this squared length counts as zero: smaller squares have lost
-// digits.
+// Returns the lanes where a row of the given squared length counts as zero: squares of this size
+// have lost digits.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);

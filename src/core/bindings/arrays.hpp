@@ -15,7 +15,7 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// An array type for the type stub, because nanobind only knows that these arguments are objects.
+// The type of arrays in the type stub, in which nanobind by itself would only write `object`.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
 template <class T>

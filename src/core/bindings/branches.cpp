@@ -26,7 +26,7 @@ using namespace nb::literals;
 
 // A 6-joint arm with a closed form. Corresponds to `Structure` of supple/kinematics/structure.py.
 struct ArmSpec {
-  bool parallel = false;     // three axes are parallel; otherwise they intersect
+  bool parallel = false;     // whether three axes are parallel; otherwise they intersect
   int first = 0;             // index of the first of these three joints
   Ints coordinates{};        // (6,): index of each joint in q
   Doubles axes{}, points{};  // (6, 3): directions and points [m] in the world at q = 0
@@ -40,7 +40,7 @@ struct ArmSpec {
 // Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int samples = 1;       // samples of an angle that is not determined
+  int samples = 1;       // number of samples of an angle that is not determined
   bool wraps = false;    // whether solutions that differ by full turns are distinct
   bool nearest = false;  // whether the solutions nearest to q0 come first
   int threads = 1;       // maximum number of threads
@@ -144,7 +144,7 @@ nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::hand
   const int n = solver.coordinates();
   const Targets given(targets, q0, n);
   const Batch seed(seeds, 6, "seeds");
-  check_length("the numbers of a target", 12, std::size_t(solver.targets()));
+  check_length("the solver's target", 12, std::size_t(solver.targets()));
   check_length("coordinates", 6, coordinates.size());
   for (int j : coordinates) check_index("coordinate", 0, n, j);
   check_length("counts", std::size_t(given.count()), counts.size());
@@ -179,7 +179,7 @@ class PyBranches {
  public:
   PyBranches(nb::object solver, const ArmSpec& spec)
       : solver_(std::move(solver)), arm_(arm_of(spec, problem().coordinates())) {
-    check_length("the numbers of a target", 12, std::size_t(problem().targets()));
+    check_length("the solver's target", 12, std::size_t(problem().targets()));
   }
 
   // Returns all solutions of the targets, as arrays. A target that is not finite has no solution.
@@ -226,8 +226,8 @@ class PyBranches {
   }
 
   // Returns all solutions of one pose (4, 4) as an object. Returns None if the pose is not a
-  // C-contiguous float64 array of finite numbers, if solutions may be missing, or if they form a
-  // continuum; the caller then calls `solve`.
+  // C-contiguous float64 array of finite numbers, if the solutions form a continuum, or if some may
+  // be missing and `prepare` has set `only_certain`; the caller then calls `solve`.
   nb::object solve_pose(nb::handle target) {
     if (!single_) throw nb::value_error("prepare() must be called before solve_pose()");
     double numbers[12];

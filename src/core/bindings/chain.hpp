@@ -110,7 +110,7 @@ class PyChain {
  public:
   // Results are computed for the first `outputs` frames; they have a frame axis if `stack`. Further
   // frames only provide the `axes` of twists. Singular values are those of the `rows` of the
-  // stacked Jacobian (6 outputs, coordinates).
+  // stacked Jacobian (6 * outputs, coordinates).
   PyChain(int coordinates, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
       : f64_(build_chain<double>(coordinates, joints, frames)),
@@ -206,7 +206,7 @@ class PyChain {
                             const Kernel<T>& kernel, int threads) {
     if (request.count == 0) return -1;
     const std::size_t bytes = kernel.scratch(chain, request);
-    if (request.count < 32) {  // for few rows, releasing the GIL would take longer
+    if (request.count < 32) {  // for few rows, releasing the GIL takes longer than the work
       Scratch scratch(bytes);
       return kernel.run(chain, request, 0, request.count, scratch.get());
     }

@@ -22,7 +22,7 @@ namespace nb = nanobind;
 // checks for Ctrl-C and reports progress to Python.
 class Deadline {
  public:
-  // `report` is called with the number of finished problems; it may be empty.
+  // A function that is called with the number of finished problems; it may be empty.
   using Report = std::function<void(std::ptrdiff_t done)>;
   Deadline(long long deadline, std::ptrdiff_t count, Report report)
       : deadline_(deadline), count_(count), report_(std::move(report)) {}

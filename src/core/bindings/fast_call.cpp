@@ -1,6 +1,6 @@
 // The fast path of `solve`: a callable object that replaces the Python function. It solves a single
-// target with common arguments itself, or by a prepared function if all its solutions are requested
-// and nothing else, and passes every other call on to the Python function.
+// target with common arguments itself. If the only option is solutions="all", it calls a prepared
+// function. Every other call is passed on to the Python function.
 #define NO_IMPORT_ARRAY
 #include "bindings/module.hpp"
 
@@ -53,15 +53,15 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "max_seeds",
                                                 "threads",
                                                 "device"};
-// Interned, as the names in a call are, so that comparing pointers suffices.
+// Interned strings, like the names in a call, so that comparing pointers suffices.
 PyObject *keyword_name[keywords], *solutions_name;
 
 // Values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
-  double max_move;     // 0 for none
-  double timeout;      // infinite for none
+  double max_move;     // 0 if there is no bound
+  double timeout;      // infinite if there is no limit
   Bounds bounds;
 };
 
@@ -155,10 +155,12 @@ struct SolutionClass {
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
-    if (slots.size() != solution_fields) throw nb::type_error("solution must have 10 slots");
+    if (slots.size() != solution_fields)
+      throw nb::type_error("the solution class must have 10 slots");
     for (int i = 0; i < solution_fields; ++i) {
       const nb::object slot = given.attr(slots[i]);
-      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("slots must be plain");
+      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type)
+        throw nb::type_error("the slots of the solution class must be plain members");
       offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
     }
   }
@@ -212,7 +214,7 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   request.next = &next;
   solver.run(arguments.bounds, request);
   if (outcome == Outcome::nonfinite) return {};
-  // A copy, because the caller may change q0 later. Bytes are made faster than an array.
+  // A copy, because the caller may change q0 later. A bytes object is made faster than an array.
   const char* const guess = reinterpret_cast<const char*>(request.q0);
   PyObject* const start = guessed ? PyBytes_FromStringAndSize(guess, n * Py_ssize_t(sizeof(double)))
                                   : Py_NewRef(Py_None);
@@ -230,7 +232,7 @@ struct FastCall {
   vectorcallfunc call;
   nb::object function, solver_of, all_solver_of, task;
   nb::dict all_defaults;              // defaults of the function's keyword arguments
-  nb::tuple statuses, near_statuses;  // by outcome, without and with max_move
+  nb::tuple statuses, near_statuses;  // the status of each outcome: without and with max_move
   SolutionClass solution;
   SolveArguments defaults;
 };

@@ -73,7 +73,7 @@ struct SearchSpec {
   double max_move = 0;     // largest joint displacement from q0 [rad or m]; 0 for no bound
   bool explain = false;    // whether statistics of failed starts are returned
   int threads = 1;         // maximum number of threads
-  int merged_at_once = 1;  // targets whose subproblems are solved and merged together
+  int merged_at_once = 1;  // number of targets whose subproblems are solved and merged together
 
   bool operator==(const SearchSpec&) const = default;
 };
@@ -126,15 +126,15 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   const int n = solver.coordinates(), most = spec.max_solutions;
   check_at_least("max_solutions", 1, most);
   check_at_least("merged_at_once", 1, spec.merged_at_once);
-  if (spec.max_move > 0 && q0.is_none()) throw nb::value_error("max_move needs q0");
+  if (spec.max_move > 0 && q0.is_none()) throw nb::value_error("max_move needs q0; given: None");
   const Batch target(targets, solver.targets(), "targets");
-  if (!target.is_double()) throw nb::value_error("targets must be float64");
+  if (!target.is_double()) throw nb::value_error("targets must be float64; given: float32");
   const npy_intp count = target.count();
   SolveRequest request{};
   std::unique_ptr<Batch> start;
   if (!q0.is_none()) {
     start = std::make_unique<Batch>(q0, n, "q0");
-    if (!start->is_double()) throw nb::value_error("q0 must be float64");
+    if (!start->is_double()) throw nb::value_error("q0 must be float64; given: float32");
     if (start->leading()) check_length("q0", std::size_t(count), std::size_t(start->count()));
     request.q0 = start->data<double>();
     request.q0_stride = start->leading() ? n : 0;
@@ -189,7 +189,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
 
 void bind_solver(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
-        "Poses (..., 4, 4) in the kernel's layout (..., 12); None for other arrays.",
+        "Return poses (..., 4, 4) in the kernel's layout (..., 12), or None for other arrays.",
         nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
   bind_spec(m, "SearchSpec", "Settings of the search for a batch. See supple.ik.driver.",
             required("position_tolerance", &SearchSpec::position_tolerance),
@@ -205,11 +205,12 @@ void bind_solver(nb::module_& m) {
       .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
       .def("operations", &PySolver::operations,
            nb::sig("def operations(self) -> tuple[int, int, int, int]"),
-           "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")
+           "Return multiplications, additions, other operations and depth of one iteration.")
       .def("set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
            nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
                    "list[int]]]) -> None"),
-           "Set the subproblems: solver, indices of its coordinates and of its target values.")
+           "Set the subproblems: for each its solver, and the indices of its coordinates and "
+           "target values.")
       .def_rw("given_tasks", &PySolver::given_tasks,
               "The tasks as Python objects, for the results.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")

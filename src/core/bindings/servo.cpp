@@ -105,7 +105,8 @@ class PyServo {
       if (given.is_none()) return nullptr;
       if (!contiguous_data(given, count))
         throw nb::value_error(
-            "targets, velocities and accelerations must have the sizes of these tasks");
+            "targets, velocities and accelerations must be C-contiguous float64 arrays with the "
+            "sizes of these tasks");
       return static_cast<const double*>(
           PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     };
@@ -124,7 +125,7 @@ class PyServo {
     return 0;
   }
 
-  // Releases the Python objects that may refer back to this one. It cannot be called afterwards.
+  // Releases the Python objects that may refer to this servo, which cannot be called afterwards.
   void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
   // Restarts the loop with the joint velocities `qd`.
@@ -284,7 +285,8 @@ class PyServo {
     kept = convert_(name, given);
     if (!contiguous_data(kept, count))
       throw nb::value_error(
-          "targets, velocities and accelerations must have the sizes of these tasks");
+          "targets, velocities and accelerations must be C-contiguous float64 arrays with the "
+          "sizes of these tasks");
     return data_of<double>(kept);
   }
 
@@ -324,8 +326,8 @@ class PyServo {
     }
   }
 
-  // Calls a step in Python, which returns q̇ or q̈, λ², and the rows (n, n) of the norm that it
-  // minimizes, or None.
+  // Calls a step in Python, which returns q̇ or q̈, λ², and the matrix of the norm that it
+  // minimizes, flattened (n * n,), or None.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});
@@ -339,7 +341,7 @@ class PyServo {
     state.metric = nullptr;
     if (metric.is_none()) return;
     if (!contiguous_data(metric, n * n))
-      throw nb::value_error("the norm of a step in Python must be an array (n n,) of float64");
+      throw nb::value_error("the norm of a step in Python must be an array (n * n,) of float64");
     std::copy_n(data_of<double>(metric), n * n, memory_.metric);
     state.metric = memory_.metric;
   }
@@ -378,7 +380,7 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
-                      "One step of a control loop. Not for direct use: supple.Servo.")
+                      "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
            "python_step"_a.none(), "open_rows"_a.none() = nb::none())

@@ -14,7 +14,7 @@ namespace supple {
 // step leaves the last record unchanged; and the arrays that both share.
 class ServoMemory {
  public:
-  // `remembers` is whether the step keeps J_before or u. `scratch_size` is the number of doubles of
+  // `remembers` is true if the step keeps J_before or u. `scratch_size` is the number of doubles of
   // scratch memory that the kernel needs.
   void allocate(const Servo<double>& servo, int targets, int velocities, bool remembers,
                 int scratch_size) {
@@ -125,7 +125,7 @@ class ServoMemory {
     state.beyond = -1;
   }
 
-  // Number of doubles of the last record in the form of `save`.
+  // Number of doubles that `save` writes.
   int saved_size() const { return record_ + scalars; }
 
   void save(double* to) const {
@@ -155,7 +155,7 @@ class ServoMemory {
   double *target, *velocity, *acceleration, *metric, *scratch;
 
  private:
-  static constexpr int scalars = 13;  // numbers of a record besides its arrays
+  static constexpr int scalars = 13;  // number of scalars in a record, besides its arrays
 
   std::vector<double> memory_;
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;

@@ -108,8 +108,8 @@ struct ErrorClampSpec {
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
-  int group = 0;        // rows of each end effector for the selective methods; 0: see `effectors`
-  Ints effectors = {};  // (m,): the end effector of each row; three rows for each if empty
+  int group = 0;        // rows per end effector, for the selective methods; if 0, see `effectors`
+  Ints effectors = {};  // (m,): end effector of each row; if empty, each end effector has 3 rows
   std::vector<ErrorClampSpec> error_clamps = {};  // applied in this order
   double max_angle = std::numeric_limits<double>::infinity();
   DampingSpec damping = {};
@@ -281,10 +281,10 @@ struct SolverSpec {
   double float_tolerance = 0;   // smallest position tolerance of the search in float [m]
   double max_lambda2 = 0;       // bound on λ² if joints are scaled
   Ints posture_index = {};      // (n,): index of its posture in a target, -1 for none; or empty
-  Doubles posture_weight = {};  // (n,), at most 1; or empty
+  Doubles posture_weight = {};  // (n,): weights of the postures, at most 1; or empty
   Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
   int table_size = 1;           // number of seeds in the table
-  std::vector<TargetSpec> targets = {};  // for the fast path, in the caller's order; or empty
+  std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
 
   bool operator==(const SolverSpec&) const = default;
 };

@@ -103,7 +103,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
-  if (request.count < 32) {  // for few rows, releasing the GIL would take longer
+  if (request.count < 32) {  // for few rows, releasing the GIL takes longer than the work
     Scratch scratch(bytes);
     return kernel->run(chain, request, 0, request.count, scratch.get());
   }
@@ -209,7 +209,7 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Number of values in each target.")
       .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Number of values in each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,
-           "Return J, e and the index of the first row of the batch that is not finite, or -1.",
+           "Return J, e, and the index of the first nonfinite row of the batch, or -1.",
            SUPPLE_TASKS_SIG("linearize", "targets",
                             "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
       .def("bias_acceleration", &PyTasks::bias_acceleration, "q"_a, "qd"_a, "threads"_a,
@@ -217,7 +217,7 @@ void bind_tasks(nb::module_& m) {
            SUPPLE_RATES_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
       .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
            "targets"_a.none() = nb::none(),
-           "Return velocities as task rows, and the index of the first nonfinite one, or -1.",
+           "Return velocities as task rows, and the index of the first nonfinite row, or -1.",
            SUPPLE_RATES_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
 }
 

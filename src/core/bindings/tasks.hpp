@@ -52,7 +52,7 @@ class PyTasks {
   // Returns (J, e, bad), where `bad` is the index of the first row with an input or result that is
   // not finite, or -1. `targets` has the rows and the type of q.
   nb::tuple linearize(nb::handle q, nb::handle targets, int threads) const;
-  // In these two functions `targets` may be None. `command` returns (rows, bad).
+  // In the next two functions `targets` may be None. `command` returns (rows, bad).
   nb::object bias_acceleration(nb::handle q, nb::handle qd, int threads, nb::handle targets) const;
   nb::tuple command(nb::handle q, nb::handle velocities, int threads, nb::handle targets) const;
 

@@ -13,17 +13,17 @@
 
 namespace supple {
 
-// How all solutions are searched.
+// Options of the search for all solutions.
 struct BranchOptions {
   bool wraps;    // whether solutions that differ by full turns are distinct
-  bool nearest;  // whether those nearest to q0 come first, otherwise those far from joint limits
+  bool nearest;  // whether to sort solutions by distance to q0, not by distance from joint limits
 };
 
 // Solutions of consecutive targets, one after the other.
 struct Branches {
   std::vector<double> q, error;      // (s, n), (s, 2): position [m] and rotation [rad]
-  std::vector<signed char> sampled;  // (s,): one of a continuum
-  std::vector<int> count;            // of each target
+  std::vector<signed char> sampled;  // (s,): whether the solution is a sample of a continuum
+  std::vector<int> count;            // for each target: number of solutions
   std::vector<signed char> certain;  // for each target: whether these are all solutions
 
   void clear() {
@@ -43,7 +43,7 @@ struct Branches {
 };
 
 // Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
-// verified several at a time, each on a lane; those that need iterations are polished alone.
+// verified several at a time, each on a lane; those that need iterations are polished one by one.
 class BranchPolisher {
  public:
   // `coordinate` holds the index in q of each joint of the arm. `slack` is that of `ClosedForm`; if
@@ -61,9 +61,9 @@ class BranchPolisher {
     std::fill(wide_memory_.begin(), wide_memory_.end(), Lanes(0));
   }
 
-  // Begins a target, a pose given by the columns of its rotation and its position (12,), whose
-  // solutions are appended to `to`. Joints that are not part of the arm stay at q0; if that is
-  // null, as near to zero as their limits allow.
+  // Prepares for the candidates of a target, a pose given by the columns of its rotation and its
+  // position (12,). Its solutions are appended to `to`. Joints that are not part of the arm stay at
+  // q0 or, if q0 is null, as near to zero as their limits allow.
   void begin(const double* target, const double* q0, Branches& to) {
     to_ = &to;
     first_ = to.sampled.size();
@@ -88,7 +88,7 @@ class BranchPolisher {
     if (++waiting_ == width<Lanes>) verify();
   }
 
-  // Completes the solutions of a target, sorted by their distance to q0, or without q0 by their
+  // Completes the solutions of a target, sorted by their distance to q0 if `nearest`, else by their
   // distance from joint limits, largest first.
   void end(const double* q0) {
     if (waiting_) verify();
@@ -104,7 +104,7 @@ class BranchPolisher {
 
   bool exact() const { return slack_ == 0; }
 
-  // Numbers of a state of one lane.
+  // Returns the number of values of an `IterateState` on one lane.
   std::size_t size_of_state() const {
     const std::size_t n = std::size_t(n_), m = std::size_t(ik_.rows);
     return n + std::size_t(ik_.targets) + 2 * m * n + m + std::size_t(iterate_scratch(ik_));
@@ -123,7 +123,7 @@ class BranchPolisher {
     return made;
   }
 
-  // Verifies the candidates that wait.
+  // Verifies the waiting candidates.
   void verify() {
     mask_t<Lanes> inside = Lanes(0) == Lanes(0), clamped = Lanes(0) != Lanes(0);
     Lanes start[6];
@@ -182,13 +182,13 @@ class BranchPolisher {
     to.sampled.push_back(sampled);
   }
 
-  // Appends the solutions that differ from those since `first` by full turns of some joints.
+  // Appends the solutions that differ from those with indices >= `first` by full turns of joints.
   void append_wraps(Branches& to, std::size_t first) {
     const std::size_t n = std::size_t(n_);
     for (int i = 0; i < 6; ++i) {
       const std::size_t j = std::size_t(coordinate_[i]), last = to.sampled.size();
       const double lower = ik_.lower[j], upper = ik_.upper[j];
-      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many
+      if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many wraps
       for (std::size_t s = first; s < last; ++s) {
         const double q = to.q[s * n + j];
         for (double k = std::ceil((lower - q) / full_turn); q + full_turn * k <= upper; ++k) {
@@ -206,7 +206,7 @@ class BranchPolisher {
     }
   }
 
-  // Sorts the solutions since `first` by their costs.
+  // Sorts the solutions with indices >= `first` by their costs.
   void sort(Branches& to, std::size_t first, const double* q0) {
     const std::size_t count = to.sampled.size() - first, n = std::size_t(n_);
     order_.resize(count);
@@ -238,17 +238,17 @@ class BranchPolisher {
   int coordinate_[6];
   std::vector<double> memory_;
   std::vector<Lanes> wide_memory_;
-  double* reference_;        // (n,): full turns are chosen nearest to it
+  double* reference_;        // (n,): angles to which the chosen 2π wraps are nearest
   IterateState<double> at_;  // one candidate
   IterateState<Lanes> wide_;
-  // the target and the candidates that wait
+  // the target and the waiting candidates
   Branches* to_ = nullptr;
   std::size_t first_ = 0;
   bool certain_ = true;
   int waiting_ = 0;
   Lanes cosine_[6], sine_[6];
   Mark mark_[width<Lanes>];
-  // for sorting
+  // memory for sorting
   std::vector<std::pair<double, std::size_t>> order_;
   std::vector<double> sorted_;
 };

@@ -40,8 +40,8 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Minimizes the cost from the failed starts of a problem, on lanes of floats, and keeps the best
-// results. Returns whether one of them is a solution within the tolerances of the search.
+// Minimizes the cost, starting from the failed starts of a problem, on lanes of floats, and keeps
+// the best results. Returns whether one of them is a solution within the tolerances of the search.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.search;
@@ -85,7 +85,7 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
     }
   }
   float* const end = failures.cost + failures.count;
-  const int kept = std::min(failures.count, polish_lanes);  // the failures are sorted by cost
+  const int kept = std::min(failures.count, polish_lanes);  // the best ones, sorted by cost
   for (int i = 0; i < kept; ++i) {
     const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
     if (best == i) continue;

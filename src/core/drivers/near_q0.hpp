@@ -1,5 +1,5 @@
-// One problem on a CPU, with a bound on the displacement of each joint from q0. For files that are
-// compiled once for each instruction set.
+// Solves one problem on a CPU with a bound on the displacement of each joint from q0. Included only
+// by files that are compiled once for each instruction set.
 #pragma once
 
 #include "drivers/single.hpp"
@@ -18,8 +18,8 @@ bool box_near(const IkProblem<double>& ik, const double* q0, double max_move, do
     lower[j] = std::max(ik.lower[j], q0[j] - max_move);
     upper[j] = std::min(ik.upper[j], q0[j] + max_move);
     any = any && lower[j] <= upper[j];
-    // Seeds fill the box. If it is wider than the range of seeds, which is finite, they fill a part
-    // of this width.
+    // Seeds fill the box or, if it is wider than the finite range of seeds, a part of the box with
+    // the width of that range.
     range[j] = std::min(ik.seed_range[j], upper[j] - lower[j]);
     low[j] = clamped(ik.seed_lower[j], lower[j], upper[j] - range[j]);
   }
@@ -37,7 +37,7 @@ IkProblem<T> inside(IkProblem<T> ik, const T* box) {
   return ik;
 }
 
-// Solves a problem like `solve_single`, as if the joint limits were at most max_move from q0.
+// Solves a problem like `solve_single`, with joint limits that are at most max_move from q0.
 void solve_near_q0(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   const int n = request.polish->chain.coordinates;
   const bool any =

@@ -68,7 +68,7 @@ class Seed {
   }
 
  private:
-  // Computes the gains (6 tasks, padded) of the first step toward a target that is displaced by d,
+  // Computes the gains (6 * tasks, padded) of the first step toward a target displaced by d,
   // dq = Σ gain_c d_c. They are the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;
@@ -113,7 +113,7 @@ struct SeedTable::Draft {
         owner(entries) {}
 
   Seed seed;
-  std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
+  std::vector<float> reached, records;  // scaled targets (entries, k); records (entries, size)
   std::vector<int> owner;               // (entries,): index of the nearest cluster
   int written = 0, sorted = 0;          // number of entries with a record; with a cluster
 };

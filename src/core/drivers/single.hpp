@@ -1,5 +1,5 @@
-// One problem on a CPU: each lane runs a different start. For files that are compiled once for each
-// instruction set. Tuned constants are explained in docs/constants.md.
+// Solves one problem on a CPU: each lane runs a different start. Included only by files that are
+// compiled once for each instruction set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -122,7 +122,7 @@ class SingleSolver {
     return false;
   }
 
-  // Counts a failed start, and keeps the errors of the best one for the report.
+  // Counts a failed start, and keeps the errors of the best failed start for the report.
   template <class L>
   void count_failure(const IterateState<L>& at, int lane) {
     ++failed_;
@@ -133,8 +133,8 @@ class SingleSolver {
     failed_error_[1] = get(at.rotation, lane);
   }
 
-  // Continues from q0 by Newton's method, which converges to a singular pose as well. Returns
-  // whether it has found a solution near q0.
+  // Tries Newton's method from q0; it converges to a singular pose as well. Returns whether it has
+  // found a solution near q0.
   bool newton_from_q0() {
     const int best = find_closest(request_, workspace_, problem_, nullptr);
     if (!get(converged(ik_, workspace_.polish), best)) return false;
@@ -264,7 +264,7 @@ class SingleSolver {
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
   float close_cost_ = 0.02f;       // ‖e‖² below which a lane is completed in double precision
   int failed_ = 0;                 // number of failed starts
-  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best failed start
+  double failed_cost_ = 3e300, failed_error_[2] = {};  // cost, errors of the best failed start
 };
 
 // Not inlined: the functions that it calls then have one caller only, and are inlined into it.

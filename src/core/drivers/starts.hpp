@@ -1,6 +1,6 @@
 // The starts of a search on a CPU: seeds from the table that reach poses near a target, the seed
-// sequence, and the lanes on which they run. For files that are compiled once for each instruction
-// set. Tuned constants are explained in docs/constants.md.
+// sequence, and the lanes on which they run. Included only by files that are compiled once for each
+// instruction set. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

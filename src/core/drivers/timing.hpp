@@ -28,7 +28,7 @@ struct TimingProblem {
   const int* first;      // (points,): index of the first coefficient on which a point depends
   const double* basis;   // (points, 3, degree + 1): factors of these coefficients in b, b', b''
   const double* weight;  // (points,): weights of the integral
-  const double* speed;   // (points,): m of the speed limits
+  const double* speed;   // (points,): m in the inequality of the speed
   const double* acceleration;  // (points, joints, 2): q', q'', divided by acceleration limits
   const double* jerk;  // (points, joints, 3): q', q'', q''' divided by jerk limits; null for none
 };

@@ -1,5 +1,6 @@
-// The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
-// compiled once for each instruction set. Tuned constants are explained in docs/constants.md.
+// The state of a search on the lanes of a CPU, in scratch memory of one thread. Included only by
+// files that are compiled once for each instruction set. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,7 @@ IterateState<L> make_state(const IkProblem<T>& ik, Arena<CacheLine>& arena) {
   return at;
 }
 
-// The start that runs on one lane of the search.
+// The state of the start that runs on one lane of the search.
 struct LaneState {
   std::ptrdiff_t problem;  // negative: the lane is idle
   int start;               // number of the start
@@ -56,14 +57,14 @@ struct LaneState {
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
 // In a batch, a target that this many starts have missed is solved like a single problem, with a
-// start on every lane. So all lanes work on a hard problem, and a batch and a single call agree on
-// which targets are unreachable.
+// start on every lane. All lanes then work on a hard problem, and a batch and a single call agree
+// on which targets are unreachable.
 constexpr int hard_after = 16;
 
 // The best failed starts of a problem. The first `minimized` of them have been minimized by
 // Newton's method.
 struct FailedStarts {
-  int count, minimized, since_review;  // kept; minimized; failed since the last review
+  int count, minimized, since_review;  // starts kept, minimized, and failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
@@ -93,10 +94,10 @@ struct Workspace {
   PolishLanes* polish_work;    // for a `Minimization` of `polish`
   double* single_work;         // for a `Minimization` of `single`
   double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
-  float* float_box;            // the same
+  float* float_box;            // (4, n): `box` in float
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
-  // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
+  // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
   std::size_t allocate(const SolveRequest& request, void* memory) {
     Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
     const int n = request.search->chain.coordinates;
@@ -121,8 +122,8 @@ struct Workspace {
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
-  // Sets all lanes to zero. Idle lanes are evaluated as well, and large angles would slow down
-  // their sines.
+  // Sets all lanes to zero. Idle lanes are evaluated as well, and sines of large angles would slow
+  // the search down.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
       for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);

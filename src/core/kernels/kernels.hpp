@@ -26,7 +26,7 @@ inline constexpr int axes_spatial = -3;
 template <class T>
 struct Request {
   std::ptrdiff_t count;
-  int frames;            // number of frames to compute, from the first of the chain
+  int frames;            // number of frames to compute: the first ones of the chain
   int axes;              // axes_... or the index of a frame of the chain
   const T* q;            // (count, coordinates)
   const T* qd;           // (count, coordinates), for bias_acceleration and bias_jerk
@@ -37,7 +37,7 @@ struct Request {
   T* bias_jerk;          // (count, frames, 6): 2 J̇ q̈ + J̈ q̇
   T* sigma;              // (count, min(row_count, coordinates)): singular values of `rows`
   T* manipulability;     // (count,): product of the singular values
-  const int* rows;       // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
+  const int* rows;       // (row_count,): rows of the Jacobian (6 * frames, coordinates), for sigma
   int row_count;
 };
 
@@ -49,7 +49,7 @@ struct DampingRequest {
   bool redundant;  // whether the Jacobians have more columns than rows
   Damping<T> damping;
   const T* sigma;    // (count, values), each row descending
-  const T* gamma;    // (count, values)
+  const T* gamma;    // (count, values): uᵢᵀe, see `Spectrum`
   const T* history;  // (count, 3): ‖e‖², previous manipulability or -1, ‖J - previous J‖
   T* lambda2;        // (count,)
 };
@@ -67,8 +67,8 @@ struct StepRequest {
   T* lambda2;        // (count,)
 };
 
-// Projects steps into boxes (bounds on each joint velocity) and limits their norms to `bound`.
-// Arrays are C-ordered.
+// The projection of `count` steps into boxes (bounds on each joint velocity), with norms of at most
+// `bound`. Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;
@@ -89,7 +89,7 @@ struct LimitRequest {
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // number of tasks, and of their rows and values
+  int tasks, rows, targets, velocities;  // number of tasks, rows, target values, velocity values
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
@@ -129,7 +129,7 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // Admissible speeds of a joint, by `joint_box` in limits.hpp.
+  // Computes the admissible speeds of a joint: `joint_box` in limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
@@ -178,13 +178,13 @@ struct Table {
   int padded, size;              // number of values of a padded q, and of a record
   const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
-  const int* begin;              // (clusters lanes + 1,): the first block of each cluster
-  // (blocks lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
-  // of the target in each direction (6 tasks, padded), and the target that the seed reaches
+  const int* begin;              // (clusters * lanes + 1,): the first block of each cluster
+  // (blocks * lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
+  // of the target in each direction (6 * tasks, padded), and the target that the seed reaches
   // (targets,).
   const float* record;
   const float* scale;   // (targets,): factors of the values of a target
-  const float* limits;  // (3, padded): limits, lower and upper; largest first step of each joint
+  const float* limits;  // (3, padded): lower limit, upper limit, largest first step of each joint
 };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
@@ -206,7 +206,7 @@ struct SolveRequest {
   RestartBudget budget;  // maximum number of starts, depending on the error of the best start
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`
-  bool nearest;          // whether to find the solution nearest to q0: needs `single`, one solution
+  bool nearest;          // find the solution nearest to q0; requires `single` and max_solutions = 1
   double max_move;   // largest joint displacement from q0, needs `single` and q0; 0 for no bound
   double* q;         // (count, max_solutions, n)
   Outcome* outcome;  // (count, max_solutions)

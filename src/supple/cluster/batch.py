@@ -53,21 +53,21 @@ class Solve:
 
         dataset.map_batches(supple.cluster.Solve(robot), batch_size=65_536)
 
-    Called with the columns of targets (listed in `supple.cluster.schema`), it returns these columns
-    and those of the solutions: q:JOINT [rad or m], status, position_error [m], rotation_error
-    [rad], iterations and restarts. With `branches`, a target has a row for each of its solutions,
-    the best first, and the column branch contains the index of the solution.
+    Called with a batch of targets (columns as listed in `supple.cluster.schema`), it returns the
+    columns of the batch and those of the solutions: q:JOINT [rad or m], status, position_error [m],
+    rotation_error [rad], iterations and restarts. With `branches`, a target has a row for each of
+    its solutions, the best first, and the column `branch` contains the index of the solution.
 
     Attributes:
         robot: The robot to solve for.
-        frame: Frame to place; the end effector by default.
+        frame: Frame to move to the targets; the end effector by default.
         branches: Maximum number of solutions of each target; None for one solution, without the
-            column branch.
+            column `branch`.
         prefer: "fast", "manipulability" or "limits", as in `supple.solve`.
         position_tolerance: Position tolerance [m].
         rotation_tolerance: Rotation tolerance [rad].
-        max_seeds: Maximum number of seeds of a target; that of `supple.solve` by default.
-        device: "cuda" for a GPU.
+        max_seeds: Maximum number of seeds per target; None for the default of `supple.solve`.
+        device: "cuda" for a GPU; None or "cpu" for the CPU.
         threads: Maximum number of threads; all cores by default.
 
     Raises:
@@ -92,7 +92,7 @@ class Solve:
         check_one_of(self.prefer, "preference", _PREFERENCES)
         if self.frame is None and len(self.robot.tips) > 1:
             raise InputError(
-                f"frame must choose one of the end effectors of {self.robot.name}; given: none. "
+                f"frame must name one of the end effectors of {self.robot.name}; given: none. "
                 f"Available: {join_names(self.robot.tips)}"
             )
         self._driver(True)
@@ -143,7 +143,7 @@ class Solve:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that the solutions depend on, as plain values by name."""
+        """All settings that the solutions depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -159,14 +159,14 @@ class Solve:
 
     @property
     def placed(self) -> str:
-        """The name of the frame to place."""
+        """The name of the frame that is moved to the targets."""
         return self.robot.tips[0] if self.frame is None else self.frame
 
     def _task(self, poses: bool) -> PoseTask | PositionTask:
         return PoseTask(self.placed) if poses else PositionTask(self.placed)
 
     def _driver(self, poses: bool) -> Driver:
-        """Return the driver of `supple.solve` after checking the options."""
+        """Check the options, and return a solver of poses or, if `poses` is false, of positions."""
         selected, _ = selected_tasks(self.robot, None, self._task(poses))
         options = parse_options(
             None,
@@ -199,11 +199,11 @@ def _array_kind(column: Any) -> str:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """The targets of Parquet files, solved in parts.
+    """A job that solves the targets in Parquet files, in parts.
 
     Attributes:
-        stage: The solver of the targets.
-        source: The files.
+        stage: The robot and the options of the search.
+        source: The Parquet files.
         targets: The columns of the files that contain the targets.
     """
 
@@ -220,7 +220,7 @@ class BatchJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the results depend on, as plain values by name."""
+        """All settings, files and versions that the results depend on, as plain values by name."""
         return {
             **self.stage.settings,
             "columns": list(self.targets.columns),
@@ -276,8 +276,8 @@ def solve_parquet(
         folder: A new folder for the results, or the folder of the same job to continue it.
         part_rows: Maximum number of targets in a part.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished targets and the number of all targets, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished targets and the number of
+            all targets.
 
     Raises:
         InputError: A column is missing or has the wrong type, unit or order, or the folder contains
@@ -286,7 +286,7 @@ def solve_parquet(
         OSError: The folder cannot be written; parts that were already written are kept.
     """
     if not isinstance(stage, Solve):
-        raise InputError(f"stage must be Solve(robot, ...); given: {short_repr(stage)}")
+        raise InputError(f"stage must be a Solve, such as Solve(robot); given: {short_repr(stage)}")
     check_gpus(stage.device, ray)
     files = open_source(source, part_rows)
     chosen: Targets | None = None

@@ -3,8 +3,8 @@
 The columns, version 1:
 
     sample                        index of the sample (int64)
-    path, step                    index of its path, and index along the path; only with "paths"
-    branch                        index of the solution; only with `branches`
+    path, step                    index of the path, and of the sample on it; only with "paths"
+    branch                        index of the solution of the pose; only with `branches`
     q:JOINT                       joint positions [rad or m] (double)
     x y z  qw qx qy qz            pose of the frame in the world [m], unit quaternion (double)
     sigma_min                     smallest singular value of the Jacobian (float)
@@ -66,7 +66,7 @@ _MAX_COUNT = 2**53
 
 @dataclass(frozen=True)
 class DatasetJob:
-    """Samples of configurations and poses.
+    """A job that samples configurations and poses of a robot, in parts.
 
     Attributes:
         robot: The robot.
@@ -74,8 +74,8 @@ class DatasetJob:
         count: Number of samples.
         scheme: Distribution of the samples.
         seed: Seed of the random numbers.
-        branches: Maximum number of solutions of each pose; None for one.
-        region: Edge of the cubes of space that are either for training or for testing [m].
+        branches: Maximum number of solutions of each pose; None for the drawn configuration only.
+        region: Edge length [m] of the cubes of space that are either for training or for testing.
         test_share: Fraction of the cubes that are for testing.
         part_rows: Number of samples in a part.
         box: Lower and upper corner of a box around the workspace (2, 3) [m], as plain numbers.
@@ -101,7 +101,7 @@ class DatasetJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the samples depend on, as plain values by name."""
+        """All settings and versions that the samples depend on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -126,7 +126,7 @@ class DatasetJob:
         return [min(self.part_rows, self.count - first) for first in firsts]
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
-        """Return the samples of a part as an Arrow table, and the number of rows by split."""
+        """Return a part as an Arrow table, and its number of samples and of rows by split."""
         pa, _ = pyarrow()
         first = index * self.part_rows
         sample = np.arange(first, first + self.sizes[index])
@@ -184,19 +184,19 @@ class DatasetJob:
         return self.robot.random(BLOCK, seed=random)
 
     def _singular(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return configurations, each the nearest to a singularity among 32 uniform ones."""
+        """Return configurations, each the nearest to a singularity among 32 random ones."""
         q = self.robot.random((BLOCK, _NEAREST), seed=random)
         sigma = self.robot.singular_values(q, self.frame, threads=threads)[..., -1]
         return np.asarray(q[np.arange(BLOCK), sigma.argmin(axis=1)])
 
     def _paths(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return straight lines in joint space between uniform configurations."""
+        """Return configurations on straight lines in joint space between random configurations."""
         start, end = np.moveaxis(self.robot.random((BLOCK // PATH, 2), seed=random), 1, 0)
         share = np.linspace(0, 1, PATH)[:, None]
         return np.asarray(((1 - share) * start[:, None] + share * end[:, None]).reshape(BLOCK, -1))
 
     def _workspace(self, random: np.random.Generator, threads: int | None) -> Array:
-        """Return solutions of poses that are distributed uniformly over the reachable ones."""
+        """Return solutions of random poses that are uniform over the reachable poses."""
         q = np.empty((BLOCK, self.robot.dof))
         left = np.arange(BLOCK)
         for _ in range(_ROUNDS):
@@ -214,7 +214,7 @@ class DatasetJob:
                 return q
         raise InputError(
             "the scheme 'workspace' needs a robot that reaches random poses; given: "
-            f"{self.robot.name}, for which {_ROUNDS} random poses were not enough. "
+            f"{self.robot.name}, which reached none of {_ROUNDS} random poses for a sample. "
             "Available: 'joints', 'singular', 'paths'"
         )
 
@@ -290,7 +290,7 @@ def sample_dataset(
 
         joints       uniform in joint space
         workspace    uniform over the reachable poses; needs a robot that reaches random poses
-        singular     the configuration nearest to a singularity among 32 uniform ones
+        singular     of 32 configurations uniform in joint space, the one nearest to a singularity
         paths        straight lines in joint space, of 32 samples each
 
     If a run is interrupted or killed, the same call continues it and ends with the same files. A
@@ -306,13 +306,13 @@ def sample_dataset(
         seed: Seed of the random numbers.
         branches: Maximum number of solutions of each pose. Each solution is a row; if None, a
             sample has one row with the drawn configuration.
-        region: Edge of the cubes into which space is divided [m]. All samples in a cube are either
-            for training or for testing.
+        region: Edge length [m] of the cubes into which space is divided. All samples in a cube are
+            either for training or for testing.
         test_share: Fraction of the cubes that are for testing, 0 to 1.
         part_rows: Number of samples in a part.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished samples and the number of all samples, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished samples and the number of
+            all samples.
 
     Raises:
         InputError: An argument is malformed, or the folder contains another job.
@@ -349,6 +349,7 @@ def _check_volume(job: DatasetJob) -> None:
     if not found.success.any():
         raise InputError(
             f"the scheme 'workspace' needs a robot that reaches random poses; given: "
-            f"{job.robot.name}, {job.robot.dof} degrees of freedom. "
+            f"{job.robot.name} with {job.robot.dof} degrees of freedom, which reaches none of 2000 "
+            "random poses. "
             "Available: 'joints', 'singular', 'paths'"
         )

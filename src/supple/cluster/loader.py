@@ -35,10 +35,10 @@ class Samples:
 
     Attributes:
         folder: Folder of a finished dataset, written by `sample_dataset`.
-        batch_size: Number of samples in a batch; the last may have fewer.
+        batch_size: Number of samples in a batch; the last batch may have fewer.
         split: "train", "test", or None for both.
         seed: Seed of the random order; None for the order of the files.
-        epoch: Number of the epoch; each epoch has another order.
+        epoch: Number of the epoch; with a seed, each epoch has a different order.
         mixed: Number of parts that are shuffled together.
         shard: Index of this reader and number of all readers; each part is read by one of them.
 
@@ -59,14 +59,18 @@ class Samples:
         count_of(self.mixed, "mixed", 2**31 - 1)
         index, readers = self.shard
         if not 0 <= index < readers:
-            raise InputError(f"shard must be (index, count), index < count; given: {self.shard}")
+            raise InputError(
+                f"shard must be (index, count) with 0 <= index < count; given: {self.shard}"
+            )
         if self.split not in (None, "train", "test"):
             raise InputError(
                 f"split must be 'train', 'test' or None; given: {short_repr(self.split)}"
             )
         kind = read_manifest(Path(self.folder))["kind"]
         if kind != "dataset":
-            raise InputError(f"{self.folder} must be a dataset; given: a job of kind {kind!r}")
+            raise InputError(
+                f"{self.folder} must be the folder of a dataset; given: a job of kind {kind!r}"
+            )
         finished_parts(self.folder)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -124,8 +128,8 @@ def torch_samples(
         DataLoader(torch_samples("data", split="train"), batch_size=None, num_workers=4)
 
     A batch is a dictionary of tensors with the keys of `Samples`. Workers of the DataLoader, and
-    processes of a distributed training, read different parts. Each iteration is a new epoch with
-    another order; `set_epoch(epoch)` sets the number of the next epoch.
+    processes of a distributed training, read different parts. Each iteration over the dataset is a
+    new epoch with a different order; `set_epoch(epoch)` sets the number of the next epoch.
 
     Args:
         folder: Folder of a finished dataset.

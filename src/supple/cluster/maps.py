@@ -42,7 +42,7 @@ Array = NDArray[Any]
 
 VERSION = 1
 _FEW_SEEDS = 8  # maximum number of seeds of a pose in the first search
-_MORE_SEEDS = 32  # the same in a second search, for missed poses next to a reached one
+_MORE_SEEDS = 32  # the same in a second search, for unreached poses next to a reached one
 _TOGETHER = {"cpu": 1, "cuda": 16}  # orientations in a part: a GPU needs many poses at a time
 _SAMPLES = 65_536  # number of random configurations whose positions determine the default bounds
 _MARGIN = 0.05  # margin around these positions, relative to the reach
@@ -53,7 +53,7 @@ _PSI = 1.533751168755204288118041  # ψ⁴ = ψ + 4
 def uniform_orientations(count: int) -> NDArray[np.float64]:
     """Return unit quaternions (count, 4), scalar first, spread evenly over all orientations.
 
-    They are points on a super-Fibonacci spiral on the sphere S³, which is even for any count.
+    They are points of a super-Fibonacci spiral on the sphere S³, evenly spread for any count.
 
     References:
         Alexa 2022, Super-Fibonacci spirals: fast, low-discrepancy sampling of SO(3).
@@ -95,10 +95,10 @@ class Grid:
 
 
 def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: Any) -> Grid:
-    """Return a grid that covers the bounds (2, 3) [m], or all positions of the frame if None.
+    """Return a grid that covers the bounds (2, 3) [m], or all positions of the frame by default.
 
-    The number of voxels along each axis is a multiple of 2^levels plus one, so that a coarser grid
-    begins and ends with the same voxels.
+    The number of voxels along each axis is a multiple of 2^levels plus one, so that the first and
+    the last voxel belong to all coarser grids too.
     """
     if bounds is None:
         at = robot.fk(robot.random(_SAMPLES, seed=0), frame)[:, :3, 3]
@@ -107,23 +107,28 @@ def grid_around(robot: Robot, frame: str, spacing: float, levels: int, bounds: A
     else:
         low, high = finite_array(bounds, (2, 3), "bounds")
         if not (low <= high).all():
-            raise InputError(f"bounds must be a lower and an upper corner; given: {bounds}")
+            raise InputError(
+                f"bounds must be a lower and an upper corner, lower <= upper; given: {bounds}"
+            )
     stride = 2**levels
     first = np.floor(low / spacing)
     cells = np.ceil((np.ceil(high / spacing) - first) / stride).astype(int)
     shape = tuple(int(n) * stride + 1 for n in cells)
     if math.prod(shape) > _MAX_VOXELS:
-        raise InputError(f"spacing must give at most {_MAX_VOXELS} voxels; given: {spacing} m")
+        raise InputError(
+            f"spacing must give at most {_MAX_VOXELS} voxels; given: {spacing} m, which gives "
+            f"{math.prod(shape)}"
+        )
     return Grid(first * spacing, spacing, shape)
 
 
 @dataclass(frozen=True, eq=False)
 class ReachJob:
-    """The computation of a map, in parts of one or more orientations.
+    """A job that maps the reach of a robot, in parts of one or more orientations.
 
     Attributes:
         robot: The robot.
-        frame: Name of the frame to place.
+        frame: Name of the frame whose poses are mapped.
         grid: The voxels.
         orientations: Unit quaternions (k, 4) of the frame, scalar first.
         levels: Number of coarser grids before the finest; 0 solves every voxel.
@@ -152,7 +157,7 @@ class ReachJob:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the map depends on, as plain values by name."""
+        """All settings and versions that the map depends on, as plain values by name."""
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
@@ -250,8 +255,8 @@ class Exploration:
 
     Attributes:
         reached: Whether a pose is reached (k, voxels).
-        solved: Whether a pose was solved (k, voxels); otherwise its results follow from its
-            neighbors.
+        solved: Whether a search decided that a pose is reached or not (k, voxels); the other poses
+            take the results of their neighbors.
         manipulability: Manipulability of the solution (k, voxels); interpolated if not solved.
         sigma_min: Smallest singular value of the solution (k, voxels), interpolated likewise.
     """
@@ -376,7 +381,7 @@ def reachability(
     Args:
         robot: The robot.
         folder: A new folder for the map, or the folder of the same map to continue it.
-        frame: Name of the frame to place; the end effector by default.
+        frame: Name of the frame whose poses are mapped; the end effector by default.
         spacing: Distance between the centers of neighboring voxels [m].
         orientations: Number of orientations, which are spread evenly, or unit quaternions (k, 4)
             of the frame in the world, scalar first.
@@ -386,10 +391,10 @@ def reachability(
             grid every pose is solved; on finer grids only poses with both reached and unreached
             neighbors are. With 0, every pose is solved.
         values: Whether to compute manipulability and smallest singular value as well.
-        device: "cuda" for a GPU.
+        device: "cuda" for a GPU; None or "cpu" for the CPU.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the number of finished poses and the number of all poses, called
-            repeatedly.
+        progress: Function called repeatedly with the number of finished poses and the number of
+            all poses.
 
     Raises:
         InputError: An argument is malformed, or the folder contains another job.
@@ -400,7 +405,10 @@ def reachability(
     check_gpus(device, ray)
     if frame is None and len(robot.tips) > 1:
         names = ", ".join(map(repr, robot.tips))
-        raise InputError(f"frame must choose an end effector; given: none. Available: {names}")
+        raise InputError(
+            f"frame must name one of the end effectors of {robot.name}; given: none. "
+            f"Available: {names}"
+        )
     name = robot.tips[0] if frame is None else frame
     size = number(spacing, "spacing", above=0)
     coarser = count_of(levels + 1, "levels + 1", 8) - 1

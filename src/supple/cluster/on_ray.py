@@ -1,4 +1,4 @@
-"""The parts of a job as tasks of a Ray cluster."""
+"""Compute the parts of a job as tasks of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _task(index: int, name: str, shared: list[Any], folder: str, isa: str, threa
         if isa not in _core.isas():
             raise InputError(
                 f"all workers must have the instruction set {isa!r} of this process; given: "
-                f"{_core.isas()}. Set SUPPLE_ISA where the job is started"
+                f"{_core.isas()}. Set SUPPLE_ISA to one of these where the job is started"
             )
         _core.use_isa(isa)
         _JOBS.clear()

@@ -43,11 +43,11 @@ class Job(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Everything that the results depend on, as plain values by name."""
+        """All settings, files and versions that the results depend on, as plain values by name."""
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The amount of work of each part: its number of targets or samples."""
+        """The amount of work of each part: its number of targets, poses or samples."""
 
     @property
     def at_once(self) -> int:
@@ -64,7 +64,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Summary:
-    """The contents of a folder of parts.
+    """A summary of the parts in a folder, and of the run that computed them.
 
     Attributes:
         folder: The folder.
@@ -165,7 +165,7 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-# ---- beginning and ending ------------------------------------------------------------------------
+# ---- starting and finishing a run ----------------------------------------------------------------
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def _locked(folder: Path) -> Iterator[None]:
     with (folder / LOCK).open("wb") as stream:
         try:
             import fcntl
-        except ModuleNotFoundError:  # not on Windows; two runs would write the same files
+        except ModuleNotFoundError:  # Windows has no fcntl, so a second run is not prevented
             yield
             return
         try:
@@ -242,13 +242,13 @@ def _check_manifest(folder: Path, job: Job) -> None:
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """Return a description of the first setting that differs between two manifests."""
     if there["kind"] != here["kind"]:
-        return f"its kind is {there['kind']!r}, that of this job {here['kind']!r}"
+        return f"its kind is {there['kind']!r}, and the kind of this job is {here['kind']!r}"
     old, new = there["settings"], here["settings"]
     for name in {**new, **old}:
         if old.get(name) != new.get(name):
             values = short_repr(old.get(name)), short_repr(new.get(name))
-            return f"{name} is {values[0]} there and {values[1]} in this job"
-    return "it has other parts"
+            return f"{name} is {values[0]} in the folder and {values[1]} in this job"
+    return "it is divided into other parts"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -267,7 +267,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path} is not a manifest: {error}") from error
     if not isinstance(found, dict) or found.get("format") != "supple parts":
-        raise InputError(f"{path} is not a manifest of parts")
+        raise InputError(
+            f"{path} must be a manifest with the format 'supple parts'; given: {short_repr(found)}"
+        )
     if found.get("version") != VERSION:
         raise InputError(
             f"{path} must have version {VERSION}; given: {short_repr(found.get('version'))}"

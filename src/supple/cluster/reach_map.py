@@ -121,7 +121,10 @@ class ReachMap:
         manifest = read_manifest(place / "poses")
         finished_parts(place / "poses")
         if manifest["kind"] != "reach":
-            raise InputError(f"{place} must be a map of reach; given: a job {manifest['kind']!r}")
+            raise InputError(
+                f"{place} must be the folder of a reach map; given: a job of kind "
+                f"{manifest['kind']!r}"
+            )
         settings = manifest["settings"]
         table = parquet.read_table(place / _TABLE)
         voxel = table["voxel"].to_numpy()
@@ -154,7 +157,7 @@ class ReachMap:
 
         Args:
             position: Positions (..., 3) in the world [m].
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
         """
         where = finite_array(position, (3,), "position", batch=True)
         index, inside = self._voxel(where)
@@ -168,7 +171,7 @@ class ReachMap:
         computes.
 
         Args:
-            pose: Poses (..., 4, 4) in the world [m].
+            pose: Poses (..., 4, 4) of the frame in the world [m].
         """
         T = poses(pose, "pose")
         flat = T.reshape(-1, 4, 4)
@@ -189,7 +192,7 @@ class ReachMap:
         Args:
             axis: Normal of the plane, "x", "y" or "z".
             position: Coordinate of the plane along the axis, in the world [m].
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
         """
         check_one_of(axis, "axis", tuple(_AXES))
         k = _AXES.index(axis)
@@ -203,7 +206,7 @@ class ReachMap:
         return np.asarray(np.take(values, index, axis=k))
 
     def points(self, value: str = "dexterity", least: float = 0.0) -> tuple[Array, Array]:
-        """Return the centers (N, 3) [m] and the values (N,) of the voxels above a value `least`."""
+        """Return the centers (N, 3) [m] and values (N,) of the voxels with values above `least`."""
         values = self._value(value)
         chosen = np.argwhere(values > least)
         return self.origin + self.spacing * chosen, values[tuple(chosen.T)]
@@ -227,7 +230,7 @@ class ReachMap:
 
     @cached_property
     def _bits(self) -> NDArray[np.uint8]:
-        """Bits that tell which voxels are reached with each orientation (k, voxels / 8)."""
+        """One bit per orientation and voxel, set if the pose is reached: bytes (k, voxels / 8)."""
         _, parquet = pyarrow()
         bits = np.zeros((len(self.orientations), (self.dexterity.size + 7) // 8), np.uint8)
         for path in finished_parts(self.folder / "poses"):
@@ -243,7 +246,7 @@ class ReachMap:
         """Return a Matplotlib figure of the three slices through a point.
 
         Args:
-            value: Name of the value.
+            value: Name of the value: "dexterity" or another one listed in `ReachMap`.
             at: The point (3,) in the world [m]; by default the base of the robot. A point outside
                 the map is replaced by the nearest one inside.
 
@@ -270,28 +273,28 @@ class ReachMap:
         bases: ArrayLike | None = None,
         verify: int = 64,
     ) -> Placement:
-        """Return the pose of the base from which a robot reaches the largest number of poses.
+        """Return the pose of the base from which a robot reaches the largest number of given poses.
 
-        Candidates are ranked with the map, by the number of poses in reach and then by the mean
-        manipulability. `supple.solve` verifies the first ones, and the candidate with the most
-        verified poses is returned.
+        The map ranks the candidates for the base by the number of given poses in reach and then by
+        the mean manipulability. `supple.solve` verifies the first `verify` of them, and the
+        candidate with the most verified poses is returned.
 
         Args:
             robot: The robot of the map.
-            pose: Poses (k, 4, 4) in the world [m].
+            pose: Poses (k, 4, 4) of the frame in the world [m].
             bases: Candidates: poses (m, 4, 4) of the root link in the world [m]. By default a grid
                 of positions around the given poses, at the height of the robot's base, each with
                 16 yaw angles.
             verify: Number of candidates to verify.
 
         Raises:
-            InputError: The robot is not that of the map, or a pose is malformed.
+            InputError: The robot is not the robot of the map, or a pose is malformed.
         """
         own = fingerprint([robot.description, robot.base])
         if own != self._settings["robot fingerprint"]:
             raise InputError(
-                f"robot must be that of the map, {self._settings['robot']!r} with its base; given: "
-                f"{short_repr(robot)}"
+                f"robot must be the robot of the map, {self._settings['robot']!r}, with the same "
+                f"base; given: {short_repr(robot)}"
             )
         T = np.atleast_3d(poses(pose, "pose")).reshape(-1, 4, 4)
         places = self._bases_around(robot, T) if bases is None else poses(bases, "bases")

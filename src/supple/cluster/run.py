@@ -54,8 +54,8 @@ def run(
         job: The job.
         folder: A new folder, or the folder of the same job to continue it.
         ray: The Ray cluster to run on; None to run in this process.
-        progress: Function of the finished and the total amount of work (see `Job.sizes`), called
-            repeatedly.
+        progress: Function called repeatedly with the finished and the total amount of work (see
+            `Job.sizes`).
 
     Raises:
         InputError: The folder contains another job.

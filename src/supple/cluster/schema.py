@@ -12,8 +12,8 @@ Results have a row for each target or, with `branches`, for each solution of a t
     branch                  index of the solution, the best first (int16); only with `branches`
     q:JOINT                 position of each joint [rad or m] (double)
     status                  a name of `SolveStatus`, or INVALID_TARGET
-    position_error          largest position error [m] (float)
-    rotation_error          largest rotation error [rad] (float)
+    position_error          position error of the solution [m] (float)
+    rotation_error          rotation error of the solution [rad] (float)
     iterations, restarts    number of iterations and of restarts of the search (int32)
 
 INVALID_TARGET marks a target that is not a pose: the length of its quaternion is not 1, or the
@@ -46,7 +46,7 @@ INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
 _CHUNK = 8192  # number of rows that are converted at a time, so that they fit into the cache
 FAR = 50.0  # median distance of targets, relative to the reach, above which the unit cannot be m
-# Names of columns that other programs use for rotations; they do not state the order of numbers.
+# Column names that other programs use for rotations, and that do not state the order of numbers.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
 
 
@@ -64,7 +64,7 @@ class Targets:
 
     @property
     def matrices(self) -> bool:
-        """Whether the poses are matrices."""
+        """Whether the poses are given as matrices, in the column T."""
         return self.columns == (MATRIX,)
 
 
@@ -76,7 +76,8 @@ def targets_of(names: Mapping[str, str], where: str) -> Targets:
         where: Name of the table for error messages.
 
     Raises:
-        InputError: No set of target columns is complete, or one of them does not contain numbers.
+        InputError: No set of target columns is complete, or a target column does not contain
+            numbers.
     """
     chosen = _chosen(names, where)
     for name in chosen.columns:
@@ -116,7 +117,7 @@ def _chosen(names: Mapping[str, str], where: str) -> Targets:
 
 
 def kinds_of(schema: Any, where: str) -> dict[str, str]:
-    """Return the kind of each column of an Arrow schema, as in `targets_of`.
+    """Return the kind of each column of an Arrow schema by name, as `targets_of` expects it.
 
     Raises:
         InputError: The metadata of a position column states another unit than m.
@@ -155,8 +156,8 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
             bottom = np.reshape(columns[MATRIX], (-1, 4, 4))[:, 3, :3]
             hint = ", perhaps written column by column" if np.abs(bottom).max() > 1e-5 else ""
             raise InputError(
-                f"the column 'T' of {where} must have poses, row by row; given: rows that are not "
-                f"poses{hint}"
+                f"the column 'T' of {where} must have poses (4, 4), written row by row; given: "
+                f"matrices that are not poses{hint}"
             )
         row = int(np.argmax(invalid))
         raise InputError(

@@ -27,7 +27,7 @@ _AXES: dict[str, _Point] = {
 
 
 def y() -> Description:
-    """The Y of the program: seven joints, one fork, end effectors E0 and E1."""
+    """The Y of Buss's program: seven joints, one fork, end effectors E0 and E1."""
     joints: list[tuple[str, str, _Point, str]] = [
         ("j0", "base", (0, -0.5, 0), "z"),
         ("j1", "j0", (0, 0.4, 0), "z"),
@@ -45,7 +45,7 @@ def y() -> Description:
 
 
 def double_y() -> Description:
-    """The double Y of the program: 25 joints, two levels of forks, end effectors E0 to E3."""
+    """The double Y of Buss's program: 25 joints, two levels of forks, end effectors E0 to E3."""
     p = _double_y_points()
     joints: list[tuple[str, str, _Point, str]] = [
         ("a", "base", p[0], "u"),
@@ -86,9 +86,9 @@ def double_y() -> Description:
 def double_y16() -> Description:
     """The double Y of Buss's text: 16 links with one joint each, end effectors E0 to E3.
 
-    The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of the program's
-    figure. The text does not state the axes: each link here has one of the joints that the program
-    has at the start of this link.
+    The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of `double_y`. The
+    text does not state the joint axes: each link has one of the joints of `double_y` at the start
+    of this link.
     """
     p = _double_y_points()
     joints: list[tuple[str, str, _Point, str]] = [

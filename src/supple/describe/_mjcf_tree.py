@@ -39,7 +39,7 @@ _COORDINATES = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """A joint: anchor and axis in its body's frame; `ref` is its position in the file's pose."""
+    """A joint: anchor and axis in its body's frame; `ref` is its position in MuJoCo's qpos0."""
 
     name: str
     kind: str  # a key of _COORDINATES
@@ -53,8 +53,8 @@ class TreeJoint:
 class TreeBody:
     """A body: index of its parent, pose in the parent, joints, sites by name, and masses.
 
-    Each mass entry has the mass, the pose of the principal axes and the principal moments of an
-    <inertial>. It is None for a <geom>, whose mass would have to be computed from its shape.
+    The mass entry of an <inertial> is its mass, its pose, and its inertia matrix (3, 3) in the axes
+    of this pose. The entry of a <geom>, whose mass would follow from its shape, is None.
     """
 
     name: str
@@ -66,7 +66,7 @@ class TreeBody:
 
 
 class Equality(NamedTuple):
-    """A coupling: q1 - ref1 = Σ c[i] (q2 - ref2)^i, or c[0] if there is no second joint."""
+    """A coupling: q1 - ref1 = Σ c[i] (q2 - ref2)^i, or = c[0] if there is no second joint."""
 
     one: str
     two: str | None
@@ -118,7 +118,7 @@ class _Model:
             raise DescriptionError("<worldbody> has attributes; expected none.")
 
     def attached(self, name: str) -> _Model:
-        """Return the model named by an <attach>, or this one if it names none."""
+        """Return the model with the name in an <attach>, or this model if the name is empty."""
         if not name:
             return self
         if name not in self._models:
@@ -136,7 +136,7 @@ class _Model:
 
     @cached_property
     def _found(self) -> dict[tuple[str, str], tuple[Element, str]]:
-        """All elements that can be attached, by tag and name; the first of each name."""
+        """All elements that can be attached, by tag and name; of equal names, the first."""
         found: dict[tuple[str, str], tuple[Element, str]] = {}
         todo = [(child, MAIN) for section in reversed(self.world) for child in reversed(section)]
         while todo:
@@ -187,7 +187,7 @@ class _Instance(NamedTuple):
 
 
 class _Walk:
-    """Depth-first traversal of the elements."""
+    """Depth-first traversal of a model's elements, which collects the bodies with their joints."""
 
     def __init__(self) -> None:
         self.bodies = [TreeBody("world", -1, np.eye(4))]
@@ -371,7 +371,7 @@ class _Walk:
             known[place.copies] = name
 
     def equalities(self) -> list[Equality]:
-        """Return the active couplings of two joints, and of one joint to a value."""
+        """Return the active couplings: of two joints, or of one joint to a constant."""
         kinds = {joint.name: joint.kind for body in self.bodies for joint in body.joints}
         return [
             equality

@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of <compiler>: unit of angles, order of Euler angles, implied limits, masses."""
+    """Settings of <compiler>: unit of angles, Euler sequence, automatic limits, masses of geoms."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
@@ -113,14 +113,18 @@ class Values:
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number; only 19 digits are read, which exceed any limit."""
+        """Return a required whole number; only its first 19 digits are read, beyond any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
-        """Return the numbers of an attribute (count,), of which at least `least` must be given."""
+        """Return the numbers (count,) of an attribute; missing ones are those of `default`.
+
+        An attribute that is not empty must have all numbers or, if `least` is not zero, at least
+        `least` of them.
+        """
         text, numbers = self.all.get(key, ""), list(default)
         if not text.strip():
             return np.array(numbers)
@@ -173,7 +177,7 @@ class Values:
         return T
 
     def _between_ends(self) -> Array:
-        """Return the pose of a site with two ends; z points from the second to the first."""
+        """Return the pose of a site with two ends; z points from the second end to the first."""
         if "pos" in self.all or self.text("type", "sphere") not in _LONG:
             kinds = ", ".join(_LONG)
             raise self.error(f"fromto: expected no pos and one of the types {kinds}")
@@ -191,7 +195,7 @@ class Values:
 
 
 def _onto_z(direction: Array) -> Array:
-    """Return the smallest rotation (4, 4) that maps z to a unit vector; about x for -z."""
+    """Return the smallest rotation (4, 4) that maps z to a unit vector; for -z, it is about x."""
     x, y, z = (float(value) for value in direction)
     sine = math.hypot(x, y)
     axis = np.array((-y, x, 0.0)) / sine if sine > 1e-10 else np.array((1.0, 0.0, 0.0))

@@ -60,7 +60,7 @@ def described_numbers(
 
 
 def _is_masked(given: object) -> bool:
-    """Return whether any entry is masked, including those in lists, where NumPy drops the mask."""
+    """Return whether any entry is masked, also in nested lists, whose masks NumPy would drop."""
     if isinstance(given, np.ma.MaskedArray):
         return bool(np.ma.is_masked(given))
     return isinstance(given, list | tuple) and any(

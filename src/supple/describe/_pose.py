@@ -13,7 +13,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 _EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 4 * _EPS  # residual of a rotation that is orthonormal to machine precision
 # Largest entry of |RᵀR - I| that is corrected: rotations rounded to four decimals have at most
-# 1.7e-4; a wrong scale or a typing error causes a far larger one.
+# 1.7e-4; a wrong scale or a typing error causes a far larger entry.
 POSE_TOLERANCE = 1e-3
 _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 

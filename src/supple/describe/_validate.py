@@ -25,7 +25,7 @@ _MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overfl
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
-    """Check that names are not empty, joint names unique and kinds known, and a joint moves."""
+    """Check names (not empty, unique for joints) and kinds, and that at least one joint moves."""
     if not isinstance(robot, str):
         raise DescriptionError(f"robot name: expected a string, given {short_repr(robot)}.")
     names: list[tuple[str, object]] = [
@@ -79,7 +79,7 @@ def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
         if joint.child in above:
             both = join_names((above[joint.child].name, joint.name))
             raise DescriptionError(
-                f"link {short_repr(joint.child)} has two parents, by joints {both}."
+                f"link {short_repr(joint.child)} has two parents, through the joints {both}."
             )
         above[joint.child] = joint
         below.setdefault(joint.parent, []).append(joint)

@@ -28,7 +28,7 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
 
     Args:
         name: Name of the robot. Files are read by `supple.urdf` and `supple.mjcf`.
-        tips: Name of the end effector (any link or frame), or several; by default those of the
+        tips: Name or names of the end effectors (any links or frames); by default those of the
             robot's table.
 
     Raises:
@@ -79,7 +79,7 @@ def _numbered(prefix: str, numbers: Sequence[int]) -> list[str]:
 
 
 def planar2() -> Description:
-    """Two links in a plane, 1.10 m and 1.00 m, without limits.
+    """A planar arm with two links of 1.10 m and 1.00 m, without limits.
 
     References:
         Maciejewski & Klein 1988, Fig. 2 and 3.
@@ -88,7 +88,7 @@ def planar2() -> Description:
 
 
 def planar3() -> Description:
-    """Three links in a plane, 1, 0.5 and 0.5 m, relative angles, without limits.
+    """A planar arm with three links of 1, 0.5 and 0.5 m, relative joint angles and no limits.
 
     References:
         Deo & Walker 1995, Fig. 4.
@@ -97,10 +97,10 @@ def planar3() -> Description:
 
 
 def planar4() -> Description:
-    """Four links of 0.5 m in a plane, relative angles, without limits.
+    """A planar arm with four links of 0.5 m, relative joint angles and no limits.
 
-    Deo & Walker mention such arms without dimensions. The equal links here add up to the reach of
-    `planar3`.
+    Deo & Walker mention such arms without dimensions. These four equal links have the same total
+    length as those of `planar3`.
 
     References:
         Deo & Walker 1995, section 1.
@@ -175,7 +175,7 @@ def puma560_rail() -> Description:
 
 
 def stanford() -> Description:
-    """The Stanford (Scheinman) arm: two revolute joints, a slide, a wrist; no speed limits.
+    """The Stanford (Scheinman) arm: joints RRP and a spherical wrist, without speed limits.
 
     q3 is the extension [m]; at q3 = 0 the wrist is at the shoulder, which the limits exclude.
 

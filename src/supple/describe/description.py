@@ -44,7 +44,7 @@ class Description:
             of the joint that moves both.
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
-            readers choose them by the rule of `supple.describe.tips`.
+            readers choose them by the rules of `supple.describe.tips`.
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
 
     Raises:

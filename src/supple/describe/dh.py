@@ -57,15 +57,15 @@ def dh(
             (R, P and H, for helical); all revolute by default.
         limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
             revolute joint without limits is continuous.
-        max_speed: Speed limits (n,) or one for all joints [rad/s or m/s].
-        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,) with
-            zeros for the other joints; required if there are screw joints.
+        max_speed: Speed limits (n,), or one number for all joints [rad/s or m/s].
+        pitch: Translation per angle of the screw joints [m/rad]: one number for all of them, or
+            (n,) with zeros for the other joints; required if there are screw joints.
         base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
         tool: Pose of the tool in the last link, T_n_tool (4, 4) [m]; adds the frame "tool", which
             becomes the end effector.
         joint_names: The n names of the joints; joint1, joint2, ... by default.
         link_names: The n + 1 names of the links, root first; link0, link1, ... by default.
-        tips: Name of the end effector, or several; the tool or the last link by default.
+        tips: Name or names of the end effectors; the tool or the last link by default.
         name: Name of the robot.
 
     Raises:
@@ -118,10 +118,10 @@ def dh(
 
 
 def _constants(row: Array, convention: str) -> tuple[Array, Array]:
-    """Return the origin and the child placement of the joint of one row.
+    """Return the poses `origin` and `child_placement` of the joint of one row.
 
-    Rotation about z and translation along z commute, so each convention needs only one of the two
-    poses.
+    Rotation about z and translation along z commute, so in each convention one of the two poses is
+    the identity.
     """
     a, alpha, d, theta = (float(value) for value in row)
     along_z = _product(rotation_z(theta), translation(z=d))
@@ -138,7 +138,7 @@ def _product(A: Array, B: Array) -> Array:
 
 
 def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
-    """Return an option as a float64 array with one of the given shapes (any, if none is given)."""
+    """Return an option as a float64 array of one of `shapes`, or of any shape if there are none."""
     value = default if given is None else given
     array = described_numbers(value, what)
     if shapes and array.shape not in shapes:

@@ -78,7 +78,7 @@ def check_moments(matrix: Array, what: str) -> None:
 
 
 def checked_inertias(inertias: Iterable[Inertia], links: Sequence[str]) -> tuple[Inertia, ...]:
-    """Return inertias after checking that each belongs to an existing link, at most one to each."""
+    """Return inertias after checking that their links exist and that no link has two of them."""
     known, found = set(links), tuple(inertias)
     seen: set[str] = set()
     for each in found:

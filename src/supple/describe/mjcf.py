@@ -30,7 +30,7 @@ def mjcf(
     """Return a robot from an MJCF file, or from an MJCF text (a string that starts with "<").
 
     Kinematics and masses are interpreted as in MuJoCo, which need not be installed. Meshes and
-    textures are ignored. q is MuJoCo's qpos:
+    textures are ignored. q is MuJoCo's qpos. In detail:
 
     - A body is a link and the root is "world"; a body without joints is fixed to its parent.
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
@@ -45,7 +45,8 @@ def mjcf(
       keyframes are ignored; deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
     - Masses are those of <inertial>. MuJoCo computes missing masses from shapes and meshes; this
-      reader leaves them unknown; functions that need them raise an error. Armatures are ignored.
+      reader leaves them unknown, and functions that need them raise an error. Armatures are
+      ignored.
     - Bodies and joints without a name are called "body<id>" and "joint<id>".
 
     Args:
@@ -53,7 +54,7 @@ def mjcf(
             at most 16 MB, 20,000 elements and 4,000 bodies, joints, sites and frames, counting
             copies.
         fixed: Names of joints to weld at qpos0; joints that mimic them are welded too.
-        tips: Name of the end effector (any body or site), or several. By default one frame at the
+        tips: Name or names of the end effectors (any bodies or sites). By default one frame at the
             end of each branch of joints: see `supple.describe.tips`.
 
     Raises:
@@ -132,7 +133,7 @@ class _Reader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """Return one joint, with its axis through the anchor; in the file's pose, q = ref."""
+        """Return one joint, with its axis through the anchor; in MuJoCo's qpos0, q = ref."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",
@@ -140,7 +141,7 @@ class _Reader:
         }
         kind = kinds.get(joint.kind)
         if kind is None:
-            what = "free" if joint.kind == "free" else "a ball joint"
+            what = "a free joint" if joint.kind == "free" else "a ball joint"
             if name not in weld:
                 raise DescriptionError(
                     f"joint {short_repr(name)} is {what}, which has more than one degree of "

@@ -7,10 +7,10 @@ default end effectors (`tips`) are chosen by these rules, in this order:
    consists of links joined by fixed joints. Each branch yields one end effector, on its last body.
    Frames that no joint moves, and sensors half-way along a chain, are therefore not end effectors.
 2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, counts as
-   the last body of its branch. A finger has no more joints than the chain that carries it and at
-   most half its length at the zero configuration. A single jaw on an arm of at least four joints is
-   recognized by its name (gripper, finger, jaw, claw). A hand without an arm ends at its
-   fingertips.
+   the last body of its branch. A finger has no more joints than the chain that carries it and, at
+   the zero configuration, at most half the length of this chain. A single jaw on an arm of at least
+   four joints is recognized by its name (gripper, finger, jaw, claw). A hand without an arm ends at
+   its fingertips.
 3. Branches named after wheels, casters, rotors, propellers or thrusters, and bodies that carry only
    sensors (a camera head), are omitted if other branches remain.
 4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end

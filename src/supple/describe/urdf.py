@@ -50,7 +50,7 @@ def urdf(
         source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type, no
             xacro.
         fixed: Names of joints to weld at zero; joints that mimic them are welded too.
-        tips: Name of the end effector (any link), or several. By default one frame at the end of
+        tips: Name or names of the end effectors (any links). By default one frame at the end of
             each branch of joints: see `supple.describe.tips`.
 
     Raises:
@@ -108,7 +108,7 @@ def _name(element: Element) -> str:
 
 
 def _inertia(link: str, element: Element) -> Inertia:
-    """Return the inertia of a link as stated; numbers that cannot be read are unknown."""
+    """Return the inertia of a link as stated in the file; unknown (NaN) if it cannot be read."""
     try:
         part = element.find("inertial")
         if part is None:
@@ -135,7 +135,7 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
         )
     if kind in _WELDABLE and name not in weld:
         raise DescriptionError(
-            f"joint {short_repr(name)} is {kind}, which has more than one degree of freedom; "
+            f"joint {short_repr(name)} is {kind}, with more than one degree of freedom; "
             f"weld it with fixed=[{short_repr(name)}]."
         )
     origin, limit = _Part(element, "origin"), _Part(element, "limit")
@@ -159,7 +159,7 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
 
 
 class _Part:
-    """The only child element of its kind in a joint, if any, and its validated attributes."""
+    """The only child of an element with a given tag, if any, and its validated attributes."""
 
     def __init__(self, joint: Element, tag: str, required: bool = False) -> None:
         parts = joint.findall(tag)
@@ -179,7 +179,7 @@ class _Part:
         return name
 
     def numbers(self, key: str, count: int) -> Sequence[float]:
-        """Return the numbers of an attribute, none if it is missing."""
+        """Return the numbers of an attribute, or an empty tuple if it is missing."""
         text = self._values.get(key)
         if text is None:
             return ()
@@ -201,7 +201,7 @@ class _Part:
         return numbers
 
     def vector(self, key: str) -> Sequence[float]:
-        """Return three finite numbers, or an empty list if the attribute is missing."""
+        """Return three finite numbers, or an empty tuple if the attribute is missing."""
         numbers = self.numbers(key, 3)
         if not all(math.isfinite(number) for number in numbers):
             given = f"given {short_repr(self._values[key])}"

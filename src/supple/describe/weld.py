@@ -19,7 +19,7 @@ def names_to_weld(
     """Return the names of joints to weld after checking that they exist.
 
     Args:
-        fixed: A name or several.
+        fixed: Name or names of joints.
         available: Names of all joints.
         what: Name of the argument in error messages.
     """
@@ -36,7 +36,7 @@ def names_to_weld(
 
 
 def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint, ...]:
-    """Return joints, of which those named in `values` are fixed at these positions [rad or m].
+    """Return all joints, with those named in `values` fixed at the given positions [rad or m].
 
     Joints that mimic a welded joint are welded too, at multiplier * value + offset.
     """

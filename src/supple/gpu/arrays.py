@@ -25,12 +25,12 @@ def on_gpu(given: object) -> bool:
 
 
 def stream_of(given: object, arrays: tuple[object, ...]) -> int:
-    """Return the stream of a call: the caller's, that of an array, or the default stream.
+    """Return the handle of the stream of a call: `given`, that of an array, or the default stream.
 
     Args:
         given: A handle, an object with `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy),
             or None.
-        arrays: Arrays whose interface may name a stream.
+        arrays: Arrays whose `__cuda_array_interface__` may name a stream.
     """
     if given is not None:
         protocol = getattr(given, "__cuda_stream__", None)
@@ -70,11 +70,11 @@ def seen(
     dtypes: Sequence[type[np.generic]] = (np.float64,),
     strided: bool = False,
 ) -> DeviceArrayView:
-    """Return a view of an array in GPU memory, ordered after the stream that wrote it.
+    """Return a view of an array in GPU memory, and let `stream` wait for writes to the array.
 
     Args:
         given: The array.
-        stream: The stream that reads it.
+        stream: The stream that will read the array.
         name: Name of the argument, for errors.
         dtypes: Accepted types.
         strided: Whether the array may be strided; otherwise it must be C-contiguous.
@@ -100,7 +100,8 @@ def seen(
         types = " or ".join(np.dtype(one).name for one in dtypes)
         also = "" if strided else " and C-contiguous"
         raise InputError(
-            f"{name} in GPU memory must be {types}{also}; given: {view.dtype}, {shape}"
+            f"{name} in GPU memory must be {types}{also}; given: {view.dtype}, {shape}, "
+            f"{'C-contiguous' if dense else 'strided'}"
         )
     own = steps if strides is None else strides
     device = int(view.device_id)
@@ -111,8 +112,8 @@ def seen(
 class GpuArray:
     """A result in GPU memory, for `cupy.asarray`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`.
 
-    The call that returned it is asynchronous: the numbers are valid once the stream has computed
-    them. CuPy, PyTorch and JAX wait for the stream by themselves.
+    The call that returns it is asynchronous: the numbers are valid once the GPU has finished the
+    work on the stream. CuPy, PyTorch and JAX wait for the stream by themselves.
 
     Attributes:
         shape: Shape of the array.

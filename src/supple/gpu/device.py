@@ -23,7 +23,7 @@ def is_named(given: object, name: str) -> bool:
 
 
 def device_named(given: object) -> str:
-    """Return the name of a GPU, by default the first.
+    """Return the name of a GPU; None stands for the first, "cuda".
 
     Raises:
         InputError: `given` is not the name of a device.

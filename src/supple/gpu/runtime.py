@@ -38,7 +38,7 @@ class DeviceInfo:
 
 @lru_cache(maxsize=1)
 def driver() -> Any:
-    """Return the GPU's driver, `cuda.bindings.driver`.
+    """Return the module `cuda.bindings.driver`, the interface to the GPU's driver.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -134,7 +134,7 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
 def compile_source(
     text: str, architecture: str, *, accurate_sines: bool = False, relocatable: bool = False
 ) -> bytes:
-    """Compile C++ source by NVRTC, or read the machine code from disk.
+    """Compile C++ source by NVRTC, or read the machine code from the cache on disk.
 
     Args:
         text: The source.
@@ -154,11 +154,10 @@ def compile_source(
 
 
 def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
-    """Compile several C++ sources in parallel and link them.
+    """Compile several C++ sources in parallel and link them; a CUDA context must be current.
 
     Args:
-        texts: The sources, each of which may define functions that another declares `extern`. A
-            CUDA context must be current for linking.
+        texts: The sources, each of which may define functions that another declares `extern`.
         architecture: Architecture of the GPU, for example "sm_90".
     """
     from concurrent.futures import ThreadPoolExecutor  # kept out of the import of supple
@@ -290,7 +289,7 @@ class Device:
         }
 
     def resident(self, kernel: Any, threads: int) -> int:
-        """Return the number of blocks of a CUDA kernel that can run at the same time."""
+        """Return how many blocks of `threads` threads of a CUDA kernel can run at the same time."""
         ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return self.processors * max(1, int(check(ask(kernel, threads, 0))))
 
@@ -311,7 +310,7 @@ class Device:
         check(self._driver.cuMemcpyHtoDAsync(pointer, source.ctypes.data, source.nbytes, stream))
 
     def download(self, target: Any, pointer: int, stream: int) -> None:
-        """Copy to a C-contiguous NumPy array, and wait for the copy."""
+        """Copy from the GPU to a C-contiguous NumPy array, and wait for the copy."""
         check(self._driver.cuMemcpyDtoHAsync(target.ctypes.data, pointer, target.nbytes, stream))
         self.wait(stream)
 

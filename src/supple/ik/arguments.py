@@ -58,7 +58,7 @@ class SolveOptions:
         deadline: End of the time limit, by the same clock [s].
         explain: Whether the solution includes a report.
         threads: Maximum number of threads.
-        progress: Function of the number of finished targets and the number of all targets.
+        progress: Function called with the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
         max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
     """
@@ -123,8 +123,8 @@ def parse_options(
     if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
         raise InputError(
             'for targets in GPU memory, prefer must be "fast" or "nearest", and solutions must not '
-            f"be given; given: prefer={short_repr(prefer)}, solutions={count}. NumPy arrays with "
-            "device= have all options"
+            f"be given; given: prefer={short_repr(prefer)}, solutions={count}. All options are "
+            "available for targets in NumPy arrays with device="
         )
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
@@ -148,11 +148,12 @@ def parse_options(
 def _max_move(given: object, seeded: bool, in_gpu_memory: bool) -> float:
     """Return `max_move` of `solve` as a number."""
     if not seeded:
-        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} alone")
+        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} without q0")
     if in_gpu_memory:
         raise InputError(
             "max_move is not available for targets in GPU memory; given: "
-            f"max_move={short_repr(given)}. NumPy arrays with device= have all options"
+            f"max_move={short_repr(given)}. All options are available for targets in NumPy arrays "
+            "with device="
         )
     return number(given, "max_move", above=0)
 
@@ -219,10 +220,10 @@ def _real(target: Any) -> Any:
 
 
 def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
-    """Return q0 as an array, one seed for all targets (n,) or one per target (..., n), or None."""
+    """Return q0 as an array: one seed for all targets (n,), or one per target (..., n)."""
     if q0 is None:
         return None
-    # A copy, because results refer to it.
+    # A copy, because results keep a reference to it.
     q = np.array(coordinates(q0, robot.dof, "q0"), dtype=np.float64, order="C")
     if q.ndim == 1:
         if not np.isfinite(q).all():
@@ -230,8 +231,8 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
         return q
     if q.shape[:-1] != batch:
         raise InputError(
-            f"q0 must be ({robot.dof},), or have the batch axes of the targets, {batch}; "
-            f"given: {q.shape}"
+            f"q0 must have the shape ({robot.dof},), or (..., {robot.dof}) with the batch axes of "
+            f"the targets, {batch}; given: {q.shape}"
         )
     return q
 
@@ -247,7 +248,7 @@ def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
 
 
 def seconds(timeout: object) -> float:
-    """Return a time limit [s]; very long ones become infinite."""
+    """Return a time limit [s]; limits of 1e9 s and more become infinite."""
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
         if timeout >= _INFINITE:
             return math.inf

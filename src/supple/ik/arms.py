@@ -1,7 +1,7 @@
 """Kinds of arms for which all solutions of a pose can be computed.
 
 The solutions are computed in closed form (include/supple/ik/closed_form.hpp), as eigenvalues
-(general.py) or, for a redundant arm, in closed form for each value of a grid.
+(general.py) or, for a redundant arm, in closed form with one joint fixed at the values of a grid.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from supple.motion.linearization import Array
 from supple.motion.task import PoseTask, Task
 
 GRID = 32  # number of values at which a joint of a redundant arm is fixed
-_COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses that select this joint
-_RANK_TRIALS, _RANK = 16, 1e-9  # numbers of configurations, ratio of singular values that is zero
+_COARSE, _TRIALS = 8, 64  # numbers of such values and of random poses in the choice of this joint
+_RANK_TRIALS, _RANK = 16, 1e-9  # number of configurations; relative singular value taken as zero
 
 # Solutions q (S, n) of all B targets, their position and rotation errors (S,), whether each is a
 # sample of a continuum (S,), the number of solutions of each target (B,), and whether these are all
@@ -36,7 +36,7 @@ Found: TypeAlias = tuple[
 
 @dataclass(frozen=True)
 class AnyArm:
-    """An arm of six revolute joints of any geometry, whose solutions are eigenvalues."""
+    """An arm of six revolute joints of any geometry; its solutions are computed as eigenvalues."""
 
     reason: ClassVar[str] = (
         "solutions nearly coincide, or the target is singular: eigenvalues are not separate enough"
@@ -50,7 +50,7 @@ class AnyArm:
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
         poses = np.zeros((len(targets), 4, 4))
         poses[:, :3] = targets.reshape(-1, 4, 3).swapaxes(-1, -2)
         poses[:, 3, 3] = 1.0
@@ -65,7 +65,7 @@ class AnyArm:
 
 @dataclass(frozen=True)
 class ClosedFormArm:
-    """Six revolute joints, with three consecutive axes that intersect in a point or are parallel.
+    """An arm of six revolute joints, three consecutive axes of which intersect or are parallel.
 
     If the axes in the file are slightly misaligned, the closed form may miss solutions of some
     targets. These targets are solved by `misaligned`, as eigenvalues.
@@ -90,7 +90,7 @@ class ClosedFormArm:
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
         found = self.kernel.solve(targets, seeds, spec)
         again = ~found[5] & np.isfinite(targets).all(axis=1)
         if self.misaligned is None or not again.any():
@@ -104,7 +104,8 @@ class ClosedFormArm:
     ) -> Found:
         """Return the solutions of `solve`, computed on a GPU.
 
-        The CPU solves targets with a continuum of solutions, and those that the GPU is not sure of.
+        The CPU solves targets with a continuum of solutions, and targets for which the solutions of
+        the GPU may not be complete.
         """
         from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
 
@@ -124,9 +125,9 @@ def replaced(
 
     Args:
         found: Solutions of all targets.
-        again: Which targets have solutions in `more` (B,).
+        again: Mask (B,) of the targets that were solved again.
         more: Solutions of these targets.
-        taken: Which of them replace those in `found`: one entry for each target of `more`.
+        taken: Mask of the targets of `more` whose solutions replace those in `found`.
     """
     better = np.zeros_like(again)
     better[np.nonzero(again)[0][taken]] = True
@@ -146,7 +147,7 @@ def replaced(
 
 @dataclass(frozen=True)
 class RedundantArm:
-    """Seven joints: with one of them fixed, at each value of a grid, the arm has a closed form."""
+    """An arm of seven joints, with a closed form for each value of one of them on a grid."""
 
     ordered: ClassVar[bool] = False
 
@@ -158,13 +159,13 @@ class RedundantArm:
 
     @property
     def reason(self) -> str:
-        """The reason why there are more solutions."""
+        """The reason why there are more solutions than those returned."""
         return f"the arm is redundant; solved for {len(self.values)} values of {self.joint}"
 
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
-        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
         near = np.array(_middle(problem.layout.robot) if seeds is None else seeds)
         parts = []
         for value, kernel in zip(self.values, self.kernels, strict=True):
@@ -224,7 +225,7 @@ def _coordinates(robot: Robot, structure: Structure) -> list[int]:
 
 
 def _spec(problem: CompiledProblem, part: Robot, frame: str) -> _core.ArmSpec:
-    """Return the closed form of a robot, or of a part of it without frozen joints."""
+    """Return the closed form of `part`: the problem's robot, or this robot with a joint frozen."""
     structure, robot = part._structure(frame), problem.layout.robot
     return _core.ArmSpec(
         parallel=structure.form == "parallel",
@@ -279,7 +280,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
 
 
 def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> RedundantArm | None:
-    """Return the arm with a joint fixed at `count` values; None if it has no closed form then."""
+    """Return the arm with a joint fixed at `count` values; None unless each has a closed form."""
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)

@@ -43,12 +43,12 @@ def solve_all(
     options: SolveOptions,
     stream: object = None,
 ) -> Any:
-    """Return all solutions of one target or of a batch: `Solutions`, `BatchSolutions`.
+    """Return all solutions of one target, as `Solutions`, or of a batch, as `BatchSolutions`.
 
-    Those of targets in GPU memory, on a CUDA stream, are `GpuSolutions`.
+    For targets in GPU memory, they are computed on a CUDA stream and returned as `GpuSolutions`.
     """
     if options.explain:
-        raise InputError('solutions="all" must be without explain; given: explain=True')
+        raise InputError('solutions="all" needs explain=False; given: explain=True')
     robot, arm = problem.layout.robot, arm_of(problem)
     if options.gpu is not None:
         if not isinstance(arm, ClosedFormArm) or wraps:
@@ -117,11 +117,11 @@ def _spec(options: SolveOptions, wraps: bool) -> _core.BranchSpec:
 
 @lru_cache(maxsize=64)
 def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
-    """Return a function with all solutions of one pose of the end effector: a fast path.
+    """Return a function that computes all solutions of one pose of the end effector: a fast path.
 
-    None if they can only be searched. The function returns None for a target that needs to be
-    checked, may have more solutions, or has a continuum of them, or if a misaligned arm needs more
-    than the closed form.
+    Return None if the solutions can only be searched. The function itself returns None if the slow
+    path is needed: the target needs to be checked, may have more solutions or has a continuum of
+    them, or the arm is misaligned and its closed form is not sufficient.
     """
     problem = compile_problem(robot, None)
     arm = arm_of(problem)
@@ -144,7 +144,7 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
 def _of_any_arm(
     problem: CompiledProblem, arm: AnyArm, spec: _core.BranchSpec, target: object
 ) -> Solutions | None:
-    """Return all solutions of one pose if they are certain to be complete."""
+    """Return all solutions of one pose, or None unless they are certain to be complete."""
     if type(target) is not np.ndarray or target.shape != (4, 4) or target.dtype != np.float64:
         return None
     numbers = problem.targets((target,))
@@ -158,7 +158,7 @@ def _of_any_arm(
 def _with_searched(
     found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
 ) -> Found:
-    """Add solutions found by a search, for targets without any at the grid's joint values."""
+    """Return `found` with a searched solution of each target of the mask `missing` (B,)."""
     q, position, rotation, sampled, count, certain = found
     own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
     more = driver.solve_batch(targets[missing], own)

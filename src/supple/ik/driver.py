@@ -32,20 +32,20 @@ _CHUNK = 4096  # number of targets whose solutions are compared at a time
 _MERGED = (65_536, 1024)
 
 # For up to s solutions of each of B targets: q (B, s, n), status (B, s), errors (B, s, 2), and
-# iterations and seeds (B, s, 2); then the number of solutions (B,), which `_best` omits, and the
-# statistics of failed seeds (B, 4).
+# numbers of iterations and seeds (B, s, 2); then the number of solutions (B,), which `_best` omits,
+# and the statistics of failed seeds (B, 4).
 RawSolutions: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A problem and the options of one call of `solve`."""
+    """The search of one call of `solve`: a problem and the options of the call."""
 
     problem: CompiledProblem
     options: SolveOptions
 
     def solve_single(self, target: Array, seed: Array | None) -> Solution | Solutions:
-        """Solve one target (k,)."""
+        """Solve one target (k,) in the kernel's layout, from a seed (n,) if there is one."""
         options = self.options
         if options.explain and options.solutions is not None:
             raise InputError(f"explain needs one solution; given: solutions={options.solutions}")
@@ -79,7 +79,7 @@ class Driver:
         return replace(solution, report=report)
 
     def solve_batch(self, targets: Array, seeds: Array | None) -> BatchSolution:
-        """Solve targets (..., k)."""
+        """Solve targets (..., k) in the kernel's layout, from seeds (n,) or (..., n) if any."""
         options, batch = self.options, targets.shape[:-1]
         if options.solutions is not None:
             raise InputError(f"solutions needs one target; given: a batch of shape {batch}")
@@ -145,7 +145,7 @@ class Driver:
         """Return the costs (B, s) of solutions (B, s, n), infinite beyond their counts (B,).
 
         A solution without alternatives has the cost 0 and is not evaluated: after a timeout there
-        may be millions of targets with only one.
+        may be millions of targets with only one solution.
         """
         there = np.arange(q.shape[1]) < count[:, None]
         cost = np.where(there, 0.0, math.inf)
@@ -194,7 +194,8 @@ class Driver:
     def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return solutions of the GPU, replaced by those of the CPU where they are too far from q0.
 
-        The limits are constants of the CUDA kernels, so they cannot depend on the target.
+        Joint limits are constants of the CUDA kernels, which therefore cannot narrow them around
+        the q0 of each target.
         """
         assert self.options.max_move is not None
         assert seeds is not None
@@ -225,6 +226,6 @@ class Driver:
 
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
-    """Return the fields of `SolutionArrays`."""
+    """Return the arrays of solutions in the order of the fields of `SolutionArrays`."""
     restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

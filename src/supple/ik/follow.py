@@ -1,9 +1,9 @@
 """Whole paths: configurations along a sequence of targets, on one branch wherever one exists.
 
 Configurations along the path form a graph (`path_branches`, `path_self_motion`, `path_tracks`).
-The route with the fewest reconfigurations (`path_graph`) is filled in until the tool keeps to the
-path (`path_refine`). A step of the route that turns out to leave the path is removed from the
-graph, and the next route is tried.
+The route with the fewest reconfigurations (`path_graph`) is refined until the tool stays on the
+path (`path_refine`). A connection of the route that turns out to leave the path is removed from
+the graph, and the next route is tried.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -65,7 +65,7 @@ def follow(
         follow(robot, poses).timed(limits)      the fastest motion -> Trajectory
 
     The result stays on one branch if a branch goes along the whole path. Otherwise it has the
-    fewest reconfigurations, each with its place and its reason. For arms of 6 joints all solutions
+    fewest reconfigurations, with the place and reason of each. For arms of 6 joints all solutions
     of each pose are compared; for redundant robots and other tasks, sampled solutions are tracked.
     Between the targets, the path is interpolated (`poses.interpolate`), and configurations are
     added until the tool stays within the tolerances.
@@ -80,13 +80,13 @@ def follow(
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
             joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
             function of q (n,), whose mean along the path is compared.
-        length: Length of a path that is a function.
-        position_tolerance: Largest deviation of the tool between the targets [m].
-        rotation_tolerance: The same for its rotation [rad].
+        length: Length of the path if it is a function, which is called with values from 0 to this.
+        position_tolerance: Largest allowed distance of the tool from the path [m].
+        rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
         threads: Maximum number of threads; by default all cores.
 
     Raises:
-        InputError: A malformed path, or a q0 that is not at its first target.
+        InputError: The path is malformed, or q0 does not reach its first target.
     """
     check_robot(robot)
     selected, single = selected_tasks(robot, frame, tasks)
@@ -112,7 +112,7 @@ def follow(
 
 
 def _followed(path: PathProblem, start: Array | None) -> Followed:
-    """Return the best route along a path, from a configuration or from any."""
+    """Return the best route along a path, from the configuration `start` or, if None, from any."""
     layers = _layers(path, start)
     if not layers.count:
         return _result(path, [], [], f"at {path.targets.x[0]:g}: {path.out_of_reach(0)}")
@@ -160,7 +160,7 @@ def _layers(path: PathProblem, start: Array | None) -> Layers:
 
 
 def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
-    """Return the tracks with full turns of joints that make the changes between them short."""
+    """Return the tracks, with 2π wraps of joints that make the motions between tracks short."""
     made, robot = tracks[:1], path.robot
     for track in tracks[1:]:
         away = made[-1].q[-1] - track.q[0]
@@ -171,7 +171,10 @@ def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
 
 
 def _reason(layers: Layers, part: Part) -> str:
-    """Return why a part of a route does not lead to the end, and where if that is farther on."""
+    """Return why a part of a route cannot be continued to the end of the path.
+
+    The place of the obstacle is added if it is beyond the end of the part.
+    """
     graph, path = layers.graph, layers.path
     i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
     reason = path.why(int(layers.layers[i]), graph.q[i, column])
@@ -184,7 +187,7 @@ def _result(
     changes: list[Reconfiguration],
     obstacle: str | None,
 ) -> Followed:
-    """Return the pieces and the configurations at the targets."""
+    """Return the result of `follow` from the pieces of a path and the changes between them."""
     x = path.targets.x
     q = np.full((len(x), path.robot.dof), np.nan)
     worst = np.zeros(2)

@@ -16,20 +16,20 @@ from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 
-_STILL = 1e-9  # configurations closer than this are one [rad or m]
+_STILL = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
 
 
 @dataclass(frozen=True, eq=False)
 class Reconfiguration:
-    """A change of branch: the robot leaves the path, moves its joints and returns to its place.
+    """A change of branch: the robot leaves the path, moves its joints and returns to the path.
 
-    If no branch leads on from there, it returns to the next target.
+    It returns to the place where it left or, if no branch continues from there, to the next target.
 
     Attributes:
         at: Place on the path: the index of a target, or a path length.
         before: Configuration in which the robot arrives (n,) [rad or m].
-        after: Configuration in which it goes on (n,).
-        reason: Why the robot cannot continue without it.
+        after: Configuration from which it continues (n,) [rad or m].
+        reason: Why the robot cannot continue without a reconfiguration.
     """
 
     at: float
@@ -44,7 +44,7 @@ class Reconfiguration:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Followed:
-    """Configurations along a path of targets; `str()` of it is a summary.
+    """The result of `follow`: configurations along a path of targets. `str()` is a summary.
 
     Attributes:
         robot: The robot.
@@ -52,9 +52,9 @@ class Followed:
         pieces: The joint paths between reconfigurations; their parameter s is the place on the
             path. They contain more configurations than q where the path needs them.
         reconfigurations: The changes of branch between the pieces.
-        obstacle: Why the path cannot be followed to its end, and where; None if it is.
+        obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
-        rotation_deviation: The same for its rotation [rad].
+        rotation_deviation: Largest rotation of the tool away from the path [rad].
     """
 
     robot: Robot
@@ -67,7 +67,7 @@ class Followed:
 
     @property
     def success(self) -> bool:
-        """Whether the whole path is followed, without a reconfiguration or with some."""
+        """Whether the whole path is followed, with or without reconfigurations."""
         return self.obstacle is None
 
     @property
@@ -116,7 +116,10 @@ class Followed:
             InputError: The path is not followed to its end.
         """
         if self.obstacle is not None:
-            raise InputError(f"a path that ends early has no timing; given: {self.obstacle}")
+            raise InputError(
+                "timed needs a path that is followed to its end; given: a path with an obstacle "
+                f"{self.obstacle}"
+            )
         dt, own = step_length(dt), limits_for(limits, self.robot)
         layout, _ = compile_selected(self.robot, frame, None)
         parts: list[Array] = []

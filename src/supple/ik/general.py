@@ -48,26 +48,27 @@ _HALF = np.array([[1.0, 0.0, 1.0], [1.0, 0.0, -1.0], [0.0, 2.0, 0.0]])
 # them a tangent is infinite; a target with such a solution is solved again with the next set.
 _ZEROS = ((0.7, -1.1, 0.4), (-1.3, 0.5, 2.2), (2.9, -2.4, -1.7))
 # Largest entry of the matrix of the eigenvalue problem; above it, the problem counts as singular.
-# Errors of eigenvalues grow with the square of this entry, which the equations contribute once and
-# the matrix once.
+# Errors of eigenvalues grow with the square of this entry: one factor is due to the equations, one
+# to the matrix.
 _LARGEST = 1e4
-# Imaginary part, relative to 1 + |t|, up to which an eigenvalue gives a candidate.
+# Imaginary part, relative to 1 + |t|, up to which an eigenvalue t gives a candidate.
 _REAL = 1e-4
-# Multiples of the errors of eigenvalues. A pair may be complex although its solutions are real if
-# its imaginary part is below the first, times the square root of the error. Eigenvectors are not
-# accurate if the difference of two eigenvalues is below the second, times the error.
+# Factors for the error of an eigenvalue. A complex pair of eigenvalues may stand for real solutions
+# if its imaginary part is below _DOUBLE times the square root of the error. Eigenvectors are not
+# accurate if two eigenvalues differ by less than _APART times the error.
 _DOUBLE, _APART = 10.0, 1e3
 _EPSILON = float(np.finfo(np.float64).eps)
 _EYE = np.eye(12)
 _ELSEWHERE = 1e3 * _LARGEST * np.arange(1, 25)  # distinct numbers far from all eigenvalues
-# Matrices (n², 3) that sum a·a, b·b and a·b over the neighbors a, b of n terms of a Gram matrix.
+# Matrices (n², 3) that map the Gram matrix of n terms to the sums of a·a, b·b and a·b over all
+# pairs of neighboring terms a, b.
 _NEIGHBORS = {
     n: np.stack(
         [np.diag(np.arange(n) < n - 1), np.diag(np.arange(n) > 0), np.eye(n, k=1)], axis=-1
     ).reshape(n * n, 3)
     for n in (3, 4)
 }
-_TRIALS = 32  # number of random configurations that select the numberings
+_TRIALS = 32  # number of random configurations on which the numberings are tested
 _REGULAR = 0.8  # fraction of them at which a numbering must be regular
 _RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
 _CHUNK = 4096  # number of poses that are solved at a time; each takes some 20 kB
@@ -77,8 +78,9 @@ _CHUNK = 4096  # number of poses that are solved at a time; each takes some 20 k
 class GeneralArm:
     """An arm with six revolute joints, whose joints are numbered cyclically from `start` on.
 
-    In some numberings X is on the right side of the equations, in others X⁻¹ is on the left side.
-    The other side is the same for all targets.
+    X is the displacement of the frame, which depends on the target. In some numberings X is on the
+    right side of the equations, in others X⁻¹ is on the left side. The other side is the same for
+    all targets.
 
     Attributes:
         start: Index of the joint that is number 1.
@@ -90,8 +92,8 @@ class GeneralArm:
         after: Coefficients (15, r) of the line, moved by the rotations that act before X.
         turns: Matrices (5, 3, 3) of the cross products with the directions of axes 1 to 5.
         squares: Their squares (5, 3, 3).
-        across: Two vectors (2, 3) orthogonal to axis 6, of the same length; a quarter turn about
-            the axis turns the first to the second.
+        across: Two vectors (2, 3) orthogonal to axis 6, of the same length; a rotation by 90° about
+            axis 6 maps the first to the second.
         center: Mean (3,) of the points on the axes [m], the origin of the coordinates of lines.
         length: Half the length of the arm [m], the unit of the coordinates of lines.
         home: Inverse (4, 4) of the pose of the frame at q = 0.
@@ -199,7 +201,7 @@ class GeneralArm:
     def _last(self, R: Array, q: Array) -> Array:
         """Return the last angles (K,) from the others (K, 5) and the rotations of X (K, 3, 3).
 
-        X, followed by the inverses of the other rotations, turns a vector orthogonal to axis 6 by
+        X, followed by the inverses of the other rotations, rotates a vector orthogonal to axis 6 by
         this angle.
         """
         place = -self.start % 6  # X acts after this number of rotations
@@ -218,7 +220,9 @@ class GeneralArm:
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """The elimination of q1 and q2 from fourteen equations, of each target or of all, (1, ...).
+    """The elimination of q1 and q2 from fourteen equations.
+
+    All arrays have a first axis of targets (B, ...), or (1, ...) if they are equal for all targets.
 
     Attributes:
         rest: Combinations (B, 6, 14) of the equations that do not contain q1 and q2.
@@ -232,7 +236,7 @@ class Elimination:
     constant: Array
 
     def angles(self, left: Array, inner: Array, pose: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Return q1 and q2 (K,) from q3, q4 and q5 (K, 3) of some poses (K,)."""
+        """Return q1 and q2 (K,) from q3, q4 and q5 (K, 3) of the poses with indices `pose` (K,)."""
 
         def of(side: Array) -> Array:
             return side if len(side) == 1 else side[pose]
@@ -309,7 +313,7 @@ def _line(p: Array, h: Array) -> Array:
 
 def _motion(R: Array, t: Array) -> Array:
     """Return the matrices (B, 15, 15) by which rotations R and translations t transform lines."""
-    S = np.zeros_like(R)  # t ×
+    S = np.zeros_like(R)  # matrices of the cross products with t
     S[:, 0, 1], S[:, 0, 2], S[:, 1, 2] = -t[:, 2], t[:, 1], -t[:, 0]
     S -= S.swapaxes(-1, -2)
     SR, tR = S @ R, (t[:, None] @ R)[:, 0]
@@ -347,7 +351,8 @@ def _rotation(h: Array, p: Array) -> Array:
 def _product(rotations: Sequence[Array], last_is_slowest: bool) -> Array:
     """Return the coefficients (3^k, 15, 15) of the product of k rotations (3, 15, 15).
 
-    The rotations are in the order in which they act; the last one varies slowest, or fastest.
+    The rotations are in the order in which they act. Along the axis of 3^k, the terms of the last
+    rotation vary slowest if `last_is_slowest`, else fastest.
     """
     made = np.eye(15)[None]
     for one in rotations:
@@ -376,7 +381,11 @@ def _solved(A: Array, b: Array) -> Array:
 
 @lru_cache
 def _powers(zeros: tuple[float, ...]) -> Array:
-    """Return the matrix (27, 27) from products of 1, cosine and sine to powers of tangents."""
+    """Return the matrix (27, 27) that maps coefficients of cosines and sines to those of tangents.
+
+    The coefficients are those of products of 1, cosine and sine of three angles, and of products of
+    powers of their half-angle tangents.
+    """
     made = np.eye(1)
     for zero in zeros:
         c, s = np.cos(zero), np.sin(zero)
@@ -424,9 +433,10 @@ def _eigen(equations: Array, zeros: tuple[float, ...]) -> tuple[NDArray[np.intp]
 
 
 def _double(gram: Array) -> Array:
-    """Return twice the angle (K,) whose tangent is the ratio of neighbors, b / a, in sequences.
+    """Return 2 arctan(r) (K,) [rad], with the ratios r of K geometric sequences of n vectors.
 
-    Fitted to all neighbors, from the Gram matrices (K, n, n) of the n terms of the sequences.
+    The ratio b / a is fitted to all pairs of neighboring terms a, b, from their Gram matrices
+    (K, n, n).
     """
     n = gram.shape[-1]
     aa, bb, ab = (gram.reshape(-1, n * n) @ _NEIGHBORS[n]).T

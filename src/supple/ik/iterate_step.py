@@ -55,7 +55,7 @@ def needs_iteration(tasks: Sequence[Task], step: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StepSearch:
-    """Tasks of a robot, and a step that is repeated until they are met.
+    """A search that repeats a step until the tasks of a robot are met.
 
     Attributes:
         layout: The tasks.
@@ -259,7 +259,7 @@ def largest_errors(
 ) -> Array:
     """Return the largest position and rotation errors of all tasks (B, 2) [m, rad].
 
-    `e` (B, m) is weighted; `rotating` is the result of `rotating_rows`, if it is known.
+    `e` (B, m) is the weighted error; `rotating` is the result of `rotating_rows`, if it is known.
     """
     plain = e / layout.weights
     largest = np.zeros((len(e), 2))
@@ -285,13 +285,13 @@ def step_search(
     max_iterations: int,
     options: SolveOptions,
 ) -> StepSearch:
-    """Return the search for some tasks by a step, by default damped least squares.
+    """Return the search that repeats a step, by default damped least squares, to meet tasks.
 
     Raises:
         InputError: Both a step and a damping rule are given, or `step` is not a valid step.
     """
     if step is not None and damping is not None:
-        problem = "damping must not be given with step=, which has its own"
+        problem = "damping must not be given with step=, because a step has its own damping"
         raise InputError(f"{problem}; given: damping={short_repr(damping)}")
     if step is None:
         step = DLS(default_damping(layout) if damping is None else damping)

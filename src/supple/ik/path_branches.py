@@ -1,8 +1,8 @@
 """Branches along a path, for arms with finitely many solutions of each pose.
 
-All solutions of all targets are known. Each is connected to the nearest one of the next target, if
-the joints move little and the tool stays on the path halfway. The curves that result are the
-branches; full turns of joints are chosen so that they stay inside the limits.
+All solutions of all targets are known. Each solution is connected to the nearest solution of the
+next target, if the joints move little and the tool stays on the path halfway between the two. The
+curves that result are the branches; 2π wraps are chosen so that they stay inside the joint limits.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -21,11 +21,11 @@ from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem
 from supple.motion.linearization import Array
 
-_CLOSE = 0.05  # displacement of a joint below which a solution keeps its place in the order [rad]
-_TURNS = 3  # full turns of a joint that are tried in each direction
-_SMALLER = 32  # small steps between two targets where branches are not connected
+_CLOSE = 0.05  # joint displacement below which a solution continues at the same index [rad]
+_TURNS = 3  # number of full turns of a joint that are tried in each direction
+_SMALLER = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]
-_EDGE = 1e-9  # a solution this far beyond a limit is inside [rad]
+_EDGE = 1e-9  # distance beyond a joint limit up to which a solution counts as inside [rad]
 
 
 class Curve(NamedTuple):
@@ -71,7 +71,7 @@ class Branches(Layers):
         return True
 
     def cut(self, part: Part, x: float) -> None:
-        """Connect the solutions around a place again, in smaller steps and without this one."""
+        """Remove the connection of a part at x; connect the solutions there in smaller steps."""
         i = min(int(np.searchsorted(self.graph.x, x, side="right")) - 1, int(part.layers[-1]) - 1)
         q = self.graph.q[i, part.columns[0]]
         a = int(np.nanargmin(np.abs(self.path.wrapped(self.solutions[i] - q)).max(axis=1)))
@@ -81,9 +81,10 @@ class Branches(Layers):
         self.graph = self._graph()
 
     def _between(self, i: int) -> Indices:
-        """Return the solutions (k,) that small steps lead to from those of target i; -1: to none.
+        """Return the solution of target i + 1 that small steps lead to from each (k,) of target i.
 
-        They lead through all solutions of places between this target and the next.
+        The result is an index, or -1 if there is none. The steps lead through all solutions at
+        places between the two targets.
         """
         x0, x1 = self.path.targets.x[i : i + 2].tolist()
         x = np.linspace(x0, x1, _SMALLER + 1)
@@ -107,7 +108,7 @@ class Branches(Layers):
         return row
 
     def _bridge(self) -> None:
-        """Connect branches by damped least squares, in as small steps as it needs."""
+        """Connect branches by damped least squares, which chooses the length of its steps."""
         i, a = np.nonzero((self.following < 0) & np.isfinite(self.solutions[:-1, :, 0]))
         if not len(i):
             return
@@ -123,7 +124,7 @@ class Branches(Layers):
             self._keep(int(at), row)
 
     def _keep(self, i: int, row: Indices) -> None:
-        """Add steps (k,) of an interval that are not barred and lead to solutions without one."""
+        """Add connections `row` (k,) of target i that are not barred and join free solutions."""
         for a, b in enumerate(row.tolist()):
             free = self.following[i, a] < 0 and b not in self.following[i]
             if b >= 0 and free and (i, a, b) not in self.barred:
@@ -161,9 +162,9 @@ class Branches(Layers):
         return np.array(every)
 
     def _inside(self, curve: Curve) -> list[Curve]:
-        """Return a branch with full turns of joints such that it stays inside the limits.
+        """Return a branch with 2π wraps of joints such that it stays inside the limits.
 
-        Where no choice does so everywhere, these are several parts of the branch.
+        If no wraps keep the whole branch inside, the result is several parts of the branch.
         """
         robot = self.path.robot
         low, high = robot.lower - _EDGE, robot.upper + _EDGE
@@ -191,7 +192,7 @@ class Branches(Layers):
 
 
 def _solutions(path: PathProblem, x: Array) -> Array:
-    """Return all solutions (N, k, n) at places before the first without one, filled with NaN."""
+    """Return all solutions (N, k, n), padded with NaN, at places x before the first without any."""
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
     q, count = found[0], found[4]
     empty = np.nonzero(count == 0)[0]
@@ -208,14 +209,16 @@ def _following(
     sides: Array | None = None,
     across: bool = False,
 ) -> Indices:
-    """Return the solutions (N - 1, k) that continuous steps lead to at the next place, or -1.
+    """Return the index (N - 1, k) of the solution that continues each one at the next place, or -1.
+
+    A solution continues at most one solution of the previous place.
 
     Args:
         path: The path.
         x: Places (N,).
-        layers: All solutions there (N, k, n). Each has at most one before it.
-        sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on both
-            sides are near. None if only those of long steps are compared.
+        layers: All solutions at these places (N, k, n).
+        sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on its
+            two sides are near each other. None if only those of long steps are compared.
         across: Whether long steps may change the sign.
     """
     k = layers.shape[1]
@@ -223,7 +226,7 @@ def _following(
     far = np.abs(steps).max(axis=2)
     with np.errstate(invalid="ignore"):
         made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
-    # elsewhere, the order of the solutions has changed, or one has appeared or vanished
+    # At other places the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
     every = path.wrapped(layers[again + 1, None] - layers[again, :, None])
     distance = np.abs(every).max(axis=3)
@@ -256,9 +259,10 @@ def _sides(path: PathProblem, q: Array) -> Array:
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
-    """Return shifts by full turns, and where a joint q (K,) is inside its limits with them.
+    """Return shifts of a joint q (K,) by full turns, and where it is inside its limits with them.
 
-    If there are shifts for all of q, only the one nearest to the middle of the range.
+    Each entry is (shift, begin, end). If some shifts keep all of q inside, only the one that brings
+    q nearest to the middle of its range is returned.
     """
     shifts = turn * np.arange(-_TURNS, _TURNS + 1) if turn else np.zeros(1)
     inside = (low <= q + shifts[:, None]) & (q + shifts[:, None] <= high)

@@ -1,9 +1,9 @@
 """The route with the fewest reconfigurations through configurations along a path.
 
-A graph has layers: the known configurations at successive places of a path. A step between two
-layers is continuous, or the robot changes its configuration within a layer. The route with the
-fewest changes, and the least cost among these, is found by dynamic programming
-(src/core/drivers/route.hpp).
+A graph has layers: the known configurations at successive places of a path. From one layer to the
+next the robot takes a continuous step; within a layer it may change its configuration (a
+reconfiguration, or change). The route with the fewest changes, and the least cost among these, is
+found by dynamic programming (src/core/drivers/route.hpp).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Indices = NDArray[np.intp]
 
 
 class Part(NamedTuple):
-    """A continuous part of a route: layers (K,), successive ones, and a column in each (K,)."""
+    """A continuous part of a route: successive layers (K,), and the column in each of them (K,)."""
 
     layers: Indices
     columns: Indices
 
 
 class Cost(NamedTuple):
-    """What is minimized among routes with equally few changes.
+    """The cost of routes, which is minimized among routes with equally few changes.
 
-    The joint motion (the sum of absolute displacements), or the mean of a cost of configurations
-    (K, n) -> (K,).
+    It is the joint motion (the sum of absolute displacements), or the mean of a cost of
+    configurations (K, n) -> (K,).
 
     Attributes:
         of: The cost of configurations; None for the joint motion.
-        turns: 2π for each joint whose full turns are chosen later, else 0 (n,); None if there is
-            no such joint.
+        turns: 2π for each joint whose 2π wraps are chosen later, else 0 (n,); None if displacements
+            are final.
     """
 
     of: Callable[[Array], Array] | None = None
@@ -115,7 +115,7 @@ def fewest_changes(graph: PathGraph, begin: Indices) -> list[Part]:
     """Return the parts of the route with the fewest changes, from the first layer to the last.
 
     Among routes with equally few changes, it is the one of least cost. It ends before the last
-    layer where the next one has no configuration.
+    layer if the next layer has no configuration.
 
     Args:
         graph: Configurations along the path.

@@ -10,16 +10,16 @@ from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
-_SAME = 1e-4  # configurations closer than this are the same start [rad or m]
+_SAME = 1e-4  # distance from the given start below which a configuration is this start [rad or m]
 
 
 class Layers(ABC):
-    """Configurations along a path.
+    """Configurations along a path, as layers of a graph.
 
     Attributes:
         path: The path.
-        start: Configuration at the first target (n,); None if it may be any.
-        layers: Targets of the layers of the graph (L,).
+        start: Configuration at the first target (n,); None for any configuration.
+        layers: Index of the target of each layer (L,).
         graph: The configurations and the steps between them.
         count: Number of targets before the first one that is out of reach.
     """
@@ -55,7 +55,7 @@ class Layers(ABC):
 
     @abstractmethod
     def improved(self, parts: list[Part]) -> bool:
-        """Add configurations or steps where a route changes or ends; return whether it did.
+        """Add configurations or steps where a route changes or ends; return whether any were added.
 
         Args:
             parts: The route with the fewest changes so far.

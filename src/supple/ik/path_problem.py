@@ -25,15 +25,15 @@ from supple.ik.problem import CompiledProblem, turns
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-EXACT = 1e-7  # error at the samples of a path [m], [rad]
+EXACT = 1e-7  # tolerance of the solutions along a path [m], [rad]
 JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
-_DIVISIONS = 7  # how often a step along a path is halved
-_SINGULAR = 0.02  # smallest singular value below which a branch ends at a singularity
-_SEEDS = 64  # seeds of the search for the pose nearest to a target out of reach
+_DIVISIONS = 7  # maximum number of times that a step along a path is halved
+_SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
+_SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
 
 class Track(NamedTuple):
-    """Configurations (K, n) at places (K,) of the path, and why the track ends before its end."""
+    """Configurations (K, n) at places (K,) of a path, and why the track ends before the path."""
 
     x: Array
     q: Array
@@ -42,7 +42,7 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PathProblem:
-    """Tasks, their targets along a path, and how closely these are followed.
+    """Tasks, their targets along a path, and the tolerances within which the path is followed.
 
     Attributes:
         problem: The tasks.
@@ -65,12 +65,12 @@ class PathProblem:
 
     @cached_property
     def arm(self) -> Arm | str:
-        """How all solutions of a pose are computed, or why they are not."""
+        """The arm that computes all solutions of a pose, or the reason why they are searched."""
         return arm_of(self.problem)
 
     @cached_property
     def spec(self) -> _core.BranchSpec:
-        """How solutions are verified."""
+        """Tolerances and options of the solutions that `arm` computes."""
         return _core.BranchSpec(
             position_tolerance=EXACT,
             rotation_tolerance=EXACT,
@@ -100,26 +100,27 @@ class PathProblem:
     # ---- errors ----------------------------------------------------------------------------------
 
     def errors(self, q: Array, targets: Array) -> Array:
-        """Return position and rotation errors (K, 2) at configurations (K, n)."""
+        """Return position and rotation errors (K, 2) [m, rad] at configurations (K, n)."""
         layout = self.problem.layout
         return largest_errors(layout, layout.error(q, targets), self.rotating)
 
     def deviation(self, q: Array, x: Array) -> Array:
-        """Return the errors (K, 2) at places of the path (K,)."""
+        """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
         return self.errors(q, self.targets(x))
 
     def bend(self, step: Array) -> Array:
-        """Return bounds (K, 2) on the error halfway along straight steps (K, n) of the joints.
+        """Return bounds (K, 2) [m, rad] on the error halfway along straight joint steps (K, n).
 
-        Both ends of a step are on a path whose target moves at constant velocity. The tool's
-        acceleration is at most the square of the sum of joint speeds, times the lever arm.
+        Both ends of a step are on the path, and the target is assumed to move at constant velocity.
+        The tool's acceleration is at most the square of the sum of joint speeds, times the lever
+        arm.
         """
         return np.asarray(
             np.abs(step).sum(axis=-1)[..., None] ** 2 / 8 * np.array([2 * self.reach, 1.0])
         )
 
     def wrapped(self, change: Array) -> Array:
-        """Return displacements without full turns of joints that may turn fully."""
+        """Return displacements (..., n) without full turns of the joints that can turn fully."""
         far = (np.abs(change) > np.pi) & (self.turns > 0)
         if not far.any():
             return change
@@ -130,7 +131,7 @@ class PathProblem:
     # ---- solutions -------------------------------------------------------------------------------
 
     def driver(self, solutions: int | None = None, seeds: int = 1) -> Driver:
-        """Return a solver that starts at given configurations and goes nowhere else."""
+        """Return a solver that starts from the given q only, or from `seeds` seeds per target."""
         return Driver(
             self.problem,
             SolveOptions(
@@ -149,14 +150,14 @@ class PathProblem:
         )
 
     def near(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the solutions at places (K,) that are reached from q (K, n), and which are."""
+        """Return the solutions at places x (K,) found from q (K, n), and a mask (K,) of success."""
         found = self.driver().solve_batch(self.targets(x), q)
         return found.q, np.asarray(found.success)
 
     def nearest(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the solutions at places (K,) that are nearest to q (K, n), and where there is one.
+        """Return the solutions at places x (K,) nearest to q (K, n), and a mask (K,) of success.
 
-        If not all solutions are known, these are the ones that are reached from q.
+        If not all solutions can be computed, these are the ones that a search from q finds.
         """
         if not isinstance(self.arm, ClosedFormArm | AnyArm):
             return self.near(x, q)
@@ -175,17 +176,17 @@ class PathProblem:
         return made, good
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
-        """Return up to `count` solutions (s, n) of a target; 0 seeds: as many as `solve` takes."""
+        """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
         found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
         return np.asarray(found.q[found.success])
 
     def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
-        """Return for which targets (K,) a search from some seeds finds a solution."""
+        """Return a mask (K,) of the targets that a search from `seeds` seeds solves."""
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
         return np.asarray(found.success)
 
     def start(self, q0: Array) -> Array:
-        """Return q0 after a check that it is at the first target, inside the limits."""
+        """Check that q0 reaches the first target inside the limits; return the solution near it."""
         outside = (q0 < self.robot.lower) | (q0 > self.robot.upper)
         if outside.any():
             j = int(np.argmax(outside))
@@ -231,7 +232,10 @@ class PathProblem:
         return _core.tracked(self.problem.kernel, q, course, spec)
 
     def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Track configurations (K, n) from places x0 (K,) to x1 (K,); return ends and which do."""
+        """Track configurations (K, n) from places x0 (K,) to x1 (K,).
+
+        Return the configurations at x1, and a mask (K,) of those that arrive.
+        """
         course = self.course(np.stack([x0, x1], axis=1), _DIVISIONS)
         then = self.tracked(q, course, _DIVISIONS)[1]
         return then, np.isfinite(then[:, 0])
@@ -239,7 +243,7 @@ class PathProblem:
     # ---- reasons ---------------------------------------------------------------------------------
 
     def out_of_reach(self, at: int) -> str:
-        """Return that a target is out of reach, in words."""
+        """Return, in words, how far a target is out of reach, and a joint at its limit if any."""
         found = self.driver(seeds=_SEEDS).solve_batch(self.targets.numbers[at : at + 1], None)
         said = (
             f"the target is out of reach by {found.position_error[0] * 1e3:.3g} mm and "
@@ -249,7 +253,7 @@ class PathProblem:
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
 
     def why(self, at: int, q: Array) -> str:
-        """Return why no continuous step leads from a solution of a target to the next, in words."""
+        """Return, in words, why no continuous step leads from q at target `at` to the next."""
         if at + 1 >= len(self.targets.x):
             return ""
         robot = self.robot

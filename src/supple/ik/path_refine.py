@@ -1,4 +1,4 @@
-"""More configurations between those of a route, until the tool keeps to the path.
+"""Add configurations between those of a route until the tool stays on the path.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -14,15 +14,15 @@ from supple.ik.path_graph import Indices
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
-_HALVINGS = 12  # how often an interval between samples is halved
+_HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _AROUND = 4  # intervals on either side of an added sample that are checked at once
 _BEYOND = 1e-6  # how far the spline may go beyond a joint limit [rad or m]
-_PART = 0.5  # part of the tolerances allowed at the checks: between them it may be larger
+_PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
 
 
 class Refined(NamedTuple):
-    """A smooth path of joints, its largest deviations (2,) [m, rad], and whether it is whole."""
+    """A smooth joint path, its largest deviations (2,) [m, rad], and whether its track is whole."""
 
     joints: JointPath
     deviation: Array
@@ -30,9 +30,9 @@ class Refined(NamedTuple):
 
 
 def refined(path: PathProblem, track: Track) -> Refined:
-    """Return a track with all targets and more samples, so that the tool keeps to the path.
+    """Return a track with all targets and more samples, so that the tool stays on the path.
 
-    A track that jumps ends at the target before.
+    A track that jumps ends at the target before the jump.
     """
     targets = path.targets.x
     own = targets[(track.x[0] <= targets) & (targets <= track.x[-1])]
@@ -67,9 +67,9 @@ def refined(path: PathProblem, track: Track) -> Refined:
 
 
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
-    """Return solutions near configurations (K, n) at places (K,), and how many from the first.
+    """Return solutions near guesses (K, n) at places x (K,), and their number up to a failure.
 
-    Where there is none near, the one before is tracked.
+    Where no solution is found near a guess, the solution at the previous place is tracked.
     """
     q, good = path.near(x, guess)
     for i in np.nonzero(~good)[0]:
@@ -83,14 +83,14 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
 
 
 def _deviating(path: PathProblem, joints: JointPath, checked: Indices) -> tuple[Array, Indices]:
-    """Return the largest deviations (2,) in some intervals (K,), and where they are too large."""
+    """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples."""
     x, q, robot = joints.s, joints.q, path.robot
     begin, length = x[checked], x[checked + 1] - x[checked]
     between = (begin[:, None] + length[:, None] * _CHECKS).ravel()
     there = joints.at(between)
     error = path.deviation(there, between).reshape(len(checked), -1, 2).max(axis=1)
     worst = error.max(axis=0)
-    # a spline with few samples may pass the checks by chance, a straight line in addition does not
+    # A spline with few samples may pass the checks by chance, so a straight line is checked too.
     step = q[checked + 1] - q[checked]
     doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
     if path.targets.function is not None:

@@ -21,8 +21,8 @@ from supple.ik.path_problem import JUMP, PathProblem, Track
 from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
 from supple.motion.linearization import Array
 
-_APART = 0.05  # distance of such solutions that are not the same [rad or m]
-_SEEDS = 256  # seeds after which a target without a known solution is out of reach
+_APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
+_SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
 class SelfMotion(Layers):
@@ -39,7 +39,7 @@ class SelfMotion(Layers):
         super().__init__(path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
-        """Return the configurations of a part of a route, with full turns inside the limits."""
+        """Return the configurations of a part of a route, with 2π wraps inside the limits."""
         track = super().track(part)
         q = track.q[0] + np.append(
             np.zeros((1, track.q.shape[1])),
@@ -88,7 +88,10 @@ class SelfMotion(Layers):
         return True
 
     def _reachable(self, layers: Indices) -> Indices:
-        """Return the layers before the first target that is out of reach, and the last in reach."""
+        """Return the layers before the first target out of reach.
+
+        All targets from the last of these layers up to that target are added as layers.
+        """
         self._solve(layers)
         end = self._first_empty(layers)
         if end == len(layers):
@@ -101,7 +104,7 @@ class SelfMotion(Layers):
         return np.append(layers[:end], last)
 
     def _first_empty(self, layers: Indices) -> int:
-        """Return the index of the first of some targets that is out of reach."""
+        """Return the index in `layers` of the first target out of reach, or `len(layers)`."""
         before = None
         for i, at in enumerate(layers.tolist()):
             if not len(self.known[at]) and before is not None:
@@ -124,7 +127,7 @@ class SelfMotion(Layers):
         return q[_core.apart(q, known, self.path.turns, _APART)]
 
     def _solve(self, layers: Indices) -> None:
-        """Compute the solutions of targets that are not known."""
+        """Compute the solutions of the targets in `layers` whose solutions are not known."""
         new = np.array([at for at in layers.tolist() if at not in self.known], dtype=np.intp)
         if not len(new):
             return
@@ -135,7 +138,7 @@ class SelfMotion(Layers):
             self.known[at] = found[0][end - count : end]
 
     def _widen(self, layers: Indices) -> None:
-        """Add solutions at and near joint limits, between the values of the grid.
+        """Add solutions at and near joint limits, which lie between the values of the grid.
 
         From solutions without a step to the next layer, or to the one before, damped least squares
         slides along the limits until it meets known solutions.

@@ -1,8 +1,8 @@
 """Tracks of sampled solutions along a path, for tasks with infinitely many solutions.
 
 A solution is tracked by damped least squares, which slides along the limits of the joints. Tracks
-start at the first target and, if none of them arrives, at the last and the middle one and wherever
-the farthest track ends.
+start at the first target. If none of them reaches the end of the path, tracks also start at the
+last target, at the middle one, and wherever the farthest track ends.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -18,10 +18,10 @@ from supple.ik.path_layers import Layers
 from supple.ik.path_problem import PathProblem
 from supple.motion.linearization import Array
 
-LAYERS = 32  # steps in which sampled solutions are tracked, before the path is filled in
+LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
 TRACKS = 48  # number of solutions that are sampled at one target
-FEW = 16  # of these, at first; also the seeds that decide whether a target is reachable
-_COARSE = 2  # how often a step of a sampled solution is halved
+FEW = 16  # number of first tracks; also of seeds that decide whether a target is reachable
+_COARSE = 2  # maximum number of times that a step of a track is halved
 
 
 def coarse(count: int) -> Indices:
@@ -85,7 +85,7 @@ class Tracks(Layers):
         return True
 
     def _shorten(self, layers: Indices) -> None:
-        """Let the path end before the first target that is out of reach, if one of these is."""
+        """End the path before the first target out of reach, if a target in `layers` is."""
         good = self.path.reachable(layers, FEW)
         if good.all():
             return

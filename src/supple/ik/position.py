@@ -161,7 +161,7 @@ def solve(
         robot: The robot to solve for.
         target: Target of the task, (4, 4) for a pose. For several tasks, a sequence with one target
             per task; k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it. Leading
-            axes are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved on that GPU.
+            axes are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved on their GPU.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
             `PostureTask` is secondary: the solution moves along its branch toward the posture
@@ -178,10 +178,10 @@ def solve(
             `prefer`. With "fast" the search stops at this number and orders them as "limits". "all"
             gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
             form if three consecutive axes intersect or are parallel (`robot.structure`), also on a
-            GPU; otherwise by eigenvalues; verified like all others. `Solutions.complete` says
-            whether these are all. Other robots are searched.
+            GPU; otherwise as eigenvalues. For other robots, they are searched. All are verified;
+            `Solutions.complete` says whether these are all solutions.
         wraps: Whether `solutions="all"` includes solutions that differ by full turns of a joint;
-            otherwise each is the one nearest to q0 or to the middle of the joint's range.
+            otherwise only the one nearest to q0, or to the middle of the joint's range, is given.
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
@@ -200,8 +200,8 @@ def solve(
             tolerances; 8 with `step` or an `OpenTask`.
         explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
-        progress: Function of the number of finished targets and the number of all targets, called
-            repeatedly during a batch.
+        progress: Function called repeatedly during a batch, with the number of finished targets and
+            the number of all targets.
         device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
             that holds the target. On a GPU, timeout, explain, threads and progress are not
             available; with max_move, the CPU searches again where the GPU's solution is too far.

@@ -37,13 +37,13 @@ from supple.motion.task import (
 from supple.motion.task_rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
-_ENTRIES = 512  # the same on a GPU; these entries also determine the size of the robot
+_ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
-# Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
+# Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _FAR = 10.0  # error above which the damping does not grow further
@@ -64,7 +64,7 @@ class SeedTable:
 
     Attributes:
         seeds: Configurations (N, n).
-        reached: Targets that they reach, in the kernel's layout (N, k).
+        reached: Targets that these configurations reach, in the kernel's layout (N, k).
         scale: Weights of the target values in the distance used to look up seeds (k,).
     """
 
@@ -87,9 +87,10 @@ class CompiledProblem:
         layout: The tasks, postures last.
         order: For each task of the layout, its index among the caller's tasks.
         primary: Number of rows to be met; the other rows belong to postures.
-        rest: For each coordinate, the index of its rest posture in a target, or -1 (n,).
+        rest: For each coordinate, the index of its rest position in a target, or -1 (n,); empty
+            without a posture task.
         rule: Damping rule of the search.
-        settings: Damping rule and maximum joint displacement from the caller, or None.
+        settings: Damping rule and maximum joint displacement of the caller; None if not given.
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
         poses: Number of tasks if all of them are poses, else 0.
@@ -188,7 +189,7 @@ def compile_problem(
 
 
 def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
-    """Return the damping rule and the maximum joint displacement.
+    """Return the damping rule and the maximum joint displacement after checking them.
 
     Raises:
         InputError: The kernel does not have the rule, or the displacement is not above zero.
@@ -329,7 +330,7 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
 
 
 def _iteration_factor(max_step: float | None) -> int:
-    """Return the factor by which a `max_step` below the default increases the iterations."""
+    """Return the factor of the number of iterations, above 1 for a `max_step` below the default."""
     if max_step is None or max_step >= _LONGEST:
         return 1
     return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))
@@ -403,7 +404,7 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
 def _postures(
     robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
-    """Return the index of each coordinate's rest posture in a target, and its relative weight."""
+    """Return the index of each coordinate's rest position in a target, and its relative weight."""
     if not rows:
         return [], []
     rest, pull = [-1] * robot.dof, [0.0] * robot.dof

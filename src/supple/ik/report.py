@@ -16,33 +16,33 @@ from supple.motion.steps.step import DLS
 if TYPE_CHECKING:
     from supple.ik.solution import Solution
 
-# Name of a joint, and its limit or the bound on its displacement from q0.
+# Name of a joint, and the bound that it is at: a joint limit, or `max_move` from q0.
 AtLimit: TypeAlias = tuple[str, Literal["lower", "upper", "max_move"]]
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 # Smallest relevant |Jᵀe| of a joint, relative to its largest possible value, ‖column of J‖ ‖e‖.
 _SMALLEST_PULL = 1e-6
 _FAR = 20.0  # distance of a target, in units of the reach, that suggests millimeters
-_SAMPLES = 64  # random configurations whose end effectors show the reach
+_SAMPLES = 64  # number of random configurations from which the reach is estimated
 
 
 @dataclass(frozen=True)
 class SolveReport:
-    """The diagnosis of a solution by `solve(explain=True)`; `str()` of it is a few sentences.
+    """The diagnosis of a solution by `solve(explain=True)`; `str()` returns it in sentences.
 
     Attributes:
         explanation: The report of `supple.explain` at the solution: all singular directions of the
             weighted J, the damping and its reason.
         sigma_min: Smallest singular value of the weighted J at the solution.
         lambda2: Damping at the solution.
-        at_limit: Joints that move a task and are at a limit, each with "lower" or "upper", or with
-            "max_move" at this distance from q0.
+        at_limit: Joints that move a task and are at a bound: their names, each with "lower" or
+            "upper" for a joint limit, or "max_move" for the largest displacement from q0.
         blocking: Joints whose limit keeps the solution from coming closer to the target: the
             gradient of the error would move them out of their range.
         seeds: Number of seeds, including those that ran in parallel.
         failed: Number of seeds that did not lead to a solution.
         stopped: Number of seeds that were still running when the target was given up.
-        best_failed: Position and rotation error of the best failed seed [m], [rad]; None if none
-            failed. If the problem was split into subproblems, the largest of each error.
+        best_failed: Position and rotation error of the best failed seed [m], [rad]; None if no seed
+            failed. If the problem was split into subproblems, the largest errors among them.
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
         hint: A likely mistake in the target; empty if there is none.
@@ -100,7 +100,7 @@ def make_report(
 
     Args:
         problem: The problem.
-        target: The target (k,) for the kernel.
+        target: The target (k,) in the kernel's layout.
         solution: The solution.
         failed: Number of seeds, number of failed seeds, and the position and rotation error of the
             best failed seed [m], [rad] (4,).
@@ -143,8 +143,8 @@ def _hint(problem: CompiledProblem, away: float) -> str:
     if not away > _FAR * reach:
         return ""
     return (
-        f"the target is {away:.3g} m away, and the robot reaches about {reach:.2g} m: are its "
-        "coordinates in meters?"
+        f"the target is {away:.3g} m away, and the robot reaches about {reach:.2g} m: are the "
+        "target's coordinates in meters?"
     )
 
 
@@ -158,7 +158,7 @@ def _limits(
     near = q if q0 is None else q0
     at: list[AtLimit] = []
     blocking: list[AtLimit] = []
-    moves = lin.J.any(axis=0)  # a finger, for example, does not move the hand
+    moves = lin.J.any(axis=0)  # joints that move a task; those of fingers do not move the hand
     for j in np.flatnonzero(moves).tolist():
         name = robot.joint_names[j]
         if q[j] <= robot.lower[j] + _AT_LIMIT:

@@ -15,14 +15,14 @@ from supple.motion.linearization import Array
 from supple.motion.task import PoseTask, PostureTask, TaskLike
 
 _STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
-_MOST_SAMPLES = 2048  # of one motion
+_MOST_SAMPLES = 2048  # maximum number of samples of one motion
 _AT_ONCE = 1 << 14  # number of samples whose J is computed at a time
-_PARTS, _LEVELS = 16, 4  # where J seems to change its sign: parts of a step, how often divided
+_PARTS, _LEVELS = 16, 4  # parts of a step where J seems to change its sign; how often it is divided
 _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the largest
 
 
 def largest_move(q: Array, q0: Array) -> Array:
-    """Return the largest displacement of a joint from q0, both (..., n): (...) [rad or m]."""
+    """Return the largest joint displacement (...) of q from q0, both (..., n) [rad or m]."""
     return np.asarray(np.abs(q - q0).max(axis=-1, initial=0.0))
 
 
@@ -57,9 +57,9 @@ def on_same_branch(
 def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDArray[np.bool_]:
     """Return whether the straight motions from q0 to q, both (B, n), cross a singularity (B,).
 
-    A task with fewer rows than joints may pass a singularity so closely that its null space turns
-    by more than a right angle between two samples, which looks like a crossing. Where a crossing is
-    found, samples are therefore taken closer together, `_LEVELS` times.
+    If J has fewer rows than columns, a motion may pass a singularity so closely that the null space
+    rotates by more than 90° between two samples, which looks like a crossing. Where a crossing is
+    found, samples are therefore taken closer together, up to `_LEVELS` times.
     """
     count = np.clip(np.ceil(largest_move(q, q0) / _STEP), 1, _MOST_SAMPLES).astype(int)
     count = np.full_like(count, _PARTS) if level else count
@@ -81,10 +81,11 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
 def _sign_changes(J: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return the motion and the two samples of each change of sign of J (B, K, m, n).
 
-    The sign of a square J is that of det J. It has a meaning between two neighboring samples also
-    for other shapes and ranks r: J = U S Vᵀ at one of them has the determinant of S > 0 in its own
-    singular vectors, and J' at the next one that of Uᵀ J' V, both r × r. It is negative if the
-    motion has crossed a singularity in between. Singular samples are skipped.
+    The sign of a square J is that of det J. For other shapes and ranks r, a change of sign between
+    two neighboring samples is defined with the singular vectors of J = U S Vᵀ at the first one: in
+    these, J is S with det S > 0, and J' at the second sample is Uᵀ J' V, both r × r. The latter has
+    a negative determinant if the motion has crossed a singularity in between. Singular samples are
+    skipped.
     """
     U, S, Vt = np.linalg.svd(J, full_matrices=False)
     rank = (_SINGULAR * S.max(axis=(1, 2), keepdims=True) < S).sum(axis=-1)

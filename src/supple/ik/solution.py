@@ -32,8 +32,8 @@ class Solution:
         iterations: Number of iterations of the search.
         restarts: Number of seeds after the first, including those that ran in parallel.
         report: A diagnosis, with `explain=True`; otherwise None.
-        robot: The solved robot.
-        tasks: The solved tasks, with q0; otherwise None.
+        robot: The robot of the call.
+        tasks: The tasks of the call if it had a q0; otherwise None.
     """
 
     q: Array
@@ -44,7 +44,7 @@ class Solution:
     restarts: int
     report: SolveReport | Any = None  # Any: callers with explain=True need no check for None
     robot: Robot | None = field(default=None, repr=False)
-    _q0: bytes | None = field(default=None, repr=False)  # a copy that takes little time to make
+    _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
     tasks: Any = field(default=None, repr=False)
 
     @property
@@ -124,7 +124,7 @@ class Solution:
 
 
 def robot_of(solution: Any) -> Robot:
-    """Return the solved robot."""
+    """Return the robot of a solution, or raise an error if it has none."""
     if solution.robot is None:
         raise InputError("the solution must have a robot; given: none")
     robot: Robot = solution.robot
@@ -132,9 +132,9 @@ def robot_of(solution: Any) -> Robot:
 
 
 def seed_of(solution: Any, what: str) -> Array:
-    """Return the seeds of the call."""
+    """Return the seeds of a solution, or raise the error that `what` needs them."""
     if solution.q0 is None:
-        raise InputError(f"{what} needs q0=; given: a solution without it")
+        raise InputError(f"{what} needs q0= in the call of solve; given: a solution without q0")
     q0: Array = solution.q0
     return q0
 

@@ -125,7 +125,7 @@ class SolutionArrays:
         )
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
-        """Return a Matplotlib figure of the robot at these solutions, all but the first pale.
+        """Return a Matplotlib figure of the robot at these solutions, the first one in full color.
 
         Args:
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
@@ -146,7 +146,7 @@ class SolutionArrays:
 
     def __bool__(self) -> NoReturn:
         raise InputError(
-            "the truth of several solutions is ambiguous: use success.all() or success.any()"
+            "the truth value of several solutions is ambiguous: use success.all() or success.any()"
         )
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class SolutionArrays:
 
 
 class BatchSolution(SolutionArrays):
-    """Solutions of a batch of targets, one for each; `str()` of it is a summary.
+    """Solutions of a batch of targets, one per target; `str()` returns a summary.
 
     `found[3]` is the `Solution` of target 3, `found[found.success]` is the batch of those that
     converged, and iteration yields each `Solution`. A batch with several axes is indexed like an
@@ -179,9 +179,9 @@ class BatchSolution(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Number of iterations of the search (...).
         restarts: Number of seeds after the first (...), including those that ran in parallel.
-        robot: The solved robot.
+        robot: The robot of the call.
         q0: The seeds of the call, (n,) or (..., n) [rad or m]; None without any.
-        tasks: The solved tasks.
+        tasks: The tasks of the call.
     """
 
     def __str__(self) -> str:

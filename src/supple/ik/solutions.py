@@ -28,12 +28,12 @@ def _none_sampled() -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solutions(SolutionArrays):
-    """Several solutions of one target, the best first; `str()` of it lists them.
+    """Several solutions of one target, the best first; `str()` lists them.
 
     They are ordered by `prefer` of `solve`; by default the solution nearest to q0 is first or,
     without q0, the one farthest from joint limits. `found[0]` is the best `Solution`, and iteration
     yields each. If the target is unreachable, the only entry is the closest pose found;
-    with solutions="all" there is none. Indexing always returns a copy.
+    with solutions="all" there are no entries. Indexing always returns a copy.
 
     At a singular target, and for a redundant robot, solutions form a continuum: some joints can
     move while the frame stays. With solutions="all" the continuum is sampled.
@@ -49,9 +49,10 @@ class Solutions(SolutionArrays):
             solutions="all".
         complete: Whether these are all solutions of the target inside the limits.
         reason: The reason why there may be more solutions; empty if they are complete.
-        robot: The solved robot.
+        robot: The robot of the call.
         q0: The seed of the call (n,) [rad or m]; None without one.
-        tasks: The solved tasks; None for all solutions without q0.
+        tasks: The tasks of the call; None with solutions="all" and without q0.
+        frame: Name of the frame whose pose is the target; None for other tasks.
     """
 
     sampled: NDArray[np.bool_] = field(default_factory=_none_sampled, kw_only=True)
@@ -68,10 +69,10 @@ class Solutions(SolutionArrays):
     def branch(self) -> NDArray[np.int8]:
         """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
 
-        They change only where the arm passes a singularity, where they are zero.
+        The signs change only where the arm passes a singularity, where they are zero.
 
         Raises:
-            InputError: The arm has no such branches, or the target is no pose.
+            InputError: The arm has no such branches, or the targets are not poses.
         """
         return _branch(self.robot, self.frame, self.q)
 
@@ -123,7 +124,7 @@ class BatchSolutions:
         count: Number of solutions of each target (...).
         complete: Whether these are all solutions of each target (...).
         reason: The reason why targets that are not complete may have more solutions.
-        robot: The solved robot.
+        robot: The robot of the call.
         frame: Name of the frame whose poses are the targets; None for other tasks.
     """
 
@@ -146,10 +147,10 @@ class BatchSolutions:
     def branch(self) -> NDArray[np.int8]:
         """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
 
-        They change only where the arm passes a singularity, where they are zero.
+        The signs change only where the arm passes a singularity, where they are zero.
 
         Raises:
-            InputError: The arm has no such branches, or the target is no pose.
+            InputError: The arm has no such branches, or the targets are not poses.
         """
         return _branch(self.robot, self.frame, self.q)
 
@@ -222,10 +223,10 @@ def all_of_one(
     robot: Robot,
     frame: str | None,
 ) -> Solutions:
-    """Return all solutions (s, n) of one target, not sampled and without iterations.
+    """Return all solutions (s, n) of one target as `Solutions`.
 
-    This is faster than the constructor, which would take longer than the solutions themselves. The
-    other fields are set when they are first read.
+    This is faster than the constructor, which would take longer than computing the solutions. The
+    other fields, such as `sampled` and `iterations`, are set to zeros when they are first read.
     """
     made = object.__new__(Solutions)
     fields = made.__dict__
@@ -244,7 +245,7 @@ def _free(
 ) -> NDArray[np.bool_]:
     """Return which joints (s, n) take part in the null space of J, at the sampled solutions."""
     if robot is None or frame is None or len(sampled) != len(q):
-        raise InputError('free is for poses by solutions="all"; given: other solutions')
+        raise InputError('free is for poses solved with solutions="all"; given: other solutions')
     free = np.zeros(q.shape, dtype=np.bool_)
     if sampled.any():
         J = robot.jacobian(q[sampled], frame)
@@ -258,5 +259,5 @@ def _free(
 def _branch(robot: Robot | None, frame: str | None, q: Array) -> NDArray[np.int8]:
     """Return the signs (s, 3) of shoulder, elbow and wrist."""
     if robot is None or frame is None:
-        raise InputError('branch is for poses by solutions="all"; given: other solutions')
+        raise InputError('branch is for poses solved with solutions="all"; given: other solutions')
     return branch_signs(robot, q, frame)

@@ -20,7 +20,7 @@ class SolveStatus(IntEnum):
             `step` or with an `OpenTask`. The best configuration found is returned; the target may
             still be reachable.
         MAX_MOVE: No solution was found within `max_move` of q0; the closest pose found there is
-            returned. The target may be reachable from elsewhere.
+            returned. The target may be reachable farther from q0.
     """
 
     CONVERGED = 0
@@ -54,7 +54,7 @@ _SENTENCES = {
 }
 
 STATUS = tuple(SolveStatus)  # statuses, indexed by their values
-# The same for a search within `max_move` of q0.
+# Statuses of a search within `max_move` of q0, indexed by the same values.
 NEAR_STATUS = tuple(
     SolveStatus.MAX_MOVE if status == SolveStatus.UNREACHABLE else status for status in STATUS
 )

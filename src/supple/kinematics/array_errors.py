@@ -27,8 +27,8 @@ def raise_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
         if array is not None
     )
     raise InputError(
-        "q and qd must be small enough that the result is finite (lengths within 1e100, in float32 "
-        f"1e15); given: {given}"
+        "q and qd must be small enough that the result is finite (lengths up to 1e100, or 1e15 in "
+        f"float32); given: {given}"
     )
 
 

@@ -126,8 +126,8 @@ def rotations(
     if wrong.any():
         place, where = _first(wrong, name)
         raise InputError(
-            f"{expected}; given: {place} is off by {residual[where]:.1e} (at most {tolerance:g} is "
-            f"corrected), det {determinant[where]:.3f}"
+            f"{expected}; given: {place} is off by {residual[where]:.1e} in RᵀR - I (at most "
+            f"{tolerance:g} is corrected), det {determinant[where]:.3f}"
         )
     return orthonormalized(R, residual, exact=_ROUNDING)
 

@@ -32,13 +32,13 @@ def has_branches(robot: Robot, frame: str) -> bool:
 def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
     """Return the signs (..., 3) of shoulder, elbow and wrist at configurations (..., n).
 
-        wrist      (h4 × h5)·h6                  the directions of the last three axes
-        elbow      h2·(r23 × r3c)                from axis 2 to 3, and on to the wrist center, or
-                                                 to axis 4 if it is parallel
+        wrist      (h4 × h5)·h6       h: directions of the axes
+        elbow      h2·(r23 × r3c)     r: vectors from axis 2 to axis 3, and from there to the wrist
+                                      center or, if axis 4 is parallel, to axis 4
         shoulder   det J, divided by the other two
 
-    Each sign changes only at a singularity of its kind, where it is zero. All
-    solutions of a regular pose have different signs, apart from full turns of joints.
+    Each sign changes only at a singularity of its kind, where it is zero. All solutions of a
+    regular pose have different signs, apart from solutions that differ by full turns of joints.
 
     Raises:
         InputError: The arm has no such branches.

@@ -115,8 +115,8 @@ def chain(
         frames: The frames whose kinematics are computed.
         coordinates: Length of q.
         stack: Whether results get an axis for the frames.
-        axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are
-            expressed.
+        axes: `AXES_WORLD`, `AXES_BODY` or `AXES_SPATIAL` of `_core`, or the frame in whose axes
+            twists are expressed.
         rows: Rows of the stacked Jacobian whose singular values are computed.
     """
     extra = [] if isinstance(axes, int) else [axes]
@@ -228,7 +228,7 @@ def _inverse(pose: Matrix) -> Matrix:
 def z_onto(axis: Matrix) -> Matrix:
     """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
     x, y, z = (float(c) for c in axis)
-    if z < -0.5:  # near -z the formula below is ill conditioned: mirror the axis
+    if z < -0.5:  # near -z the formula below is ill conditioned: rotate by π about x first
         flip = np.diag([1.0, -1.0, -1.0])
         return flip @ z_onto(flip @ axis)
     k = 1.0 / (1.0 + z)

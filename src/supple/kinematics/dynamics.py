@@ -37,7 +37,7 @@ class Bodies:
         mass: Masses (k,) [kg].
         matrix: Inertia matrices (k, 3, 3) about the centers of mass, in the axes of `frames`.
         frames: A frame at the center of mass of each body.
-        still: Mass that no joint moves [kg], and its sum of mass times position (3,) [kg m].
+        still: Mass that no joint moves [kg], and its first moment, mass times center (3,) [kg m].
     """
 
     mass: Matrix
@@ -129,7 +129,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
 
     References:
         Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
@@ -148,7 +148,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
 
 
 def _root(matrix: Matrix) -> Matrix:
-    """Return C (k, 3, 3) with C Cᵀ = matrix; negative eigenvalues are rounding errors."""
+    """Return C (k, 3, 3) with C Cᵀ = matrix; negative eigenvalues (rounding) count as zero."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
@@ -170,7 +170,7 @@ def gravity_torques(
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
     q, g = coordinates(q, self.dof, "q"), finite_array(gravity, (3,), "gravity")
     each = bodies(self)
@@ -206,7 +206,7 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         threads: Maximum number of threads; all cores by default.
 
     Raises:
-        DescriptionError: The mass of a link is not known, or no link has one.
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
     q = coordinates(q, self.dof, "q")
     each = bodies(self)

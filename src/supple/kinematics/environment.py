@@ -12,7 +12,7 @@ _MAX_THREADS = 4096
 
 
 def thread_count(given: int | None) -> int:
-    """Return a number of threads; if None, that of SUPPLE_THREADS or the number of cores.
+    """Return `given` as a number of threads; for None, SUPPLE_THREADS or the number of cores.
 
     Raises:
         InputError: `given` or SUPPLE_THREADS is not a positive whole number.

@@ -72,7 +72,7 @@ def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
 
 
 def may_turn(robot: Robot) -> NDArray[np.bool_]:
-    """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
+    """Return a mask (n,) of the coordinates whose 2π wrap leaves every frame in place."""
     found = ~robot.prismatic
     for joint in robot._tree.joints:
         # A mimic joint turns by scale times 2π, which must be a whole number of turns.
@@ -82,7 +82,7 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
-    """Return the kernel's chain for frames that `placed` returned, possibly rotated."""
+    """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
     return chain(
         robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
     )

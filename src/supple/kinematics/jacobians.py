@@ -33,7 +33,7 @@ def jacobian(
 
     Args:
         q: Configurations (..., n) [rad or m].
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         axes: Axes of v and w: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
         out: Array for the result, of its shape and type.
@@ -57,7 +57,10 @@ def fk_jacobian(
     threads: int | None = None,
     out: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the results of `fk` and `jacobian` in one pass; `out` is a pair of arrays."""
+    """Return the poses of `fk` and the Jacobian of `jacobian`, computed in one pass.
+
+    The arguments are those of `jacobian`; `out` is a pair of arrays, for poses and Jacobian.
+    """
     try:  # the body of `_chain`, inlined to save the cost of a call
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
@@ -87,12 +90,12 @@ def analytic_jacobian(
         x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(I, Ω) J
 
     p is the position of the frame, and Ω maps its angular velocity to the rates of the k
-    parameters. The first three rows are those of `jacobian`. Several frames have an axis before the
-    matrix axes.
+    parameters. The first three rows are those of `jacobian`. For several frames, the result has an
+    axis of frames before the matrix axes.
 
     Args:
         q: Configurations (..., n) [rad or m].
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         orientation: The parameters: "rpy"; Euler angles about moving or fixed axes, such as
             "intrinsic zyz" or "extrinsic xyz"; a unit quaternion "wxyz" or "xyzw"; or
             "direction_cosines", the nine entries of R row by row. `supple.poses` computes the
@@ -133,7 +136,7 @@ def joint_torques(
         wrench: Force and moment [f; m] [N, N m] (..., 6), or (..., k, 6) for k frames, in the
             coordinates of `axes`: the force at the frame's origin, or at the world's origin if
             spatial. Leading axes broadcast.
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         axes: Axes of the wrench: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
 
@@ -173,7 +176,7 @@ def bias_acceleration(
     Args:
         q: Configurations (..., n) [rad or m].
         qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
 
@@ -204,7 +207,7 @@ def bias_jerk(
         q: Configurations (..., n) [rad or m].
         qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
         qdd: Joint accelerations [rad/s² or m/s²], of the shape of q or broadcast to it.
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
 
@@ -239,7 +242,7 @@ def singular_values(
 
     Args:
         q: Configurations (..., n) [rad or m].
-        frame: Name of a frame, or several; the end effectors by default.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
         rows: Rows of each frame's Jacobian to use, from "x", "y", "z", "rx", "ry", "rz"; all by
             default.
         axes: Axes of these rows: "world", "body", "spatial" or the name of any frame.

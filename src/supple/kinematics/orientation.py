@@ -71,7 +71,7 @@ class EulerAngles:
         """Return the angles (..., 3) [rad] of rotations (..., 3, 3).
 
         The middle angle is in [0, π] for proper Euler angles and in [-π/2, π/2] for the others. At
-        a singularity the first angle is 0.
+        a singularity the angle about the moving axis i is 0.
         """
         i, j, k, s = self.i, self.j, self.k, self.sign
         third = 3 - i - j
@@ -85,8 +85,8 @@ class EulerAngles:
             middle = np.arctan2(away, R[..., i, i])
         else:
             middle = np.arctan2(s * R[..., i, k], away)
-        # R_i(-first) R = R_j R_k, and row j of this product is that of R_k. So the last angle is
-        # accurate even where the first one is not.
+        # R_i(-first) R = R_j R_k, and row j of this product equals row j of R_k. So the last angle
+        # is accurate even where the first one is not.
         c, m = np.cos(first)[..., None], s * np.sin(first)[..., None]
         row = c * R[..., j, :] + m * R[..., third, :]
         other = 3 - j - k

@@ -25,7 +25,7 @@ from supple.kinematics.tree import Tree, tree
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # other than frames
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # not names of frames
 
 
 class Robot:
@@ -38,9 +38,9 @@ class Robot:
     on SIMD lanes and threads. float32 in gives float32 out; every other type is computed in
     float64.
 
-    A frame is the name of a link or of an extra frame. If `frame` is omitted it is the robot's end
-    effector, or all of `tips` if there are several. With one name, results have no frame axis; with
-    a sequence of k names, they have an axis of length k before the matrix axes.
+    A frame is given by its name: that of a link or of an extra frame. If `frame` is omitted it is
+    the robot's end effector, or all of `tips` if there are several. With one name, results have no
+    frame axis; with a sequence of k names, they have an axis of length k before the matrix axes.
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
     relative to the world. `axes` selects the axes in which it is expressed: "world", "body" (the
@@ -82,7 +82,7 @@ class Robot:
         _structures: dict[str, Structure]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
-        """Place a description in the world.
+        """Make a robot from a description, placed in the world.
 
         Args:
             description: Joints, links and frames of the robot.
@@ -169,8 +169,8 @@ class Robot:
     ) -> Any:
         """Return a Matplotlib figure of the robot, drawn from its kinematics.
 
-        Joints are orange, sliding ones light blue; the axes of an end effector are vermilion (x),
-        green (y) and blue (z). `figure.savefig("robot.png")` writes it.
+        Joints are orange, prismatic ones light blue; the axes of an end effector are vermilion (x),
+        green (y) and blue (z). `figure.savefig("robot.png")` writes the figure to a file.
 
         Args:
             q: Configuration (n,) [rad or m], or several (k, n), of which the last is drawn in full
@@ -216,9 +216,9 @@ class Robot:
         return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
-        """Convert configurations (..., N) of the robot before `freeze` to this one's (..., n).
+        """Convert configurations (..., N) of the robot before `freeze` to those of this robot.
 
-        The inverse of `full_q`; positions of the frozen joints are ignored.
+        This is the inverse of `full_q`: the result is (..., n), without the frozen joints.
         """
         return self._full.reduced(q)
 
@@ -271,7 +271,7 @@ class Robot:
 
         Args:
             q: Configurations (..., n) [rad or m].
-            frame: Name of a frame, or several; the end effectors by default.
+            frame: Name of a frame, or a sequence of names; the end effectors by default.
             threads: Maximum number of threads; all cores by default.
             out: Array for the result, of matching shape and type, which avoids allocating large
                 results. After an error it may be partly overwritten.
@@ -330,7 +330,7 @@ class Robot:
         one multiplication and one addition; sines, cosines and sign changes are not counted.
 
         Args:
-            frame: Name of a frame, or several; the end effectors by default.
+            frame: Name of a frame, or a sequence of names; the end effectors by default.
         """
         return self._chain(frame).operations()
 

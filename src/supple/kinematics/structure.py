@@ -25,7 +25,7 @@ ANGLE_TOLERANCE = 2e-3
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Structure:
-    """The joint axes of an arm and their relations; `str()` of it is a description in words.
+    """The joint axes of an arm and their relations; `str()` describes them in words.
 
     If three consecutive axes of six revolute joints intersect in one point or are parallel, the
     solutions of a pose have a closed form: they follow from polynomials of degree at most 4 (Pieper
@@ -47,7 +47,8 @@ class Structure:
         nominal_points: A point on each nominal axis (k, 3) in the world [m].
         misalignment: Largest distance of a nominal point from the axis in the file [m].
         tilt: Largest angle between a nominal axis and the axis in the file [rad].
-        length: Sum of the distances from each joint's origin to the next and to the frame [m].
+        length: Sum of the distances between successive joint origins, and from the last one to the
+            frame [m].
     """
 
     joints: tuple[str, ...]
@@ -163,7 +164,7 @@ def _moved(joint: MovingJoint) -> Matrix:
 
 
 def _length(points: Matrix, robot: Robot, frame: str) -> float:
-    """Return the sum of the distances from each joint's origin to the next and to the frame [m]."""
+    """Return the sum of the distances between joint origins, and from the last to the frame [m]."""
     tip = robot.fk(np.zeros(robot.dof), frame)[:3, 3]
     stations = np.vstack([points, tip])
     return float(np.linalg.norm(np.diff(stations, axis=0), axis=1).sum()) or 1.0
@@ -200,7 +201,7 @@ def _closed_form(
     """Return the closed form, or None, and the index of the first of its three joints.
 
     Intersecting axes near the hand are preferred. Three axes of which neighbors intersect need
-    not have a common point, which is checked. Coincident axes do not count, because they act as
+    not have a common point; this is checked. Coincident axes do not count, because they act as
     one joint.
     """
     for first in (3, 2, 1, 0):
@@ -218,7 +219,7 @@ def _closed_form(
 
 
 def _common_point(axes: Matrix, points: Matrix) -> Matrix:
-    """Return the point (3,) nearest to some lines."""
+    """Return the point (3,) with the least sum of squared distances from k lines."""
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     point: Matrix = np.linalg.solve(across.sum(axis=0), np.einsum("kij,kj->i", across, points))
     return point

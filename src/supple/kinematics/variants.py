@@ -60,7 +60,7 @@ def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Rob
 
 
 def with_tips(self: Robot, tips: str | Sequence[str]) -> Robot:
-    """Return the robot with other end effectors: the name of any frame, or several."""
+    """Return the robot with other end effectors, given by the name or names of any frames."""
     return self._changed(description_with_tips(self.description, names_of(tips, "tips")))
 
 

@@ -17,8 +17,8 @@ constexpr int n = Constants::servo.chain.coordinates;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // number of threads in a block
-// Minimum number of blocks on a multiprocessor, which limits the registers of a thread: small
-// problems need few. Tuned constants are explained in docs/constants.md.
+// Minimum number of blocks on a multiprocessor, which limits the registers of a thread; small
+// problems need few registers. Tuned constants are explained in docs/constants.md.
 constexpr int small_problem = 42;  // rows times joints, in float
 constexpr int small_blocks = 5, large_blocks = 2;
 constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
@@ -42,7 +42,7 @@ struct Request {
   const Real* q;      // (count, n)
   const Real* qd;     // (count, n): current joint speeds; null if no limit depends on them
   const Real* twist;  // (count, tasks, 6)
-  Real* result;       // (count, n), which may be qd
+  Real* result;       // (count, n); may be the same array as qd
   int count;
 };
 

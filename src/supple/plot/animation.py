@@ -47,7 +47,7 @@ class Arm:
 
 
 class Animation:
-    """Robots that move side by side; notebooks display it, and `save` writes it to a file.
+    """An animation of robots side by side; notebooks display it, and `save` writes it to a file.
 
     In HTML, dragging rotates the view, and a slider selects the time.
     """

@@ -50,7 +50,10 @@ def trimesh_module() -> Any:
 
 
 def solids_of(robot: sp.Robot, shape: Shape | None = None) -> list[Solid]:
-    """Return rods between joints, thinner toward the tips, cylinders for joints, and a base."""
+    """Return the solids of a robot: rods for links, cylinders for joints, a base, balls for tips.
+
+    Rods and cylinders are thinner toward the tips.
+    """
     shape = shape_of(robot) if shape is None else shape
     trimesh, made = trimesh_module(), []
     thickest = 0.055 * shape.size

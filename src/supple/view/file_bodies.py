@@ -12,7 +12,7 @@ from supple.view.urdf_bodies import solids_in_urdf
 
 
 def solids_in(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
-    """Return the solids of all links in a URDF or MJCF file, and messages about unreadable ones."""
+    """Return the solids of all links in a URDF or MJCF file, and messages about problems."""
     try:
         root = parse(path).getroot()
     except (OSError, ParseError):

@@ -39,7 +39,7 @@ def method(
         parameters: Parameters of the method that replace the derived ones.
 
     Raises:
-        UnknownNameError: No method has this name, or a parameter is not one of the method's.
+        UnknownNameError: No method has this name, or the method has no such parameter.
     """
     known = {each.lower(): each for each in method_names()}
     if name.lower() not in known:

@@ -15,7 +15,7 @@ _SHOWN = 3  # MuJoCo shows the groups 0 to 2 of geoms; by convention, group 3 is
 
 
 def solids_in_mjcf(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
-    """Return the solids of all bodies in an MJCF file, and messages about unreadable ones."""
+    """Return the solids of all bodies in an MJCF file, and messages about reading problems."""
     try:
         import mujoco
     except ModuleNotFoundError:

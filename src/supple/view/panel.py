@@ -195,7 +195,7 @@ class Panel:
 
     def _solution_controls(self) -> None:
         gui, view, simulation = self._server.gui, self._view, self._simulation
-        find = gui.add_button("Show all solutions", hint="Configurations with the same targets.")
+        find = gui.add_button("Show all solutions", hint="Configurations that meet the targets.")
         chosen = gui.add_dropdown("Go to", (_NONE,), hint="Or click a ghost.")
         hide = gui.add_button("Hide them")
         words = gui.add_markdown("")
@@ -226,7 +226,7 @@ class Panel:
         gui, view, simulation = self._server.gui, self._view, self._simulation
         targets: list[Any] = []
         add = gui.add_button("Add target", hint="Adds the present target to the path.")
-        follow = gui.add_button("Follow", hint="Finds a motion along straight lines.")
+        follow = gui.add_button("Follow", hint="Finds a motion on lines through the targets.")
         play = gui.add_button("Play")
         clear = gui.add_button("Clear")
         self._path_words = gui.add_markdown("")
@@ -245,7 +245,7 @@ class Panel:
         @play.on_click
         def _(event: Any) -> None:
             if view.path is None:
-                self._notify(event, "There is no path yet: add two targets, and follow.")
+                self._notify(event, "There is no path yet: add two targets and press Follow.")
             else:
                 simulation.move_along(view.path.q)
 

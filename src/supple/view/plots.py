@@ -21,7 +21,7 @@ _X: Any = {"x": {"time": False, "auto": False, "range": (-_SECONDS, 0.0)}}
 
 
 class Plots:
-    """Three charts of the last seconds."""
+    """Three live charts of the last seconds: singular value and damping, speeds, errors."""
 
     def __init__(self, server: Any, robot: sp.Robot) -> None:
         """Add the charts to viser's current container."""

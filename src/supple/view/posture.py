@@ -19,7 +19,7 @@ _SHORT = 0.3  # distance between joints below which a link is an offset, relativ
 
 
 def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
-    """Return the rows in which the end effectors can move: x, y and rz for a planar arm.
+    """Return the rows in which the end effectors can move, such as x, y and rz for a planar arm.
 
     Args:
         robot: The robot.

@@ -80,7 +80,7 @@ class Recording:
         )
 
     def trajectory(self) -> sp.Trajectory | None:
-        """Return the motion; None if there is no step."""
+        """Return the recorded motion; None if no step was recorded."""
         samples = list(self._samples)
         if not samples:
             return None
@@ -117,11 +117,11 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A recorded path that is played back.
+    """Configurations of a motion that is played back.
 
     Attributes:
         path: Configurations (k, n), one for each step.
-        since: Time at which the first one is shown [s].
+        since: Time at which the first configuration is shown [s].
         dt: Length of a step [s].
     """
 

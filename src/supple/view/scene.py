@@ -154,7 +154,7 @@ def pose_of(node: Any) -> Array:
 class Ellipsoid:
     """The manipulability ellipsoid of an end effector, with an arrow along its shortest axis.
 
-    The ellipsoid contains the velocities that joint speeds of norm 1 cause.
+    The ellipsoid contains the velocities of the end effector for ‖q̇‖ <= 1.
     """
 
     def __init__(self, server: Any, name: str, shape: Shape) -> None:

@@ -30,7 +30,7 @@ MODES = tuple(mode for mode in get_args(get_type_hints(sp.Limits)["mode"]) if mo
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # maximum number of steps per call, so that the robot does not jump after a pause
 _KEPT = 10.0  # time for which measurements are kept [s]
-_SHARES = np.linspace(0, 1, 51)[1:]  # places on a line at which the path of the tool has targets
+_SHARES = np.linspace(0, 1, 51)[1:]  # fractions of a line at which the path has targets
 _LOST = 1e3  # joint distance from the robot at which the ghost is reset [rad or m]
 
 
@@ -225,7 +225,7 @@ class Simulation:
         """Return a path along straight lines through targets, each (tips, 4, 4) [m].
 
         Raises:
-            InputError: There are fewer than two different targets.
+            InputError: There are fewer than two targets.
         """
         if len(targets) < 2:
             raise InputError(f"a path needs at least two targets; given: {len(targets)}")
@@ -240,7 +240,7 @@ class Simulation:
 
     @property
     def recording(self) -> bool:
-        """Whether steps are recorded."""
+        """Whether steps are being recorded."""
         return self._is_recording
 
     @property
@@ -276,12 +276,12 @@ class Simulation:
             self._replay = Replay(np.asarray(q), self._t, DT)
 
     def move_along(self, q: Array) -> None:
-        """Move the joints straight to the first configuration of (K, n), then play them."""
+        """Move the joints straight to the first configuration of q (K, n), then play the rest."""
         self.play(np.concatenate([straight_motion(self.q, q[0], DT), q[1:]]))
 
     @property
     def replaying(self) -> bool:
-        """Whether a recording is being played."""
+        """Whether a recording or another motion is being played."""
         return self._replay is not None
 
     # ---- time ------------------------------------------------------------------------------------

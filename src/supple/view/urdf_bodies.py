@@ -87,10 +87,10 @@ def _geometry(shape: Element, path: Path) -> list[tuple[Any, tuple[int, int, int
         radius, length = (float(shape.get(key, "0.1")) for key in ("radius", "length"))
         return [(trimesh.creation.cylinder(radius=radius, height=length, sections=40), None)]
     if shape.tag != "mesh":
-        raise ValueError(f"the geometry {shape.tag} is not drawn")
+        raise ValueError(f"a geometry must be a box, sphere, cylinder or mesh; given: {shape.tag}")
     file = mesh_file(shape.get("filename", ""), path)
     if file.suffix.lower() not in _MESHES:
-        raise ValueError(f"a mesh must be one of {', '.join(_MESHES)}; given: {file.name}")
+        raise ValueError(f"a mesh file must end in {', '.join(_MESHES)}; given: {file.name}")
     if file.stat().st_size > _MAX_BYTES:
         raise ValueError(f"{file.name} is larger than {_MAX_BYTES // 1_000_000} MB")
     with warnings.catch_warnings():

@@ -74,7 +74,7 @@ class Viewer:
         self.has_meshes, self.problems = bool(solids), problems
         shape = shape_of(robot)
         solids = solids or solids_of(robot, shape)
-        # A request that is not a websocket, such as curl's, is no error of the viewer.
+        # A request that is not a websocket, such as one by curl, must not print an error.
         logging.getLogger("websockets").setLevel(logging.CRITICAL)
         try:
             with _silent():
@@ -153,7 +153,7 @@ class Viewer:
                 each.remove()
             self.solutions = np.array(q)
             self._ghosts = []
-            root = self.simulation.robot.description.root  # does not move: no ghosts of it
+            root = self.simulation.robot.description.root  # needs no ghosts: it does not move
             moving = [solid for solid in self._solids if solid.link != root]
             for k, one in enumerate(q):
                 ghost = Figure(

@@ -8,7 +8,8 @@
 namespace supple {
 namespace {
 
-// Loads up to width<L> matrices of `size` entries each, one per lane; the last one fills the rest.
+// Loads up to width<L> matrices of `size` entries each, one per lane; remaining lanes repeat the
+// last matrix.
 template <class L>
 std::vector<L> load(int size, long lanes, const scalar_t<L>* in) {
   std::vector<L> x(size);

@@ -1,6 +1,6 @@
 // Uses every header and every main function of the kernel in device code. tools/check_headers.py
-// compiles it with nvcc and with NVRTC; it is never run. NVRTC gets the headers in memory, with
-// names without folders, by which alone it distinguishes files (#pragma once).
+// compiles it with nvcc and with NVRTC; it is never run. NVRTC gets the headers in memory and, for
+// #pragma once, distinguishes them only by their names without folders.
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
@@ -54,7 +54,7 @@ namespace supple {
 
 constexpr int rows = 6, columns = 7;
 
-// Computes a pose, a Jacobian (6, n) and the rates of one frame in each thread.
+// Computes the position, parts of the Jacobian (6, n) and the rates of one frame in each thread.
 template <class T>
 __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J,
                            T* bias_acceleration) {
@@ -91,7 +91,7 @@ __global__ void spectrum(int m, int n, const T* a, T* u, T* sigma, T* v, T* alon
   singular_values(m, n, copy, alone, work);
 }
 
-// The least-squares solution of A x = b, by QR and by the normal equations.
+// Computes the least-squares solution of A x = b by QR and by the normal equations.
 template <class T>
 __global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
   T factor[columns * rows], tau[rows], right[columns], normal[rows * rows];
@@ -152,8 +152,8 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   rows[3 * task.rows] = dot(turn, turn);
 }
 
-// Takes a step with a criterion, and one for two tasks in order of priority. (Sizes are known only
-// at run time, which compiles faster than unrolled code.)
+// Takes a step with a criterion, and a step for two tasks with priorities. (Sizes are known only at
+// run time, which compiles faster than unrolled code.)
 template <class T>
 __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, const T* J, const T* e,
                           const T* v, T* dq) {
@@ -166,8 +166,8 @@ __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, con
                 scratch);
 }
 
-// Takes a filtered and an estimated step in each thread, with their own memory of directions, which
-// starts with the exact ones.
+// Takes a filtered and an estimated step in each thread; the directions that they keep start with
+// the exact singular directions.
 template <class T>
 __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, const T* e, T* u,
                                   T* sigma, T* dq) {
@@ -189,7 +189,7 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
-// A step near folds, and one that keeps its direction.
+// Takes a step near folds, and a step that keeps its direction.
 template <class T>
 __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
                           const T* offset, T* J, T* e, T* speed, T* change, T* work) {
@@ -273,7 +273,7 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-// All candidates of a pose of an arm with a closed form, as angles (capacity, 6).
+// Computes all candidate solutions (capacity, 6) of a pose of an arm with a closed form.
 template <class T>
 __global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q, int* count) {
   int found = 0;

@@ -156,7 +156,7 @@ void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
 
 // ---- steps with memory -------------------------------------------------------------------------
 
-// J (m, n) -> its smallest singular value sigma and the left singular vector u (m), by the SVD.
+// J (m, n) -> its smallest singular value sigma, and the left singular vector u (m) for sigma.
 template <class L, class T = scalar_t<L>>
 void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma) {
   std::vector<L> scratch(step_scratch(m, n)), x(m);
@@ -195,7 +195,7 @@ void filtered_step_batch(long count, int m, int n, const T* how, const T* J, con
 }
 
 // J (m, n), e (m), u (2, m), sigma (2) -> u, sigma, dq (n) and lambda2; how (5): the rule and its
-// parameters; a direction (m) and the least weight behind it, where there is one.
+// parameters; direction (m + 1): a direction and the smallest weight, which is 0 for none.
 template <class L, class T = scalar_t<L>>
 void estimated_step_batch(long count, int m, int n, const T* how, const T* direction, const T* J,
                           const T* e, T* u, T* sigma, T* dq, T* lambda2) {
@@ -220,8 +220,8 @@ void estimated_step_batch(long count, int m, int n, const T* how, const T* direc
   }
 }
 
-// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where they are valid, Newton steps.
-// `residual`: the bound is on the error.
+// J (m, n), e (m), bound, start -> dq (n), lambda2, holds: 1 where both are valid, and steps: the
+// number of Newton iterations. If `residual`, the bound is that of the relative error.
 template <class L, class M, class N, class T = scalar_t<L>>
 void optimal_batch(long count, M m, N n, const T* J, const T* e, const T* bound, const T* start,
                    T* dq, T* lambda2, T* holds, T* steps, bool residual = false) {

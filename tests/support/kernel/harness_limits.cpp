@@ -27,7 +27,8 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
   }
 }
 
-// The same by the fast path, with e (m) instead of x0; `holds` is 1 where the result is valid.
+// Does what limited_batch does, by the fast path, for e (m) instead of x0; `holds` is 1 where the
+// result is valid.
 template <class L, class T = scalar_t<L>>
 void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* low, const T* high,
                    const T* numbers, T* x, T* active_set, T* damping_applied, T* holds) {

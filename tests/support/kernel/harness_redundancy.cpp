@@ -16,7 +16,7 @@ struct StepData {
 
 constexpr int max_rows = 64;
 
-// The arrays that the kernel's struct of a step points to.
+// The arrays that the kernel's `Step` points to.
 template <class T>
 struct StepArrays {
   int effector[max_rows], clamped[max_rows];

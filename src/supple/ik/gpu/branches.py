@@ -21,8 +21,8 @@ from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
 _THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
-_PER_PROCESSOR = 8192  # number of targets whose candidates are in memory, 768 bytes each
-_MAX_TARGETS = 1 << 22  # number of targets per launch, whose results take 2.4 GB
+_PER_PROCESSOR = 8192  # targets per multiprocessor whose candidates, 768 bytes each, are in memory
+_MAX_TARGETS = 1 << 22  # maximum number of targets per launch, whose results take 2.4 GB
 
 
 class Request(ctypes.Structure):
@@ -41,15 +41,16 @@ class Request(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class GpuSolutions:
-    """All solutions of each target in GPU memory; the arrays stay there.
+    """All solutions of each target, in arrays that stay in GPU memory.
 
-    The call is asynchronous: the arrays are valid once the stream has computed them.
+    `solve` returns before the GPU has finished: the arrays are valid once the stream has computed
+    them.
 
     Attributes:
-        q: Joint coordinates (..., 8, n) [rad or m] of the solutions of each target, the best first;
-            NaN beyond them.
-        position_error: Position errors (..., 8) [m]; infinite beyond the solutions.
-        rotation_error: Rotation errors (..., 8) [rad]; infinite beyond the solutions.
+        q: Joint coordinates (..., 8, n) [rad or m] of up to 8 solutions of each target, the best
+            first; NaN in unused entries.
+        position_error: Position errors (..., 8) [m]; infinite in unused entries.
+        rotation_error: Rotation errors (..., 8) [rad]; infinite in unused entries.
         count: Number of solutions of each target (...), int32.
         complete: Whether these are all solutions of each target (...), int8. Zero where they form a
             continuum, of which there is one sample.
@@ -88,9 +89,9 @@ class GpuBranches:
         self.kernels = self.device.load(code, ("find", "verify"))
 
     def solve(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
-        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n).
+        """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n).
 
-        Targets with a continuum of solutions are not complete.
+        Targets with a continuum of solutions are marked as not complete.
         """
         parts = [
             self._piece(

@@ -1,10 +1,10 @@
-// Local minima of the cost from failed starts, in the precision of the search; used by explore.cu.
+// Finds local minima of the cost near failed starts, in the search's precision; used by explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
-// Minimizes the cost from a failed start. With `along` (rows,), whose squared norm is `length`, it
-// moves the frames as far along that direction as possible instead (see
+// Minimizes the cost, starting from a failed start q (n,). If `along` (rows,), with the squared
+// norm `length`, is not null, moves the frames as far along that direction as possible instead (see
 // supple/ik/reachability.hpp). Returns whether an iterate met the target; `value` receives the
 // smallest value of the objective.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,

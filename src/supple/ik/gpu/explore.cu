@@ -48,7 +48,7 @@ __device__ void restart(const Request& request, int problem, int start, int trie
   for (int j = 0; j < n; ++j)
     q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
   if (is_corner_seed(seed)) {
-    SearchReal corner[n];  // a copy: arrays that are passed to a call leave registers
+    SearchReal corner[n];  // a copy, because arrays that are passed to a function leave registers
     choose_corner(request, problem, seed, corner);
     for (int j = 0; j < n; ++j) q[j] = corner[j];
   }
@@ -100,8 +100,8 @@ struct Solutions {
   }
 };
 
-// Replaces the closest pose by the one found from the problem's own start, if `prefers_own` says
-// so.
+// Replaces the closest pose by the closest pose found from the problem's own start, if
+// `prefers_own` accepts it.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       Polished polished;
       polished.solved = false;
       if (__any_sync(everyone, found)) {
-        SearchReal q[n];  // a copy: arrays that are passed to a call leave registers
+        SearchReal q[n];  // a copy, because arrays that are passed to a function leave registers
         for (int j = 0; j < n; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
         int winner = first_of(polished.solved);

@@ -23,7 +23,7 @@ from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, turns
 from supple.motion.linearization import Array
 
-# Source files that are compiled in parallel and linked, and their kernels.
+# Source files that are compiled in parallel and linked, and their CUDA kernels.
 _CALLED = ("iterate.cu", "polish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
@@ -164,7 +164,7 @@ class GpuSolver:
         return memory
 
     def solve(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
-        """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
+        """Solve targets (B, k) from the seeds q0: (B, n), (n,) for all targets, or None.
 
         Returns:
             For s = max_solutions: q (B, s, n), status (B, s), position and rotation errors
@@ -197,7 +197,7 @@ class GpuSolver:
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
             self.launch(at, count, options, stream, step)
-        # All results are copied at once.
+        # Copy all results in one transfer.
         host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)
         gpu.download(host, memory.pointer, stream)
 
@@ -327,8 +327,8 @@ def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
 
     Args:
         found: Arrays of solutions, beginning with q (B, s, n) and ending with their number (B,).
-        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by it
-            are duplicates.
+        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by
+            multiples of it are duplicates.
     """
     *parts, count = found
     q = parts[0]

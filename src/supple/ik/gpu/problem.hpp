@@ -24,7 +24,7 @@ constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == R
 // separate function, because compile time grows faster than the size of a function.
 constexpr int largest_inlined = 100;
 constexpr bool large = rows * n > largest_inlined;
-// Number of starts of each problem in search.cu, for one frame and for several frames.
+// Number of starts of each problem in search.cu: with up to six rows, and with more.
 constexpr int few_tries = 8, many_tries = 16;
 constexpr int tries = rows > 6 ? many_tries : few_tries;
 constexpr unsigned everyone = ~0u;  // all threads of a warp
@@ -34,8 +34,8 @@ constexpr unsigned everyone = ~0u;  // all threads of a warp
 // The arguments of a call. (The same layout as `Request` in position.py.)
 struct Request {
   const double* target;  // (count, numbers)
-  const double* q0;      // (count, n), or null
-  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half squared norms
+  const double* q0;      // (count, n), or (n,), or null
+  const float* table;    // (numbers + 1, entries): scaled targets of seeds, then half squared norms
   const double* seeds;   // (entries, n)
   double* q;             // (count, max_solutions, n)
   Outcome* outcome;      // (count, max_solutions)
@@ -52,7 +52,7 @@ struct Request {
   int q0_step;        // n, or 0 if all problems share one q0
   int nearest;        // whether the solution nearest to q0 is wanted
   int max_solutions;  // for each problem
-  int* solutions;     // (count,): number of solutions; null if there is only one
+  int* solutions;     // (count,): number of solutions; null if max_solutions is 1
 };
 
 // The result of a start that was polished in double precision.

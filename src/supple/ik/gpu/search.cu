@@ -83,8 +83,8 @@ __device__ int take(int* counter) {
   return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
 }
 
-// Writes the configuration of a start: the problem's own first, then seeds of the table, then the
-// seed sequence.
+// Writes the seed of a start: for the first start the problem's own (q0 or a posture), then seeds
+// of the table, then the seed sequence.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
   if (has_own_start(request) && --start < 0) {

@@ -3,7 +3,7 @@
 
 namespace supple {
 
-// Minimizes the error from q, with the weights of `Closest`, which define the closest pose.
+// Minimizes the error, starting from q, with the weights of `Closest` that define the closest pose.
 __device__ void settle(const Request& request, int problem, const double* q, float gain_factor,
                        Polished& polished) {
   constexpr const IkProblem<double>& ik = Closest<double>::ik;

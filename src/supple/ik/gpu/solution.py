@@ -28,9 +28,9 @@ class GpuSolution:
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Iterations of the search (...).
         restarts: Number of seeds after the first (...), including those that ran in parallel.
-        robot: The solved robot.
+        robot: The robot of the call.
         q0: A copy of the seeds of the call, (n,) or (..., n) [rad or m]; None without any.
-        tasks: The solved tasks.
+        tasks: The tasks of the call.
     """
 
     q: GpuArray

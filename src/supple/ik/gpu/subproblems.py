@@ -64,7 +64,8 @@ class GpuSubproblems(GpuSolver):
     def _whole(self) -> GpuSolver:
         """The solver of the undecoupled problem, for several solutions per target.
 
-        Subproblems yield one: the CUDA kernel `merge` combines a single solution of each of them.
+        The subproblems give only one solution per target, because the CUDA kernel `merge` combines
+        one solution of each subproblem.
         """
         return GpuSolver(self.problem, *self._how)
 

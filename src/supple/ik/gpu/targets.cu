@@ -41,7 +41,7 @@ extern "C" __global__ void read(View view, int kind, double* to, int width, int 
     const double x = at(0, 0), y = at(0, 1), z = at(0, 2);
     const double largest = ::fmax(::fabs(x), ::fmax(::fabs(y), ::fabs(z)));
     const double a = x / largest, b = y / largest, c = z / largest;
-    const double length = ::sqrt(a * a + b * b + c * c);  // 0 / 0 is NaN
+    const double length = ::sqrt(a * a + b * b + c * c);  // NaN for the zero vector, by 0 / 0
     number[0] = a / length, number[1] = b / length, number[2] = c / length;
     return;
   }

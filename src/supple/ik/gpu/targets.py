@@ -17,7 +17,7 @@ from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
-# The value of `Kind` in targets.cu for each task, and the possible shapes of its target
+# The value of `Kind` in targets.cu for each task, and the possible shapes of its target.
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     PoseTask: (0, ((4, 4),)),
     PositionTask: (1, ((3,),)),
@@ -43,7 +43,7 @@ class View(ctypes.Structure):
 
 
 class Reader:
-    """Reader of the targets and seeds of a problem on one GPU."""
+    """A converter of targets and seeds in the memory of one GPU to the kernel's layout."""
 
     def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
         self.problem, self.device = problem, device
@@ -77,8 +77,8 @@ class Reader:
         count = math.prod(lead)
         if count > max_count or len(lead) > _MAX_AXES:
             raise InputError(
-                f"targets in GPU memory must be at most {max_count}, of at most {_MAX_AXES} axes; "
-                f"given: {lead}"
+                f"there must be at most {max_count} targets in GPU memory, with at most "
+                f"{_MAX_AXES} batch axes; given: batch axes {lead}"
             )
         memory = self.device.allocate(8 * sum(sizes) * count, stream)
         first = 0
@@ -89,17 +89,17 @@ class Reader:
         return lead, memory
 
     def seeds(self, given: object, lead: tuple[int, ...], stream: int) -> GpuArray:
-        """Return a copy of seeds (n,) or (..., n): the caller may change its own later.
+        """Return a copy of seeds (n,) or (..., n), because the caller may change the original.
 
         Raises:
-            InputError: The shape is neither (n,) nor (..., n).
+            InputError: The shape is neither (n,) nor (..., n) with the batch axes of the targets.
         """
         n = self.problem.layout.robot.dof
         array, own, inner = self._viewed(given, ((n,),), stream, "q0")
         if own not in ((), lead):
             raise InputError(
-                f"q0 must be ({n},), or have the batch axes of the targets, {lead}; "
-                f"given: {array.shape}"
+                f"q0 must have the shape ({n},), or (..., {n}) with the batch axes of the targets, "
+                f"{lead}; given: {array.shape}"
             )
         count = math.prod(own)
         memory = self.device.allocate(8 * n * count, stream)
@@ -116,7 +116,7 @@ class Reader:
                 break
         else:
             expected = " or ".join(f"(..., {', '.join(map(str, inner))})" for inner in shapes)
-            raise InputError(f"{name} must be {expected}; given: {array.shape}")
+            raise InputError(f"{name} must have the shape {expected}; given: {array.shape}")
         if array.device != self.device.number:
             raise InputError(
                 f"{name} must be on cuda:{self.device.number}; given: on cuda:{array.device}"

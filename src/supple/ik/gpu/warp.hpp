@@ -21,8 +21,8 @@ __device__ T least_of(T x) {
 __device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
 
 // Returns the entry with the smallest value among this thread's entries of the table (four in every
-// 128). The value is the component along a direction (numbers,) plus, with `halves`, half the
-// entry's squared norm; `best` receives it.
+// 128). The value is the entry's component along a direction (numbers,) plus, with `halves`, half
+// its squared norm; `best` receives the smallest value.
 __device__ int least_entry(const Request& request, const float* along, bool halves, float& best) {
   const float4* const table = reinterpret_cast<const float4*>(request.table);
   const int blocks = request.entries / 4;
@@ -32,7 +32,7 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
     float4 far = {0, 0, 0, 0};
     if (halves) far = table[numbers * blocks + block];
     for (int k = 0; k < numbers; ++k) {
-      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // zeros in the table
+      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // the table has only zeros here
       const float4 reached = table[k * blocks + block];
       far.x = fma(reached.x, along[k], far.x);
       far.y = fma(reached.y, along[k], far.y);
@@ -47,7 +47,7 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
   return entry;
 }
 
-// The nearest of this thread's entries to a target.
+// Returns the entry nearest to a target among this thread's entries of the table.
 __device__ int nearest(const Request& request, const SearchReal* target, float& best) {
   float along[numbers];
   for (int k = 0; k < numbers; ++k) {
