@@ -119,3 +119,20 @@ def test_steps_to_near_configurations() -> None:
         change[..., 0] -= 2 * np.pi * np.rint(change[..., 0] / (2 * np.pi))
         near = np.nonzero((np.abs(change) < reach).all(axis=2))
         np.testing.assert_array_equal([a, b], near)
+
+
+def test_nearest_pairs() -> None:
+    rng = np.random.default_rng(2)
+    before, after = rng.uniform(-4, 4, (2, 30, 5, 2))
+    before[3, 4] = after[5, 3:] = np.nan
+    sides = rng.choice([-1.0, 1.0], (2, 30, 5))
+    made = _core.nearest_pairs(before, after, *sides, np.array([2 * np.pi, 0.0]), 1.5)
+    change = after[:, None] - before[:, :, None]
+    change[..., 0] -= 2 * np.pi * np.rint(change[..., 0] / (2 * np.pi))
+    far = np.nan_to_num(np.abs(change).max(axis=3), nan=np.inf)
+    far[sides[1][:, None] != sides[0][:, :, None]] = np.inf
+    assert 20 < (made >= 0).sum() < 120
+    for r, a in np.ndindex(made.shape):
+        b = int(far[r, a].argmin())
+        mutual = far[r, a, b] < 1.5 and far[r, :, b].argmin() == a
+        assert made[r, a] == (b if mutual else -1)

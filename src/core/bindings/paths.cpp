@@ -220,6 +220,53 @@ nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distan
   return as_array(kept);
 }
 
+// Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest one
+// `after` (R, k, n) at the next place: nearer than `jump`, on the same side of folds (R, k), and
+// with this one as its own nearest; else -1.
+nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_before,
+                         nb::handle sides_after, nb::handle turns, double jump) {
+  const npy_intp n = npy_intp(nb::len(turns)), rows = npy_intp(nb::len(before));
+  auto* const array = reinterpret_cast<PyArrayObject*>(before.ptr());
+  const npy_intp k =
+      PyArray_CheckExact(before.ptr()) && PyArray_NDIM(array) == 3 ? PyArray_DIM(array, 1) : 0;
+  const JointSpace joints{int(n), checked<double>(turns, NPY_DOUBLE, {n}, "turns")};
+  const double* const a = checked<double>(before, NPY_DOUBLE, {rows, k, n}, "before");
+  const double* const b = checked<double>(after, NPY_DOUBLE, {rows, k, n}, "after");
+  const double* const side_a = checked<double>(sides_before, NPY_DOUBLE, {rows, k}, "sides_before");
+  const double* const side_b = checked<double>(sides_after, NPY_DOUBLE, {rows, k}, "sides_after");
+  const npy_intp shape[] = {rows, k};
+  nb::object made = new_array(NPY_INT, 2, shape);
+  const double huge = std::numeric_limits<double>::infinity();
+  const std::size_t each = std::size_t(k);
+  std::vector<double> least_a(each), least_b(each);
+  std::vector<int> of_a(each), of_b(each);
+  for (npy_intp r = 0; r < rows; ++r) {
+    std::ranges::fill(least_a, huge);
+    std::ranges::fill(least_b, huge);
+    for (std::size_t i = 0; i < each; ++i) {
+      for (std::size_t j = 0; j < each; ++j) {
+        if (side_a[r * k + npy_intp(i)] != side_b[r * k + npy_intp(j)]) continue;
+        const double far =
+            joints.distance(a + (r * k + npy_intp(i)) * n, b + (r * k + npy_intp(j)) * n);
+        if (far < least_a[i]) {
+          least_a[i] = far;
+          of_a[i] = int(j);
+        }
+        if (far < least_b[j]) {
+          least_b[j] = far;
+          of_b[j] = int(i);
+        }
+      }
+    }
+    int* const to = data_of<int>(made) + r * k;
+    for (std::size_t i = 0; i < each; ++i) {
+      const bool mutual = least_a[i] < jump && of_b[std::size_t(of_a[i])] == int(i);
+      to[i] = mutual ? of_a[i] : -1;
+    }
+  }
+  return made;
+}
+
 // Returns the targets (K, k) at places (K,) between those of a path (drivers/between.hpp).
 nb::object targets_between(nb::handle x, nb::handle numbers, const Ints& rotations,
                            nb::handle turns, nb::handle places) {
@@ -269,6 +316,11 @@ void bind_paths(nb::module_& m) {
         "Return the indices of configurations that are apart from each other and from known ones.",
         nb::sig("def apart(q: " SUPPLE_F64 ", known: " SUPPLE_F64 ", turns: " SUPPLE_F64
                 ", distance: float) -> " SUPPLE_I32));
+  m.def("nearest_pairs", &nearest_pairs, "before"_a, "after"_a, "sides_before"_a, "sides_after"_a,
+        "turns"_a, "jump"_a, "Return the nearest solutions (R, k) at the next place, or -1.",
+        nb::sig("def nearest_pairs(before: " SUPPLE_F64 ", after: " SUPPLE_F64
+                ", sides_before: " SUPPLE_F64 ", sides_after: " SUPPLE_F64 ", turns: " SUPPLE_F64
+                ", jump: float) -> " SUPPLE_I32));
   m.def("targets_between", &targets_between, "x"_a, "numbers"_a, "rotations"_a, "turns"_a,
         "places"_a, "Return the targets (K, k) at places (K,) between those of a path.",
         nb::sig("def targets_between(x: " SUPPLE_F64 ", numbers: " SUPPLE_F64

@@ -29,6 +29,16 @@ struct JointSpace {
     for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j));
     return sum;
   }
+  // The largest absolute displacement; infinite if a configuration is NaN.
+  double distance(const double* a, const double* b) const {
+    double most = 0;
+    for (int j = 0; j < n; ++j) {
+      const double moved = std::abs(displacement(a, b, j));
+      if (std::isnan(moved)) return std::numeric_limits<double>::infinity();
+      most = std::max(most, moved);
+    }
+    return most;
+  }
   // Whether no joint moves as far as its `reach` (n,); joint `first` is compared first.
   bool are_near(const double* a, const double* b, const double* reach, int first) const {
     const auto far = [&](int j) { return !(std::abs(displacement(a, b, j)) < reach[j]); };

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from supple import _core
 from supple.ik.arms import AnyArm, ClosedFormArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
@@ -228,16 +229,13 @@ def _following(
         made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
     # At other places the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
-    every = path.wrapped(layers[again + 1, None] - layers[again, :, None])
-    distance = np.abs(every).max(axis=3)
-    distance[np.isnan(distance)] = np.inf
-    if sides is not None:
-        distance[sides[again + 1, None] != sides[again, :, None]] = np.inf
-    nearest = distance.argmin(axis=2)
-    least = np.take_along_axis(distance, nearest[..., None], 2)[..., 0]
-    mutual = np.take_along_axis(distance.argmin(axis=1), nearest, 1) == np.arange(k)
-    made[again] = np.where((least < JUMP) & mutual, nearest, -1)
-    steps[again] = np.take_along_axis(every, nearest[..., None, None], 2)[:, :, 0]
+    side = np.zeros(layers.shape[:2]) if sides is None else sides
+    before, after = layers[again], layers[again + 1]
+    nearest = _core.nearest_pairs(
+        before, after, side[again], side[again + 1], path.turns, JUMP
+    ).astype(np.intp)
+    made[again] = nearest
+    steps[again] = path.wrapped(np.take_along_axis(after, nearest[..., None], 1) - before)
     i, a = np.nonzero(made >= 0)
     step = steps[i, a]
     doubtful = (path.bend(step) > 4 * path.tolerances).any(axis=1)
