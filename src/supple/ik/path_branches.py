@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from supple import _core
+from supple.ik.arms import AnyArm, ClosedFormArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem
@@ -96,10 +98,10 @@ class Branches(Layers):
         layers[[0, -1], : len(row)] = self.solutions[i : i + 2]
         layers[1:-1, : inner.shape[1]] = inner
         there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
-        sides[there] = np.sign(np.linalg.det(self.path.problem.layout.jacobian(layers[there])))
+        sides[there] = _sides(self.path, layers[there])
         for each in (sides, None):
             node = np.arange(len(row))
-            for step in _following(self.path, x, layers, each):
+            for step in _following(self.path, x, layers, each, across=each is None):
                 node = np.where(node >= 0, step[node], -1)
             for a, b in enumerate(node.tolist()):
                 if row[a] < 0 and b >= 0 and b not in row and (i, a, b) not in self.barred:
@@ -201,7 +203,13 @@ def _solutions(path: PathProblem, x: Array) -> Array:
     return made
 
 
-def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None = None) -> Indices:
+def _following(
+    path: PathProblem,
+    x: Array,
+    layers: Array,
+    sides: Array | None = None,
+    across: bool = False,
+) -> Indices:
     """Return the index (N - 1, k) of the solution that continues each one at the next place, or -1.
 
     A solution continues at most one solution of the previous place.
@@ -211,7 +219,8 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
         x: Places (N,).
         layers: All solutions at these places (N, k, n).
         sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on its
-            two sides are near each other. None if the signs are not compared.
+            two sides are near each other. None if only those of long steps are compared.
+        across: Whether long steps may change the sign.
     """
     k = layers.shape[1]
     steps = path.wrapped(layers[1:] - layers[:-1])
@@ -220,16 +229,13 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
         made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
     # At other places the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
-    every = path.wrapped(layers[again + 1, None] - layers[again, :, None])
-    distance = np.abs(every).max(axis=3)
-    distance[np.isnan(distance)] = np.inf
-    if sides is not None:
-        distance[sides[again + 1, None] != sides[again, :, None]] = np.inf
-    nearest = distance.argmin(axis=2)
-    least = np.take_along_axis(distance, nearest[..., None], 2)[..., 0]
-    mutual = np.take_along_axis(distance.argmin(axis=1), nearest, 1) == np.arange(k)
-    made[again] = np.where((least < JUMP) & mutual, nearest, -1)
-    steps[again] = np.take_along_axis(every, nearest[..., None, None], 2)[:, :, 0]
+    side = np.zeros(layers.shape[:2]) if sides is None else sides
+    before, after = layers[again], layers[again + 1]
+    nearest = _core.nearest_pairs(
+        before, after, side[again], side[again + 1], path.turns, JUMP
+    ).astype(np.intp)
+    made[again] = nearest
+    steps[again] = path.wrapped(np.take_along_axis(after, nearest[..., None], 1) - before)
     i, a = np.nonzero(made >= 0)
     step = steps[i, a]
     doubtful = (path.bend(step) > 4 * path.tolerances).any(axis=1)
@@ -237,8 +243,17 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
     if len(i):
         error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
+        if not across:
+            bad |= _sides(path, layers[i, a]) != _sides(path, layers[i + 1, made[i, a]])
         made[i[bad], a[bad]] = -1
     return made
+
+
+def _sides(path: PathProblem, q: Array) -> Array:
+    """Return the signs of det J (K,) of the arm's six joints at configurations (K, n)."""
+    assert isinstance(path.arm, ClosedFormArm | AnyArm)
+    J = path.problem.layout.jacobian(q)[..., np.array(path.arm.coordinates)]
+    return np.asarray(np.sign(np.linalg.det(J)))
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:
