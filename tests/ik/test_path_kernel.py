@@ -125,12 +125,12 @@ def test_nearest_pairs() -> None:
     rng = np.random.default_rng(2)
     before, after = rng.uniform(-4, 4, (2, 30, 5, 2))
     before[3, 4] = after[5, 3:] = np.nan
-    sides = rng.choice([-1.0, 1.0], (2, 30, 5))
+    sides = rng.choice([-1.0, 0.0, 1.0], (2, 30, 5))
     made = _core.nearest_pairs(before, after, *sides, np.array([2 * np.pi, 0.0]), 1.5)
     change = after[:, None] - before[:, :, None]
     change[..., 0] -= 2 * np.pi * np.rint(change[..., 0] / (2 * np.pi))
     far = np.nan_to_num(np.abs(change).max(axis=3), nan=np.inf)
-    far[sides[1][:, None] != sides[0][:, :, None]] = np.inf
+    far[sides[1][:, None] * sides[0][:, :, None] < 0] = np.inf
     assert 20 < (made >= 0).sum() < 120
     for r, a in np.ndindex(made.shape):
         b = int(far[r, a].argmin())

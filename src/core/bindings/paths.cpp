@@ -221,8 +221,8 @@ nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distan
 }
 
 // Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest one
-// `after` (R, k, n) at the next place: nearer than `jump`, on the same side of folds (R, k), and
-// with this one as its own nearest; else -1.
+// `after` (R, k, n) at the next place: nearer than `jump`, not on the other side of a fold (signs
+// (R, k), zero at a fold), and with this one as its own nearest; else -1.
 nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_before,
                          nb::handle sides_after, nb::handle turns, double jump) {
   const npy_intp n = npy_intp(nb::len(turns)), rows = npy_intp(nb::len(before));
@@ -245,7 +245,7 @@ nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_b
     std::ranges::fill(least_b, huge);
     for (std::size_t i = 0; i < each; ++i) {
       for (std::size_t j = 0; j < each; ++j) {
-        if (side_a[r * k + npy_intp(i)] != side_b[r * k + npy_intp(j)]) continue;
+        if (side_a[r * k + npy_intp(i)] * side_b[r * k + npy_intp(j)] < 0) continue;
         const double far =
             joints.distance(a + (r * k + npy_intp(i)) * n, b + (r * k + npy_intp(j)) * n);
         if (far < least_a[i]) {

@@ -26,6 +26,7 @@ _CLOSE = 0.05  # joint displacement below which a solution continues at the same
 _TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALLER = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]
+_FLAT = 1e-6  # |det J| below which a configuration is singular, relative to the columns of J
 _EDGE = 1e-9  # distance beyond a joint limit up to which a solution counts as inside [rad]
 
 
@@ -149,6 +150,8 @@ class Branches(Layers):
     def _numbers(self, there: NDArray[np.bool_]) -> Indices:
         """Return the number (N, k) of the branch of each solution; -1 where there is none."""
         k = there.shape[1]
+        if not len(there):
+            return np.empty((0, k), dtype=np.intp)
         numbers, every, new = [-1] * k, [], 0
         following = [[-1] * k, *self.following.tolist()]
         for after, here in zip(following, there.tolist(), strict=True):
@@ -195,12 +198,42 @@ class Branches(Layers):
 def _solutions(path: PathProblem, x: Array) -> Array:
     """Return all solutions (N, k, n), padded with NaN, at places x before the first without any."""
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
-    q, count = found[0], found[4]
+    q, sampled, count = found[0], found[3], found[4]
+    singular = np.unique(np.repeat(np.arange(len(x)), count)[sampled])
     empty = np.nonzero(count == 0)[0]
     count = count[: empty[0]] if len(empty) else count
     made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)
     made[np.arange(made.shape[1]) < count[:, None]] = q[: count.sum()]
+    for i in singular[singular < len(count)].tolist():
+        made = _with_continued(path, x, made, i)
     return made
+
+
+def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:
+    """Return solutions (N, k, n) with those of a singular place i that continue its neighbors'.
+
+    The samples of its continuum are off the branches that pass through it. Where a solution can be
+    continued from both sides, the mean is taken, since each has drifted a little in the continuum.
+    """
+    made: list[Array] = []
+    for j in (i - 1, i + 1):
+        if not 0 <= j < len(layers):
+            continue
+        start = layers[j][np.isfinite(layers[j, :, 0])]
+        then, good = path.advanced(start, np.full(len(start), x[j]), np.full(len(start), x[i]))
+        for q in then[good]:
+            away = [path.wrapped(q - other) for other in made]
+            close = [k for k, each in enumerate(away) if np.abs(each).max() < _CLOSE]
+            if close:
+                made[close[0]] += away[close[0]] / 2
+            else:
+                made.append(q)
+    if not made:
+        return layers
+    exact, good = path.near(np.full(len(made), x[i]), np.array(made))
+    more = np.full((len(layers), int(good.sum()), layers.shape[2]), np.nan)
+    more[i] = exact[good]
+    return np.concatenate([layers, more], axis=1)
 
 
 def _following(
@@ -244,16 +277,20 @@ def _following(
         error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
         if not across:
-            bad |= _sides(path, layers[i, a]) != _sides(path, layers[i + 1, made[i, a]])
+            bad |= _sides(path, layers[i, a]) * _sides(path, layers[i + 1, made[i, a]]) < 0
         made[i[bad], a[bad]] = -1
     return made
 
 
 def _sides(path: PathProblem, q: Array) -> Array:
-    """Return the signs of det J (K,) of the arm's six joints at configurations (K, n)."""
+    """Return the signs of det J (K,) of the arm's six joints at configurations (K, n).
+
+    The sign is 0 at a singularity, which a branch may leave on either side.
+    """
     assert isinstance(path.arm, ClosedFormArm | AnyArm)
     J = path.problem.layout.jacobian(q)[..., np.array(path.arm.coordinates)]
-    return np.asarray(np.sign(np.linalg.det(J)))
+    det, size = np.linalg.det(J), np.linalg.norm(J, axis=-2).prod(axis=-1)
+    return np.asarray(np.where(np.abs(det) > _FLAT * size, np.sign(det), 0.0))
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:

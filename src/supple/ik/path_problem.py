@@ -161,7 +161,9 @@ class PathProblem:
         """
         if not isinstance(self.arm, ClosedFormArm | AnyArm):
             return self.near(x, q)
-        every, *_, count, _ = self.arm.solve(self.problem, self.targets(x), None, self.spec)
+        every, _, _, sampled, count, _ = self.arm.solve(
+            self.problem, self.targets(x), None, self.spec
+        )
         of = np.repeat(np.arange(len(x)), count)
         own = q[of] + self.wrapped(every - q[of])
         inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
@@ -173,6 +175,13 @@ class PathProblem:
         best = order[first[good]]
         made[good] = own[best]
         good[good] = np.isfinite(far[best])
+        singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
+        if len(singular):
+            then, there = self.near(x[singular], q[singular])
+            there &= np.abs(then - q[singular]).max(axis=1) < np.where(
+                good[singular], np.abs(made - q)[singular].max(axis=1), np.inf
+            )
+            made[singular[there]], good[singular[there]] = then[there], True
         return made, good
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
