@@ -1,8 +1,8 @@
 """The route with the fewest reconfigurations through configurations along a path.
 
 A graph has layers: the known configurations at successive places of a path. From one layer to the
-next the robot takes a continuous step; within a layer it may change its configuration (a
-reconfiguration, or change). The route with the fewest changes, and the least cost among these, is
+next the robot takes a continuous step; within a layer it may change its configuration: a
+reconfiguration. The route with the fewest reconfigurations, and the least cost among these, is
 found by dynamic programming (src/core/drivers/route.hpp).
 """
 
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of routes, which is minimized among routes with equally few changes.
+    """The cost of routes, which is minimized among routes with equally few reconfigurations.
 
     It is the joint motion (the sum of absolute displacements), or the mean of a cost of
     configurations (K, n) -> (K,).
@@ -51,11 +51,11 @@ class PathGraph:
     """Configurations in layers, and the continuous steps between successive layers.
 
     Attributes:
-        x: Places on the path of the layers (L,).
+        x: Path parameter of each layer (L,).
         q: Configurations (L, P, n) [rad or m]; NaN where a layer has fewer than P.
-        steps: For each of the L - 1 intervals, the columns where its steps begin and end. None if
-            each column is a continuous curve over an interval of layers: a branch.
-        cost: Cost of the steps and changes.
+        steps: The columns where the steps from each of the first L - 1 layers to the next begin and
+            end. None if each column is a branch, continuous over successive layers.
+        cost: Cost of the steps and reconfigurations.
     """
 
     x: Array
@@ -65,7 +65,7 @@ class PathGraph:
 
     @cached_property
     def weights(self) -> Array | None:
-        """The costs of the configurations (L, P); None for the joint motion."""
+        """The costs of the configurations (L, P); None if the cost is the joint motion alone."""
         if self.cost.of is None:
             return None
         made, there = np.full(self.q.shape[:2], np.nan), np.isfinite(self.q[..., 0])
@@ -93,7 +93,7 @@ class PathGraph:
         return replace(self, steps=[(a[i:j], b[i:j]) for i, j in each])
 
     def farthest(self, layer: int, column: int) -> tuple[int, int]:
-        """Return the layer and column of the last configuration reachable from a given one."""
+        """Return the layer and column of the last configuration that continuous steps reach."""
         return self.routes.farthest(layer, column)
 
     def without(self, layer: int, a: int, b: int) -> PathGraph:
@@ -112,10 +112,10 @@ class PathGraph:
 
 
 def fewest_changes(graph: PathGraph, begin: Indices) -> list[Part]:
-    """Return the parts of the route with the fewest changes, from the first layer to the last.
+    """Return the parts of the route with the fewest reconfigurations.
 
-    Among routes with equally few changes, it is the one of least cost. It ends before the last
-    layer if the next layer has no configuration.
+    Among routes with equally few reconfigurations, it is the one of least cost. It begins in the
+    first layer and ends in the last, or before the first layer that has no configuration.
 
     Args:
         graph: Configurations along the path.

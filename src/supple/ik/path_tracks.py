@@ -49,7 +49,7 @@ def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGra
 
 
 class Tracks(Layers):
-    """Tracks of sampled solutions, for tasks whose solutions can only be searched."""
+    """Tracks of sampled solutions, for tasks whose solutions are found by a search."""
 
     def __init__(self, path: PathProblem, start: Array | None) -> None:
         self.path, self.start, self.origins = path, start, [0]
