@@ -119,6 +119,7 @@ bench-steps: $(VENV)/installed
 
 bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
+	$(BIN)/python bench/servo_humanoid.py
 
 bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed \
                 $(PEERS)/qp/installed $(PEERS)/placo/installed

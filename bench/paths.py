@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import supple as sp
-from measure import FILES, one_core, provenance
+from measure import FILES, one_core, provenance, write
 from supple.kinematics.rotation import exp, log
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -198,6 +198,7 @@ COLUMNS = (
     "largest [ms]",
     "out of reach: median [ms]",
 )
+TIMES = "Processor times of one call each, on one core of a busy machine."
 HEAD = "| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS)
 
 
@@ -217,16 +218,16 @@ def main() -> None:
             rows[name] = run(name, robot, given.paths, given.seeds)
             print(rows[name], flush=True)
     if given.write:
-        write(rows)
+        save(rows)
 
 
-def write(rows: dict[str, str]) -> None:
+def save(rows: dict[str, str]) -> None:
     """Write the given rows to the results file, whose rows for other robots are kept."""
     file = RESULTS / f"paths.{platform.machine()}.md"
     lines = file.read_text().splitlines() if file.exists() else []
     kept = {line.split(" | ")[0][2:]: line for line in lines if line.startswith("| ")}
     made = [(kept | rows)[name] for name in robots() if name in kept | rows]
-    file.write_text("\n".join(["# Paths", "", provenance(["numpy"]), "", HEAD, *made, ""]))
+    write("paths", "\n".join(["# Paths", "", provenance(["numpy"]), TIMES, "", HEAD, *made, ""]))
 
 
 if __name__ == "__main__":

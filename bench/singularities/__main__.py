@@ -3,9 +3,8 @@
     PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
 --alone omits the other libraries, the robots from files and the disturbed commands. It writes no
-files, because the rows of other libraries would be lost. --update replaces, in the tables of the 24
-passages, the rows of the methods whose names start with BEGINNING; methods that are shown in the
-figures cannot be updated.
+files, because the rows of other libraries would be lost. --update replaces the rows of the methods
+whose names start with BEGINNING in all tables; the figures remain those of the last complete run.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from . import figures, others, tables, tuning
 from .arms import MORE, ROBOTS, more_arms
 from .conditions import CONDITIONS, Command, Condition, disturbed
 from .measures import Measures, measured
-from .methods import METHODS, run
+from .methods import METHODS, Method, run
 from .passages import (
     BEYOND,
     DT,
@@ -76,23 +75,30 @@ def through(name: str, kind: str, beginning: str = "") -> Runs:
     return found
 
 
-def through_more(name: str, kind: str) -> dict[str, Measures]:
+def is_selected(method: Method, beginning: str) -> bool:
+    """Return whether a method is in `SOME` and its name starts with `beginning`."""
+    return method.name in SOME and method.name.startswith(beginning)
+
+
+def through_more(name: str, kind: str, beginning: str = "") -> dict[str, Measures]:
     """Run the methods in `SOME` through one passage, with a robot that is read from a file."""
     here, found = passage(name, kind), {}
     for method in METHODS:
-        if method.name in SOME and (here.rows == 6 or method.position):
+        if is_selected(method, beginning) and (here.rows == 6 or method.position):
             found[method.name] = measured(here, run(method, here))
     return found
 
 
-def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, Measures]:
+def through_disturbed(
+    name: str, kind: str, condition: Condition, beginning: str = ""
+) -> dict[str, Measures]:
     """Run the methods in `SOME` in one passage with a disturbed command."""
     here = passage(name, kind, condition.dt)
     command = disturbed(here, condition)
     return {
         method.name: measured(here, run(method, here, command))
         for method in METHODS
-        if method.name in SOME
+        if is_selected(method, beginning)
     }
 
 
@@ -219,39 +225,50 @@ def robots_from_files() -> list[str]:
     return lines
 
 
+def again(beginning: str) -> dict[str, list[str]]:
+    """Return new tables of the methods whose names start with `beginning`, by their headings."""
+    names = [method.name for method in METHODS if method.name.startswith(beginning)]
+    if not names:
+        sys.exit(f"--update must select a method; given: {beginning!r}")
+    some = [name for name in names if name in SOME]
+    places, more = list(product(ROBOTS, KINDS)), list(product(more_arms(), STRETCHED))
+    runs = over(through, [(*at, beginning) for at in places])
+    found = [{name: run[0] for name, run in each.items()} for each in runs]
+    from_files = over(through_more, [(*at, beginning) for at in more]) if some and more else []
+    parts = {"": (found, names), "## Robots from files": (from_files, some)}
+    for condition in CONDITIONS if some else ():
+        each = over(through_disturbed, [(*at, condition, beginning) for at in places])
+        parts[f"## {condition.name}"] = each, some
+    made = {
+        heading: [*tables.summary(each, which), *tables.smoothness(each, which)]
+        for heading, (each, which) in parts.items()
+        if each
+    }
+    for at, each in zip([*places, *more], [*found, *from_files], strict=False):
+        chosen = {name: measures for name, measures in each.items() if name in names}
+        lines = tables.of_passage(passage(*at), chosen)
+        made[lines[0]] = lines
+    return made
+
+
 def update(beginning: str) -> None:
     """Replace the rows of the methods whose names start with `beginning` in all tables."""
-    names = [method.name for method in METHODS if method.name.startswith(beginning)]
-    if not names or set(names) & set(figures.SHOWN):
-        sys.exit(f"--update must select methods not in figures; {beginning!r} selects: {names}")
-    places = list(product(ROBOTS, KINDS))
-    runs = over(through, [(*at, beginning) for at in places])
-    found = {
-        at: {name: run[0] for name, run in each.items()}
-        for at, each in zip(places, runs, strict=True)
-    }
-    tabled = [make(found.values(), names) for make in (tables.summary, tables.smoothness)]
-    tabled += [tables.of_passage(passage(*at), measures) for at, measures in found.items()]
-    rows = {}  # keys: heading of the section, name of the method, number of columns
-    for lines in tabled:
-        heading = next((line for line in lines if line.startswith("### ")), "")
+    tabled, rows = again(beginning), {}
+    for heading, lines in tabled.items():
         for line in lines:
-            if line[:2] == "| ":
+            if line.startswith("| ") and not line.startswith("| |"):
                 rows[heading, line.split("|")[1].strip(), line.count("|")] = line
     file, heading, lines = RESULTS / "singularities.md", "", []
     for line in file.read_text().splitlines():
-        heading = (
-            line if line.startswith("#") and line != "# Tracking through singularities" else heading
-        )
+        heading = line if line.startswith(("## ", "### ")) else heading
         name = line.split("|")[1].strip() if line.startswith("| ") else ""
-        key = heading, name, line.count("|")
-        lines.append(rows.get(key, line) if name in names else line)
+        lines.append(rows.get((heading, name, line.count("|")), line))
     source = f"Rows of {beginning}: {measure.provenance(('supple', 'numpy'))}"
     lines = [line for line in lines if not line.startswith(f"Rows of {beginning}: ")]
     at = next(k for k, line in enumerate(lines) if line.startswith("| |"))
     lines[at - 1 : at - 1] = [source]
     file.write_text("\n".join(lines) + "\n")
-    print("\n".join(tabled[0]))
+    print("\n".join(tabled[""]))
 
 
 if __name__ == "__main__":

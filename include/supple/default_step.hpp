@@ -146,14 +146,23 @@ SUPPLE_FN Fold<T> correct_curved_rows(const Servo<T>& servo, ServoState<T>& stat
   return fold;
 }
 
-// Computes state.dq, the damped step of the corrected rows, and its damping state.lambda2.
+// Computes state.dq, the damped step of the corrected rows, and its damping state.lambda2. Only the
+// part of the command along singular directions, and its effect on their singular values, count for
+// the damping: motion along the end of the reach does not delay the motion away from it.
 template <class T>
-SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, T depth, T* scratch) {
+SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, const Fold<T>& fold,
+                                T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  Step<T> how = *servo.step;
-  how.damping.p[0] *= depth;
-  const T lambda2 = how.damping.p[0] * dot(m, state.e, state.e);
-  if (m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch)) {
+  const T size2 = dot(m, state.e, state.e);
+  Step<T> how = *servo.step;  // λ² = p[0] ‖e‖²
+  how.damping.p[0] *= size2 > 0 ? fold.depth * square(fold.rate) / size2 : T(0);
+  const T lambda2 = how.damping.p[0] * size2;
+  const T* const stopped = state.beyond >= 0 ? state.stopped : nullptr;
+  const bool solved =
+      servo.tasks > 1 ? damped_step_by_parts(rows_of(servo, state), state.J, state.e, lambda2,
+                                             stopped, state.dq, scratch)
+                      : m > n && least_squares(m, n, state.J, state.e, lambda2, state.dq, scratch);
+  if (solved) {
     state.lambda2 = lambda2;
     return;
   }
@@ -199,7 +208,7 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
     for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
     const Fold<T> fold = correct_curved_rows(servo, state, scratch);
     state.beyond = fold.beyond;
-    take_damped_step(servo, state, fold.depth, scratch);
+    take_damped_step(servo, state, fold, scratch);
     for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
       if (state.stopped[j] != 0) {
         state.dq[j] = stopped_speed(servo.limit[j], state.q[j], state.stopped[j]);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "supple/limits.hpp"
+#include "supple/parts.hpp"
 #include "supple/step.hpp"
 #include "supple/step_rows.hpp"
 
@@ -54,6 +55,11 @@ inline constexpr T avoidable_bend = T(0.7);
 template <class T>
 inline constexpr T undamped_speed = T(1.5);
 
+// Multiple of |σ̇| in the damping of a singular direction (`singular_rate`): with the default
+// damping 1/31.6 per unit, λ exceeds σ while σ passes zero within a quarter of a second.
+template <class T>
+inline constexpr T crossing_gain = T(8);
+
 // Motions along v and along -v both lead away from a fold, on different sides. The arm crosses the
 // fold if the room up to the joint limits on the other side is more than this multiple of the room
 // on its own side, and of the distance across the fold.
@@ -63,7 +69,7 @@ inline constexpr T fold_room = T(4);
 template <class T>
 SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + k * (k + m + n + 1) + 3 * m + m * n + 2 * n;
+  return 12 * chain.joints + k * (k + 2 * (m + n) + 1) + 6 * m + m * n + 4 * n;
 }
 
 // The result of `correct_folds`.
@@ -71,6 +77,7 @@ template <class T>
 struct Fold {
   T beyond;  // length of the part removed from e; negative if nothing was corrected
   T depth;   // depth of the singularity (`depth_of`), less if self-motion avoids it
+  T rate;    // of the command along singular directions, for the damping (`singular_rate`)
 };
 
 // Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
@@ -256,13 +263,100 @@ SUPPLE_FN T relative_speed(int n, const JointLimit<T>* limit, T c, const T* v) {
   return most;
 }
 
-// Expands `count` vectors of the free joints to vectors of all n joints, in place in v (count, n).
-// The entries of stopped joints become zero.
+// Returns the rate in the damping λ² = DAMPING depth rate², for `count` singular values and vectors
+// σ, u and v of J before its correction. Of the directions with σ² < `below`, it is the largest of
+// |u·e| and of `crossing_gain` |σ̇|. The motion x along all other directions changes σ at the rate
+//
+//   σ̇ = u·J̇(x)v = ¼ u·(J̇(x + v)(x + v) - J̇(x - v)(x - v)).
+//
+// A motion along the end of the reach does not change σ. One that passes a straight wrist does, and
+// the damping lets the wrist pass through its singularity instead of turning around it.
 template <class T>
-SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v) {
-  for (int i = count - 1, from = count * free - 1; i >= 0; --i) {
-    for (int j = n - 1; j >= 0; --j) v[i * n + j] = stopped[j] == 0 ? v[from--] : T(0);
+SUPPLE_FN T singular_rate(const StepRows<T>& of, const Pose<T>* joint_poses, int count, const T* u,
+                          const T* sigma, const T* v, T below, const T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
+  T *bias = scratch, *x = bias + of.all, *q_rate = x + n, rate(0);
+  for (int j = 0; j < n; ++j) x[j] = T(0);
+  for (int i = 0; i < count; ++i) {
+    if (sigma[i] * sigma[i] < below) continue;
+    const T speed = dot(m, u + i * m, e) / sigma[i];
+    for (int j = 0; j < n; ++j) x[j] = fma(speed, v[i * n + j], x[j]);
   }
+  for (int i = 0; i < count; ++i) {
+    if (sigma[i] * sigma[i] >= below) continue;
+    const T *ui = u + i * m, *vi = v + i * n, E = dot(m, ui, e);
+    const auto bent = [&](T sign) {
+      for (int j = 0; j < n; ++j) q_rate[j] = fma(sign, vi[j], x[j]);
+      rows_bias_acceleration(of, joint_poses, q_rate, bias);
+      return dot(m, ui, bias);
+    };
+    const T crossing = crossing_gain<T> * T(0.25) * abs(bent(1) - bent(-1));
+    rate = max(rate, max(T(abs(E)), crossing));
+  }
+  return rate;
+}
+
+// J (m x n) without the columns whose entry of `stopped` (n) is not zero, by parts (`find_parts`).
+// `row` (m) and `column` (n) list the members of one part, `block` (m n) receives its entries.
+template <class T>
+struct FreeParts {
+  int m, n;
+  const T *J, *stopped;
+  const int *label, *row_label;
+  int *row, *column;
+  T* block;
+};
+
+// Calls visit(rows, columns) for each part, with its entries in `block`, until a call returns
+// false. Returns whether none did.
+template <class T, class Visit>
+SUPPLE_FN bool each_part(const FreeParts<T>& of, Visit&& visit) {
+  for (int part = 0; part < of.n; ++part) {
+    if (of.label[part] != part) continue;
+    const T* const none = nullptr;
+    const int rows = members(of.m, of.row_label, part, none, of.row);
+    const int columns = members(of.n, of.label, part, of.stopped, of.column);
+    T* to = of.block;
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < columns; ++c) *to++ = of.J[of.row[r] * of.n + of.column[c]];
+    }
+    if (!visit(rows, columns)) return false;
+  }
+  return true;
+}
+
+// Whether all σ² are above `least`, of which a part with too few rows or columns has some that are
+// zero. `free` is the number of columns that are not stopped; `A` has min(m, free)² entries.
+template <class T>
+SUPPLE_FN bool is_regular(const FreeParts<T>& of, int free, T least, T* A) {
+  return each_part(of, [&](int rows, int columns) {
+    const int most = of.m <= free ? rows : columns;
+    if (most == 0) return true;
+    return most <= rows && most <= columns && is_regular(rows, columns, of.block, least, A);
+  });
+}
+
+// Computes the singular values σ of all parts, in any order, with their vectors u (count, m) and v
+// (count, n), whose entries for stopped joints are zero. Returns `count`, the sum of the smaller
+// sizes of the parts, which is at most min(m, n) = k. `some_u` (k m) and `some_v` (k n) are scratch
+// memory.
+template <class T>
+SUPPLE_FN int svd_by_parts(const FreeParts<T>& of, T* u, T* sigma, T* v, T* some_u, T* some_v) {
+  const int m = of.m, n = of.n;
+  int count = 0;
+  each_part(of, [&](int rows, int columns) {
+    const int some = rows < columns ? rows : columns;
+    if (some > 0) thin_svd(rows, columns, of.block, some_u, sigma + count, some_v);
+    for (int i = 0; i < some; ++i, ++count) {
+      T *const ui = u + count * m, *const vi = v + count * n;
+      for (int r = 0; r < m; ++r) ui[r] = T(0);
+      for (int j = 0; j < n; ++j) vi[j] = T(0);
+      for (int r = 0; r < rows; ++r) ui[of.row[r]] = some_u[i * rows + r];
+      for (int c = 0; c < columns; ++c) vi[of.column[c]] = some_v[i * columns + c];
+    }
+    return true;
+  });
+  return count;
 }
 
 // Corrects J (m x n) and e (m) for nearby folds: along directions with a small singular value, J
@@ -275,21 +369,27 @@ template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T gain, T curvature, const T* q, const T* offset,
                                              const T* stopped, T* J, T* e, T* scratch) {
-  const int m = of.count, n = of.chain.coordinates;
+  const int m = of.count, n = of.chain.coordinates, k = m < n ? m : n;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T* const freed = scratch + 12 * of.chain.joints;
-  const int free = free_columns(m, n, J, stopped, freed), count = m < free ? m : free;
-  T *A = freed + m * n, *u = A + count * count, *v = u + count * m, *sigma = v + count * n,
-    *beyond = sigma + count, *left = beyond, *bias = beyond + m, *stiffness = A;
+  T *block = scratch + 12 * of.chain.joints, *A = block + m * n, *u = A + k * k, *v = u + k * m,
+    *sigma = v + k * n, *beyond = sigma + k, *left = beyond, *some_u = beyond + m,
+    *some_v = some_u + k * m, *bias = some_u, *stiffness = A;
+  int *label = reinterpret_cast<int*>(some_v + k * n), *column = label + n, *row_label = column + n,
+      *row = row_label + m;
   left_by_stopped(m, n, J, e, limit, q, stopped, left);
   const T size = length(m, left), least = fold_range<T> * curvature * size;
-  if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  if (!(least > 0)) return {T(-1), T(0), T(0)};
+  const int free = free_columns(m, n, J, stopped, block);
+  if (of.tasks == 1 && is_regular(m, free, block, least, A)) return {T(-1), T(0), T(0)};
+  find_parts(of, label, row_label, row);
+  const FreeParts<T> parts{m, n, J, stopped, label, row_label, row, column, block};
+  if (of.tasks > 1 && is_regular(parts, free, least, A)) return {T(-1), T(0), T(0)};
   for (int r = 0; r < m; ++r) e[r] = left[r];
-  thin_svd(m, free, freed, u, sigma, v);
-  spread_columns(count, free, n, stopped, v);
+  const int count = svd_by_parts(parts, u, sigma, v, some_u, some_v);
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
-  bool any_beyond = count < m;
+  T lost(0), damped(1);
+  bool any_beyond = free < m;
   if (any_beyond) {  // to first order, the free joints cannot reduce this part of the offset
     for (int r = 0; r < m; ++r) beyond[r] = offset[r];
     for (int i = 0; i < count; ++i) {
@@ -297,11 +397,18 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       for (int r = 0; r < m; ++r) beyond[r] = fma(-part, u[i * m + r], beyond[r]);
     }
   }
-  for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
+  // A part with too few free joints, or too few rows, has σ = 0 as well.
+  T smallest = count < (m < free ? m : free) ? T(0) : Number<T>::huge;
+  int small = 0;
+  for (int i = 0; i < count; ++i) {
+    stiffness[i] = sigma[i] * sigma[i];
+    small += stiffness[i] < least;
+    smallest = min(smallest, sigma[i]);
+  }
   // Whether only one singular value is small, as `is_avoidable` assumes.
-  const bool alone = count == m && free > m && (m < 2 || sigma[m - 2] * sigma[m - 2] >= least);
-  T lost(0), damped(1);
-  for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
+  const bool alone = count == m && free > m && small == 1;
+  for (int i = count - 1; i >= 0; --i) {
+    if (!(sigma[i] * sigma[i] < least)) continue;
     const T *ui = u + i * m, *vi = v + i * n, s = sigma[i];
     rows_bias_acceleration(of, joint_poses, vi, bias);
     const T h = dt * dot(m, ui, bias);
@@ -348,6 +455,7 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       if (there > fold_room<T> * max(here, across)) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {
+      if (ui[r] == 0) continue;  // a row of another part
       for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
     }
   }
@@ -357,9 +465,13 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   for (int j = 0; j < n; ++j) {
     for (int r = 0; stopped[j] != 0 && r < m; ++r) J[r * n + j] = T(0);
   }
-  const T deep =
-      depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size));
-  return {sqrt(lost), damped * deep};
+  const T damped_below = damped_range<T> * curvature * size;
+  const T depth = damped * depth_of(count > 0 ? smallest : T(0), damped_below);
+  T rate(0);
+  if (depth > 0) {
+    rate = singular_rate(of, joint_poses, count, u, sigma, v, damped_below, e, bias);
+  }
+  return {sqrt(lost), depth, rate};
 }
 
 }  // namespace supple::inline SUPPLE_ISA

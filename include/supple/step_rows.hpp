@@ -41,15 +41,33 @@ SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, 
   keep_rows(of, n, J);
 }
 
+// Whether a task moves if the joints have the speeds v (n).
+template <class T>
+SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
+  if (task.goal == Goal::posture) return false;
+  const auto any = [&](const Frame<T>& frame) {
+    for (int s = frame.support_begin; s < frame.support_end; ++s) {
+      if (v[chain.joint[chain.support[s].joint].coordinate] != 0) return true;
+    }
+    return false;
+  };
+  return any(chain.frame[task.frame]) || (task.base != task_world && any(chain.frame[task.base]));
+}
+
 // Computes J̇(v) v (count,) of the rows that take part, for joint speeds v (n). The array `bias`
 // has room for (all,).
 template <class T>
 SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* joint_poses, const T* v,
                                       T* bias) {
-  for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
-    task_bias_acceleration(of.chain, of.task[k], joint_poses, v, bias + row);
+  for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
+    T* const from = bias + row;  // not before the rows that are kept
+    const bool moving = moves(of.chain, of.task[k], v);
+    if (moving) task_bias_acceleration(of.chain, of.task[k], joint_poses, v, from);
+    for (int c = 0; c < of.task[k].rows; ++c, ++i) {
+      if (of.held && !(of.held[i] < Number<T>::huge)) continue;
+      bias[row++] = moving ? from[c] : T(0);
+    }
   }
-  keep_rows(of, 1, bias);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -10,9 +10,9 @@ from supple import Limits, PoseTask, PostureTask, Robot, Servo, StepStatus, load
 DT = 0.005
 
 
-def arm(side: str, y: float) -> str:
-    """Return the links and joints of an arm with six joints on the base, as URDF."""
-    text, parent = "", "base"
+def arm(side: str, y: float, parent: str = "base") -> str:
+    """Return the links and joints of an arm with six joints on a link, as URDF."""
+    text = ""
     axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
     for k, (axis, x) in enumerate(zip(axes, (0, 0, 0.4, 0.3, 0.1, 0.1), strict=True), 1):
         child = f"{side}{k}"
@@ -70,6 +70,33 @@ def test_parts_that_share_no_joint_move_as_if_they_were_alone(
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("posture", [False, True])
+def test_an_arm_at_the_end_of_its_reach_moves_as_if_it_were_alone(
+    two: tuple[Robot, Robot, Robot], posture: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folds and damping are those of the arm whose target is far away; the other one rests."""
+    # The curvature is estimated from random configurations, which differ between the robots.
+    monkeypatch.setattr("supple.control.servo.largest_curvature", lambda layout: 0.5)
+    both, left, _ = two
+    tasks = [PostureTask(weight=0.02)] if posture else []
+    alone = Servo(left, [PoseTask("l_hand"), *tasks], dt=DT)
+    together = Servo(both, [PoseTask("l_hand"), PoseTask("r_hand"), *tasks], dt=DT)
+    q = Q
+    far, rest = left.fk(Q), both.fk(np.tile(Q, 2), "r_hand")
+    far[:3, 3] *= 3
+    reached = 0
+    for _ in range(300):
+        all_q = np.concatenate([q, Q])
+        together(all_q, target=[far, rest, *([all_q] if posture else [])])
+        q = alone(q, target=[far, q] if posture else far)
+        size = np.abs(alone._step).max()
+        np.testing.assert_allclose(together._step[:6], alone._step, rtol=0, atol=1e-8 * size)
+        np.testing.assert_allclose(together._step[6:], 0, rtol=0, atol=1e-8 * size)
+        assert together._chosen == pytest.approx(alone._chosen, rel=1e-8)
+        reached += StepStatus.OUT_OF_REACH in alone.status
+    assert reached > 100
+
+
 @pytest.mark.parametrize("weight", [1e-3, 1e-2, 1.0])
 def test_a_weak_posture_is_no_singularity(weight: float) -> None:
     """With a posture of any weight, the step is the least-squares solution, without damping."""
@@ -103,3 +130,60 @@ def test_an_arm_with_a_posture_stops_at_the_end_of_its_reach() -> None:
         before = servo.qd
     assert turned == 0
     assert StepStatus.OUT_OF_REACH in servo.status
+
+
+FIGURE = ["l_hand", "r_hand", "s_hand"]
+TASKS = {
+    "frames": [PoseTask(hand) for hand in FIGURE],
+    "posture": [*map(PoseTask, FIGURE), PostureTask(weight=0.02)],
+    "strong posture": [*map(PoseTask, FIGURE), PostureTask()],
+    "weights": [*map(PoseTask, FIGURE), PostureTask(weight=tuple(np.geomspace(0.01, 0.5, 20)))],
+    "some joints": [*map(PoseTask, FIGURE), PostureTask(["waist1", "l_joint2", "s_joint1"])],
+    "two postures": [PostureTask(), *map(PoseTask, FIGURE), PostureTask(["l_joint2"], weight=2)],
+    "free legs": [PoseTask("l_hand"), PostureTask(weight=0.1)],
+    "more rows than joints": [*map(PoseTask, FIGURE), PoseTask("s5"), PostureTask(weight=0.1)],
+    "relative": [PoseTask("l_hand", base="s_hand"), PoseTask("r_hand"), PostureTask(weight=0.1)],
+    "to the base": [PoseTask("base", base="s_hand"), PoseTask("r_hand")],
+}
+
+
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory: pytest.TempPathFactory) -> Robot:
+    """Return a robot with a waist of two joints, two arms on it, and a third arm on its base."""
+    text = '<robot name="figure"><link name="base"/>'
+    for name, parent, child, axis in (
+        ("waist1", "base", "hips", "0 0 1"),
+        ("waist2", "hips", "chest", "0 1 0"),
+    ):
+        text += (
+            f'<link name="{child}"/><joint name="{name}" type="revolute"><parent link="{parent}"/>'
+            f'<child link="{child}"/><axis xyz="{axis}"/><origin xyz="0 0 0.2"/>'
+            '<limit lower="-3" upper="3" velocity="2" effort="1"/></joint>'
+        )
+    file = tmp_path_factory.mktemp("figure") / "figure.urdf"
+    arms = arm("l", 0.2, "chest") + arm("r", -0.2, "chest") + arm("s", -0.4)
+    file.write_text(text + arms + "</robot>")
+    return urdf(file, tips=FIGURE)
+
+
+@pytest.mark.parametrize("at_limit", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_the_step_of_a_tree_is_the_shortest_least_squares_solution(
+    figure: Robot, name: str, at_limit: bool
+) -> None:
+    """Whatever the parts and postures, NumPy finds the same step of all rows at once."""
+    rng = np.random.default_rng(2)
+    servo = Servo(figure, TASKS[name], dt=DT)
+    for _ in range(5):
+        q = np.concatenate([[0.1, 0.2], np.tile(Q, 3)]) + 0.1 * rng.normal(size=20)
+        velocities = [1e-3 * rng.normal(size=len(task.on(figure).weights)) for task in servo.tasks]
+        servo.reset()
+        if at_limit:
+            q[3] = figure.upper[3]
+            velocities[0] = 1e-3 * np.sign(velocities[0])
+            servo(q, velocities)
+        servo(q, velocities)
+        linear = servo.linearization
+        exact = np.linalg.lstsq(linear.J, linear.e, rcond=1e-12)[0]
+        assert servo._chosen == 0
+        np.testing.assert_allclose(servo._step, exact, rtol=0, atol=1e-12)

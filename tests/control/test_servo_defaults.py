@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,47 @@ def test_limits_are_each_joints_own(name: str) -> None:
     np.testing.assert_array_equal(limits.max_speed, arm.max_speed)
     assert limits.max_norm == np.inf
     assert np.isinf(limits.max_jerk).all()
-    for unit in (arm.prismatic, ~arm.prismatic):
-        known = arm.max_speed[unit & np.isfinite(arm.max_speed)]
+    moves = moving(arm)
+    for kind, unit in product((moves, ~moves), (arm.prismatic, ~arm.prismatic)):
+        alike = kind & unit
+        known = arm.max_speed[alike & np.isfinite(arm.max_speed)]
         fastest = known.max() if len(known) else np.inf
-        np.testing.assert_allclose(limits.max_acceleration[unit], fastest / 0.0525)
+        np.testing.assert_allclose(limits.max_acceleration[alike], fastest / 0.0525)
+
+
+def moving(arm: supple.Robot, frame: str | None = None) -> np.ndarray:
+    """Return which joints (n,) move a frame, by default the end effectors."""
+    J = arm.jacobian(arm.random(5, seed=0), frame)
+    return np.asarray(np.abs(J).reshape(-1, arm.dof).max(axis=0) > 1e-9)
+
+
+CART = """<robot name="cart">
+  <link name="world"/><link name="wheel"/><link name="upper"/><link name="lower"/><link name="tip"/>
+  <joint name="wheel" type="continuous"><parent link="world"/><child link="wheel"/>
+    <axis xyz="0 1 0"/><limit velocity="17" effort="1"/></joint>
+  <joint name="first" type="revolute"><parent link="world"/><child link="upper"/>
+    <axis xyz="0 0 1"/><limit lower="-3" upper="3" velocity="2" effort="1"/></joint>
+  <joint name="second" type="revolute"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" velocity="1" effort="1"/></joint>
+  <joint name="end" type="fixed"><parent link="lower"/><child link="tip"/>
+    <origin xyz="0.4 0 0"/></joint>
+</robot>"""
+
+
+def test_a_wheel_does_not_set_the_acceleration_of_an_arm() -> None:
+    """The fastest joint is one of those that move the frame; other joints have their own."""
+    cart = supple.urdf(CART)
+    names = list(cart.joint_names)
+    for frame, second in (("tip", 2.0), ("wheel", 2.0), ("upper", 17.0)):  # upper: not moved by it
+        found = Servo(cart, frame=frame, dt=DT).limits.max_acceleration * 0.0525
+        each = dict(zip(names, found, strict=True))
+        assert each == pytest.approx({"wheel": 17.0, "first": 2.0, "second": second})
+    given = supple.Limits.for_robot(
+        cart, max_acceleration={"first": 3.0}, acceleration_time=0.1, frame="tip"
+    )
+    by_name = dict(zip(names, given.max_acceleration, strict=True))
+    assert by_name == pytest.approx({"wheel": 170.0, "first": 3.0, "second": 20.0})
 
 
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])

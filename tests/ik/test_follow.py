@@ -102,6 +102,37 @@ def test_samples_are_added_past_a_singularity() -> None:
     assert (off_path(UR5E, poses, found) <= [1e-4, 1e-3]).all()
 
 
+@pytest.mark.parametrize("count", [2, 21, 100, 101])
+@pytest.mark.parametrize(
+    "degrees", [(0, -70, 100, -120, 0, 0), (0, -60, 80, -100, 0, 0), (30, -80, 110, -60, 0, 20)]
+)
+def test_a_line_through_a_singular_target_stays_on_its_branch(
+    degrees: tuple[float, ...], count: int
+) -> None:
+    """With an odd number of targets, the one in the middle has a continuum of solutions. The branch
+    passes between the samples of the continuum."""
+    robot = sp.load("ur5e")
+    singular = np.radians(np.array(degrees, dtype=float))
+    across = np.array([-np.sin(singular[0]), np.cos(singular[0]), 0.0])
+    poses = np.tile(robot.fk(singular), (count, 1, 1))
+    poses[:, :3, 3] += np.linspace(-0.1, 0.1, count)[:, None] * across
+    start = sp.solve(robot, poses[0], q0=singular).q
+    found = sp.follow(robot, poses, q0=start)
+    assert found.continuous, str(found)
+    assert np.sign(found.q[0, 4]) != np.sign(found.q[-1, 4])  # the wrist passes its singularity
+    np.testing.assert_allclose(robot.fk(found.q), poses, atol=1e-6)
+    assert np.abs(np.diff(found.pieces[0].q, axis=0)).max() < 0.3
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda"])
+def test_a_first_target_out_of_reach_ends_the_path(name: str) -> None:
+    far = np.stack([sp.pose([2.4, y, 0.4], rpy=[np.pi, 0, 0]) for y in (-0.1, 0.0, 0.1)])
+    found = sp.follow(sp.load(name), far)
+    assert not found.success
+    assert np.isnan(found.q).all()
+    assert "at 0: the target is out of reach" in str(found)
+
+
 def test_the_branch_with_the_least_motion_is_chosen() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.15, -0.1]), np.zeros(3))
     found = sp.follow(UR5E, poses)

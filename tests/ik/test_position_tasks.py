@@ -159,3 +159,22 @@ def test_a_posture_alone_is_refused() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match="must not all be PostureTask"):
         solve(robot, robot.neutral(), tasks=PostureTask())
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "first", "width"),
+    [
+        (-2 * np.pi, 2 * np.pi, -np.pi, 2 * np.pi),
+        (-1.0, 7.0, 3.0 - np.pi, 2 * np.pi),
+        (-np.inf, np.inf, -np.pi, 2 * np.pi),
+        (-3.0, 3.0, -3.0, 6.0),
+    ],
+)
+def test_seeds_of_a_joint_are_in_the_middle_revolution_of_its_range(
+    lower: float, upper: float, first: float, width: float
+) -> None:
+    """More would repeat postures, and the first solution found would have needless turns."""
+    robot = supple.load("planar3").with_limits(lower=lower, upper=upper)
+    low, span, _ = seed_range(robot)
+    np.testing.assert_allclose(low, first)
+    np.testing.assert_allclose(span, width)

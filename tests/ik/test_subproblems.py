@@ -319,3 +319,38 @@ def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -
     assert (far[found.success] <= 1e-6 + 1e-12).all()
     assert (off[found.success] <= 1e-6 + 1e-12).all()
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("prefer", [None, "limits", "manipulability"])
+def test_several_solutions_differ_in_joints_that_move_the_task(
+    prefer: str | None, seeded: bool
+) -> None:
+    """All other joints stay at q0, or neutral without q0, in every solution."""
+    robot = arms("panda", "ur5e")
+    tip = robot.tips[1]
+    arm = [j for j, name in enumerate(robot.joint_names) if name.startswith("1: ")]
+    q = robot.random(seed=3)
+    q0 = robot.random(seed=4) if seeded else None
+    target = robot.fk(q, tip)
+    still = np.delete(robot.neutral() if q0 is None else q0, arm)
+    found = solve(robot, target, frame=tip, q0=q0, prefer=prefer, solutions=8)
+    assert len(found.q) > 1
+    np.testing.assert_array_equal(np.delete(found.q, arm, axis=1), np.tile(still, (len(found), 1)))
+    np.testing.assert_allclose(
+        robot.fk(found.q, tip), np.tile(target, (len(found), 1, 1)), atol=1e-5
+    )
+    apart_by = np.abs(found.q[:, None, arm] - found.q[None, :, arm]).max(axis=-1)
+    assert apart_by[~np.eye(len(found), dtype=bool)].min() > 1e-3
+    if prefer is not None:
+        batch = solve(robot, np.tile(target, (3, 1, 1)), frame=tip, q0=q0, prefer=prefer)
+        np.testing.assert_array_equal(batch.q, np.tile(found.q[0], (3, 1)))
+
+
+def test_a_q0_that_is_not_finite_in_a_joint_without_a_task() -> None:
+    robot = arms("panda", "ur5e")
+    q0 = robot.neutral()
+    q0[0] = np.nan
+    target = robot.fk(robot.random(seed=3), robot.tips[1])
+    with pytest.raises(supple.errors.InputError, match="finite"):
+        solve(robot, target, frame=robot.tips[1], q0=q0, solutions=4)

@@ -131,6 +131,7 @@ NB_MODULE(_core, m) {
   bind_branches(m);
   bind_fast_path(m);
   bind_timing(m);
+  bind_paths(m);
 }
 
 }  // namespace

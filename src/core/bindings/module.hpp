@@ -12,5 +12,6 @@ void bind_solver(nanobind::module_& m);      // position inverse kinematics
 void bind_branches(nanobind::module_& m);    // all solutions of poses
 void bind_fast_path(nanobind::module_& m);   // a fast path for single calls of `solve`
 void bind_timing(nanobind::module_& m);      // time-optimal motion along paths
+void bind_paths(nanobind::module_& m);       // routes and tracks along paths of targets
 
 }  // namespace supple

@@ -30,8 +30,9 @@ from supple.motion.task import (
 )
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
-# Gain of ErrorDamped in the default step [s²]: λ² = DAMPING ‖e‖². The joint speed along a singular
-# direction is at most 1/(2 sqrt(DAMPING)) = 16 rad/s.
+# Gain of ErrorDamped in the default step [s²]: λ² = DAMPING r², where r is the `singular_rate` of
+# folds.hpp instead of ‖e‖. The joint speed along a singular direction is at most
+# 1/(2 sqrt(DAMPING)) = 16 rad/s.
 DAMPING = 1e-3
 SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 GAIN = 30.0  # default gain of the error to a target [1/s]
@@ -81,13 +82,14 @@ def check_order(order: object) -> None:
         raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {short_repr(order)}")
 
 
-def limits_for(limits: object, robot: Robot) -> Limits:
+def limits_for(limits: object, robot: Robot, frames: Sequence[str] = ()) -> Limits:
     """Return the limits of a robot's joints after checking them.
 
-    By default they are the robot's own, with acceleration limits derived from its speed limits.
+    By default they are the robot's own, with acceleration limits derived from the speed limits of
+    the joints that move `frames`, or the end effectors.
     """
     if limits is None:
-        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
+        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME, frame=frames or None)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
@@ -109,18 +111,23 @@ def default_gain(limits: Limits, dt: float) -> float:
     return min(min(GAIN, 1 / dt), 2 / slowest if slowest > 0 else GAIN)
 
 
+def moved_frames(layout: CompiledTasks) -> list[str]:
+    """Return the names of the frames that the tasks move; a `PostureTask` has none."""
+    rows = [task.on(layout.robot) for task in layout.tasks]
+    moved = [one for one in rows if one.goal != Goal.POSTURE]
+    return sorted({name for one in moved for name in (one.frame, one.base) if name is not None})
+
+
 def largest_curvature(layout: CompiledTasks) -> float:
     """Return the largest curvature of the tasks' frames and open tasks, as in `Curvature` [m/rad].
 
     A `PostureTask` is linear in q and has no curvature.
     """
-    rows = [task.on(layout.robot) for task in layout.tasks]
-    moved = [one for one in rows if one.goal != Goal.POSTURE]
-    frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
+    frames = moved_frames(layout)
     curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0)
     if not frames:
         return curvature
-    return max(curvature, damping.Curvature.for_robot(layout.robot, sorted(frames)).curvature)
+    return max(curvature, damping.Curvature.for_robot(layout.robot, frames).curvature)
 
 
 def _curvature(rows: OpenRows, robot: Robot) -> float:

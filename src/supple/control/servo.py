@@ -24,6 +24,7 @@ from supple.control.arguments import (
     input_spec,
     largest_curvature,
     limits_for,
+    moved_frames,
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller, open_rows
@@ -134,7 +135,7 @@ class Servo(_core.Servo):
         self.robot = robot
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self.tasks = self._layout.tasks
-        self.limits = bounds = limits_for(limits, robot)
+        self.limits = bounds = limits_for(limits, robot, moved_frames(self._layout))
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None

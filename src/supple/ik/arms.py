@@ -82,6 +82,11 @@ class ClosedFormArm:
     kernel: _core.Branches
     misaligned: AnyArm | None = None
 
+    @property
+    def coordinates(self) -> list[int]:
+        """Indices of the six joints in q."""
+        return self.spec.coordinates
+
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:

@@ -23,7 +23,7 @@ from supple.ik.solution import Solution
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions
 from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
-from supple.ik.subproblems import decoupled_solver
+from supple.ik.subproblems import Subproblem, decoupled_solver, moving_subproblem
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
@@ -166,6 +166,9 @@ class Driver:
     ) -> RawSolutions:
         """Search for up to `max_solutions` solutions of each target."""
         options = self.options
+        moving = moving_subproblem(self.problem) if max_solutions > 1 else None
+        if moving is not None:
+            return self._run_moving(moving, targets, seeds, max_solutions, progress)
         if options.gpu is not None:
             found = (
                 *self.gpu_solver().solve(targets, seeds, self.gpu_options(max_solutions)),
@@ -190,6 +193,29 @@ class Driver:
         if options.max_move is None:
             return found
         return (found[0], np.array(NEAR_STATUS, dtype=np.int8)[found[1]], *found[2:])
+
+    def _run_moving(
+        self,
+        moving: Subproblem,
+        targets: Array,
+        seeds: Array | None,
+        max_solutions: int,
+        progress: Progress | None,
+    ) -> RawSolutions:
+        """Search with the joints that move a task; the others stay at q0, or neutral without q0."""
+        robot, joints = self.problem.layout.robot, moving.joints
+        still = np.clip(robot.neutral() if seeds is None else seeds, robot.lower, robot.upper)
+        own = seeds
+        if seeds is not None:  # a q0 that is not finite is rejected as a whole
+            finite = np.isfinite(seeds).all(axis=-1, keepdims=True)
+            own = np.where(finite, seeds, np.nan)[..., joints]
+        found = replace(self, problem=moving.problem)._run(
+            targets, own, max_solutions=max_solutions, single=True, progress=progress
+        )
+        q = np.empty((*found[0].shape[:-1], robot.dof))
+        q[...] = still if still.ndim == 1 else still[:, None]
+        q[..., joints] = found[0]
+        return (q, *found[1:])
 
     def _near(self, found: RawSolutions, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return solutions of the GPU, replaced by those of the CPU where they are too far from q0.

@@ -89,9 +89,10 @@ class Followed:
         lines = [f"{len(self.q)} targets followed"]
         if self.obstacle is not None:
             lines = [f"followed {np.isfinite(self.q[:, 0]).sum()} of {len(self.q)} targets"]
-        lines[0] += (
-            " on one branch" if not count else f" with {count} reconfiguration" + "s" * (count > 1)
-        )
+        if count:
+            lines[0] += f" with {count} reconfiguration" + "s" * (count > 1)
+        elif self.pieces:
+            lines[0] += " on one branch"
         lines += [f"  {each}" for each in self.reconfigurations]
         lines += [f"  {self.obstacle}"] * (self.obstacle is not None)
         off = error_text(self.position_deviation, self.rotation_deviation, ".2g")

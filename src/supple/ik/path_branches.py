@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from supple import _core
+from supple.ik.arms import AnyArm, ClosedFormArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem
@@ -24,6 +26,7 @@ _CLOSE = 0.05  # joint displacement below which a solution continues at the same
 _TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALLER = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]
+_FLAT = 1e-6  # |det J| below which a configuration is singular, relative to the columns of J
 _EDGE = 1e-9  # distance beyond a joint limit up to which a solution counts as inside [rad]
 
 
@@ -96,10 +99,10 @@ class Branches(Layers):
         layers[[0, -1], : len(row)] = self.solutions[i : i + 2]
         layers[1:-1, : inner.shape[1]] = inner
         there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
-        sides[there] = np.sign(np.linalg.det(self.path.problem.layout.jacobian(layers[there])))
+        sides[there] = _sides(self.path, layers[there])
         for each in (sides, None):
             node = np.arange(len(row))
-            for step in _following(self.path, x, layers, each):
+            for step in _following(self.path, x, layers, each, across=each is None):
                 node = np.where(node >= 0, step[node], -1)
             for a, b in enumerate(node.tolist()):
                 if row[a] < 0 and b >= 0 and b not in row and (i, a, b) not in self.barred:
@@ -147,6 +150,8 @@ class Branches(Layers):
     def _numbers(self, there: NDArray[np.bool_]) -> Indices:
         """Return the number (N, k) of the branch of each solution; -1 where there is none."""
         k = there.shape[1]
+        if not len(there):
+            return np.empty((0, k), dtype=np.intp)
         numbers, every, new = [-1] * k, [], 0
         following = [[-1] * k, *self.following.tolist()]
         for after, here in zip(following, there.tolist(), strict=True):
@@ -193,15 +198,51 @@ class Branches(Layers):
 def _solutions(path: PathProblem, x: Array) -> Array:
     """Return all solutions (N, k, n), padded with NaN, at places x before the first without any."""
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
-    q, count = found[0], found[4]
+    q, sampled, count = found[0], found[3], found[4]
+    singular = np.unique(np.repeat(np.arange(len(x)), count)[sampled])
     empty = np.nonzero(count == 0)[0]
     count = count[: empty[0]] if len(empty) else count
     made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)
     made[np.arange(made.shape[1]) < count[:, None]] = q[: count.sum()]
+    for i in singular[singular < len(count)].tolist():
+        made = _with_continued(path, x, made, i)
     return made
 
 
-def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None = None) -> Indices:
+def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:
+    """Return solutions (N, k, n) with those of a singular place i that continue its neighbors'.
+
+    The samples of its continuum are off the branches that pass through it. Where a solution can be
+    continued from both sides, the mean is taken, since each has drifted a little in the continuum.
+    """
+    made: list[Array] = []
+    for j in (i - 1, i + 1):
+        if not 0 <= j < len(layers):
+            continue
+        start = layers[j][np.isfinite(layers[j, :, 0])]
+        then, good = path.advanced(start, np.full(len(start), x[j]), np.full(len(start), x[i]))
+        for q in then[good]:
+            away = [path.wrapped(q - other) for other in made]
+            close = [k for k, each in enumerate(away) if np.abs(each).max() < _CLOSE]
+            if close:
+                made[close[0]] += away[close[0]] / 2
+            else:
+                made.append(q)
+    if not made:
+        return layers
+    exact, good = path.near(np.full(len(made), x[i]), np.array(made))
+    more = np.full((len(layers), int(good.sum()), layers.shape[2]), np.nan)
+    more[i] = exact[good]
+    return np.concatenate([layers, more], axis=1)
+
+
+def _following(
+    path: PathProblem,
+    x: Array,
+    layers: Array,
+    sides: Array | None = None,
+    across: bool = False,
+) -> Indices:
     """Return the index (N - 1, k) of the solution that continues each one at the next place, or -1.
 
     A solution continues at most one solution of the previous place.
@@ -211,7 +252,8 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
         x: Places (N,).
         layers: All solutions at these places (N, k, n).
         sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on its
-            two sides are near each other. None if the signs are not compared.
+            two sides are near each other. None if only those of long steps are compared.
+        across: Whether long steps may change the sign.
     """
     k = layers.shape[1]
     steps = path.wrapped(layers[1:] - layers[:-1])
@@ -220,16 +262,13 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
         made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
     # At other places the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
-    every = path.wrapped(layers[again + 1, None] - layers[again, :, None])
-    distance = np.abs(every).max(axis=3)
-    distance[np.isnan(distance)] = np.inf
-    if sides is not None:
-        distance[sides[again + 1, None] != sides[again, :, None]] = np.inf
-    nearest = distance.argmin(axis=2)
-    least = np.take_along_axis(distance, nearest[..., None], 2)[..., 0]
-    mutual = np.take_along_axis(distance.argmin(axis=1), nearest, 1) == np.arange(k)
-    made[again] = np.where((least < JUMP) & mutual, nearest, -1)
-    steps[again] = np.take_along_axis(every, nearest[..., None, None], 2)[:, :, 0]
+    side = np.zeros(layers.shape[:2]) if sides is None else sides
+    before, after = layers[again], layers[again + 1]
+    nearest = _core.nearest_pairs(
+        before, after, side[again], side[again + 1], path.turns, JUMP
+    ).astype(np.intp)
+    made[again] = nearest
+    steps[again] = path.wrapped(np.take_along_axis(after, nearest[..., None], 1) - before)
     i, a = np.nonzero(made >= 0)
     step = steps[i, a]
     doubtful = (path.bend(step) > 4 * path.tolerances).any(axis=1)
@@ -237,8 +276,21 @@ def _following(path: PathProblem, x: Array, layers: Array, sides: Array | None =
     if len(i):
         error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
+        if not across:
+            bad |= _sides(path, layers[i, a]) * _sides(path, layers[i + 1, made[i, a]]) < 0
         made[i[bad], a[bad]] = -1
     return made
+
+
+def _sides(path: PathProblem, q: Array) -> Array:
+    """Return the signs of det J (K,) of the arm's six joints at configurations (K, n).
+
+    The sign is 0 at a singularity, which a branch may leave on either side.
+    """
+    assert isinstance(path.arm, ClosedFormArm | AnyArm)
+    J = path.problem.layout.jacobian(q)[..., np.array(path.arm.coordinates)]
+    det, size = np.linalg.det(J), np.linalg.norm(J, axis=-2).prod(axis=-1)
+    return np.asarray(np.where(np.abs(det) > _FLAT * size, np.sign(det), 0.0))
 
 
 def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, int, int]]:

@@ -121,9 +121,12 @@ class PathProblem:
 
     def wrapped(self, change: Array) -> Array:
         """Return displacements (..., n) without full turns of the joints that can turn fully."""
-        if not self.turns.any():
+        far = (np.abs(change) > np.pi) & (self.turns > 0)
+        if not far.any():
             return change
-        return change - self.turns * np.rint(change * (self.turns > 0) / (2 * np.pi))
+        made = change.copy()
+        made[far] -= 2 * np.pi * np.rint(change[far] / (2 * np.pi))
+        return made
 
     # ---- solutions -------------------------------------------------------------------------------
 
@@ -158,7 +161,9 @@ class PathProblem:
         """
         if not isinstance(self.arm, ClosedFormArm | AnyArm):
             return self.near(x, q)
-        every, *_, count, _ = self.arm.solve(self.problem, self.targets(x), None, self.spec)
+        every, _, _, sampled, count, _ = self.arm.solve(
+            self.problem, self.targets(x), None, self.spec
+        )
         of = np.repeat(np.arange(len(x)), count)
         own = q[of] + self.wrapped(every - q[of])
         inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
@@ -170,6 +175,13 @@ class PathProblem:
         best = order[first[good]]
         made[good] = own[best]
         good[good] = np.isfinite(far[best])
+        singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
+        if len(singular):
+            then, there = self.near(x[singular], q[singular])
+            there &= np.abs(then - q[singular]).max(axis=1) < np.where(
+                good[singular], np.abs(made - q)[singular].max(axis=1), np.inf
+            )
+            made[singular[there]], good[singular[there]] = then[there], True
         return made, good
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
@@ -198,36 +210,44 @@ class PathProblem:
         exact, good = self.near(self.targets.x[:1], q0[None])
         return exact[0] if good[0] else q0
 
-    def advanced(
-        self, q: Array, x0: Array, x1: Array, divisions: int = _DIVISIONS
-    ) -> tuple[Array, NDArray[np.bool_]]:
+    def course(self, x: Array, divisions: int) -> Array:
+        """Return the targets (R, S, k) of steps between places (R, L) that are halved `divisions`
+        times: those of all parts, and halfway along the smallest.
+        """
+        parts = 2 << divisions
+        inner = x[:, :-1, None] + np.diff(x)[..., None] * (np.arange(parts) / parts)
+        every = np.concatenate([inner.reshape(len(x), -1), x[:, -1:]], axis=1)
+        return self.targets(every.ravel()).reshape(*every.shape, -1)
+
+    def tracked(self, q: Array, course: Array, divisions: int) -> Array:
+        """Return the tracks (L, K, n) of configurations (K, n); NaN after their ends.
+
+        A step that is long, or on which the tool leaves the path, is halved.
+
+        Args:
+            q: Configurations (K, n) at the first place.
+            course: The targets of all tracks (1, S, k), or of each (K, S, k).
+            divisions: How often a step is halved.
+        """
+        spec = _core.TrackSpec(
+            jump=JUMP,
+            reach=self.reach,
+            exact=EXACT,
+            position_tolerance=float(self.tolerances[0]),
+            rotation_tolerance=float(self.tolerances[1]),
+            divisions=divisions,
+            threads=self.threads,
+        )
+        return _core.tracked(self.problem.kernel, q, course, spec)
+
+    def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Track configurations (K, n) from places x0 (K,) to x1 (K,).
 
         Return the configurations at x1, and a mask (K,) of those that arrive.
-
-        A step that is long, or on which the tool leaves the path, is halved.
         """
-        then, good = self.near(x1, q)
-        step = then - q
-        good &= np.abs(step).max(axis=1) < JUMP
-        there = np.nonzero(good)[0]
-        if len(there):
-            half = (x0[there] + x1[there]) / 2
-            error = self.deviation(q[there] + step[there] / 2, half)
-            # Straight joint motion deviates from the path anyway; a jump deviates more than that.
-            most = np.abs(step[there]).max(axis=1)[:, None]
-            allowed = np.maximum(most**2 * [self.reach, 1.0] + EXACT, self.tolerances)
-            good[there] = (error <= allowed).all(axis=1)
-        again = np.nonzero(~good)[0]
-        if len(again) and divisions:
-            half = (x0[again] + x1[again]) / 2
-            middle, fine = self.advanced(q[again], x0[again], half, divisions - 1)
-            rest, half = again[fine], half[fine]
-            if len(rest):
-                end, fine = self.advanced(middle[fine], half, x1[rest], divisions - 1)
-                then[rest[fine]] = end[fine]
-                good[rest[fine]] = True
-        return then, good
+        course = self.course(np.stack([x0, x1], axis=1), _DIVISIONS)
+        then = self.tracked(q, course, _DIVISIONS)[1]
+        return then, np.isfinite(then[:, 0])
 
     # ---- reasons ---------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from supple.motion.linearization import Array
 
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
+_AROUND = 4  # intervals on either side of an added sample that are checked at once
 _BEYOND = 1e-6  # how far the spline may go beyond a joint limit [rad or m]
 _PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
 
@@ -41,19 +42,27 @@ def refined(path: PathProblem, track: Track) -> Refined:
         q, end = _filled(path, guess, x)
         x, q, whole = x[:end], q[:end], end == len(x)
     smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
+    checked = np.arange(len(x) - 1)
     while len(x) > 1:
         joints = JointPath(path.robot, q, x)
-        worst, bad = _deviating(path, joints)
-        if not len(bad):
+        worst, bad = _deviating(path, joints, checked)
+        if not len(bad) and len(checked) == len(x) - 1:
             return Refined(joints, worst, whole)
+        if not len(bad):
+            checked = np.arange(len(x) - 1)
+            continue
         middle = (x[bad] + x[bad + 1]) / 2
         then, good = path.nearest(middle, (q[bad] + q[bad + 1]) / 2)
         good &= np.diff(x)[bad] >= smallest
         if good.all():
             x, q = np.insert(x, bad + 1, middle), np.insert(q, bad + 1, then, axis=0)
+            # a sample hardly moves the spline some intervals away
+            near = (bad + np.arange(len(bad)))[:, None] + np.arange(-_AROUND, _AROUND + 2)
+            checked = np.unique(np.clip(near, 0, len(x) - 2))
         else:
             last = targets[targets <= x[bad[~good][0]]][-1]
             x, q, whole = x[x <= last], q[x <= last], False
+            checked = np.arange(len(x) - 1)
     return Refined(JointPath(path.robot, q, x), np.zeros(2), whole)
 
 
@@ -73,22 +82,23 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
     return q, len(x)
 
 
-def _deviating(path: PathProblem, joints: JointPath) -> tuple[Array, Indices]:
-    """Return the largest deviations (2,) [m, rad], and the intervals that need more samples."""
+def _deviating(path: PathProblem, joints: JointPath, checked: Indices) -> tuple[Array, Indices]:
+    """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples."""
     x, q, robot = joints.s, joints.q, path.robot
-    between = (x[:-1, None] + np.diff(x)[:, None] * _CHECKS).ravel()
+    begin, length = x[checked], x[checked + 1] - x[checked]
+    between = (begin[:, None] + length[:, None] * _CHECKS).ravel()
     there = joints.at(between)
-    error = path.deviation(there, between).reshape(len(x) - 1, -1, 2).max(axis=1)
+    error = path.deviation(there, between).reshape(len(checked), -1, 2).max(axis=1)
     worst = error.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.
-    step = np.diff(q, axis=0)
+    step = q[checked + 1] - q[checked]
     doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
     if path.targets.function is not None:
         doubtful = np.arange(len(step))
     if len(doubtful):
-        straight = q[doubtful] + step[doubtful] / 2
-        off = path.deviation(straight, (x[doubtful] + x[doubtful + 1]) / 2) / 4
+        straight = q[checked[doubtful]] + step[doubtful] / 2
+        off = path.deviation(straight, begin[doubtful] + length[doubtful] / 2) / 4
         error[doubtful] = np.maximum(error[doubtful], off)
     beyond = np.maximum(robot.lower - there, there - robot.upper)
-    out = beyond.reshape(len(x) - 1, -1).max(axis=1) > _BEYOND
-    return worst, np.nonzero((error > _PART * path.tolerances).any(axis=1) | out)[0]
+    out = beyond.reshape(len(checked), -1).max(axis=1) > _BEYOND
+    return worst, checked[(error > _PART * path.tolerances).any(axis=1) | out]

@@ -1,8 +1,8 @@
 """Sampled self-motion along a path, for arms of seven joints.
 
-At some targets (the layers), all solutions are computed for each value of a grid of one joint.
-Steps lead to solutions of the next layer at the same or a neighboring value. Tracks of a few
-solutions of the first target are tried before the grid, because their curves are smoother.
+A few solutions of the first target are tracked, then more of the last and the middle one. If none
+arrives, all solutions at some targets are computed for each value of a grid of one joint. Steps
+lead to solutions of the next layer at the same or a neighboring value.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -13,15 +13,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from supple import _core
 from supple.ik.arms import RedundantArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem, Track
-from supple.ik.path_tracks import FEW, coarse, tracked
+from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
 from supple.motion.linearization import Array
 
-_SLIDING = 32  # number of solutions at or near joint limits that are added to a layer
-_APART = 0.05  # distance between such solutions below which only one is added [rad or m]
+_APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
 _SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
@@ -32,11 +32,11 @@ class SelfMotion(Layers):
         assert isinstance(path.arm, RedundantArm)
         self.path, self.start, self.arm = path, start, path.arm
         self.known: dict[int, Array] = {}
-        self.widened = False
-        layers = self._reachable(coarse(len(path.targets.x)))
-        self.sampled = bool(len(layers)) and layers[-1] < len(path.targets.x) - 1
-        graph = self._grid(layers) if self.sampled or not len(layers) else self._tracks(layers)
-        super().__init__(path, start, layers, graph)
+        self.tracked = self.sampled = self.widened = False
+        layers = coarse(len(path.targets.x))
+        self._solve(layers[:1])
+        layers = layers if self._first_empty(layers[:1]) else layers[:0]
+        super().__init__(path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
         """Return the configurations of a part of a route, with 2π wraps inside the limits."""
@@ -57,9 +57,21 @@ class SelfMotion(Layers):
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
-        """Replace tracks by the grid, or add layers where parts end, or solutions at limits."""
+        """Add tracks from other targets, the grid, layers where parts end, or sliding solutions."""
+        if not self.tracked:
+            self.tracked = True
+            self.layers = self._reachable(self.layers)
+            self.count = int(self.layers[-1]) + 1
+            last = len(self.layers) - 1
+            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), TRACKS)
+            return True
         layers = self.layers
-        if self.sampled:
+        if not self.sampled:
+            self.sampled = True
+            for at, q in zip(layers.tolist(), self.graph.q, strict=True):
+                more = self._apart(q[np.isfinite(q[:, 0])], self.known[at])
+                self.known[at] = np.concatenate([self.known[at], more])
+        else:
             for part in parts:
                 end, _ = self.graph.farthest(int(part.layers[0]), int(part.columns[0]))
                 if end < len(self.layers) - 1:
@@ -72,7 +84,6 @@ class SelfMotion(Layers):
             self._solve(layers)
             layers = layers[: self._first_empty(layers)]
             self.count = min(self.count, int(layers[-1]) + 1)
-        self.sampled = True
         self.layers, self.graph = layers, self._grid(layers)
         return True
 
@@ -96,16 +107,24 @@ class SelfMotion(Layers):
         """Return the index in `layers` of the first target out of reach, or `len(layers)`."""
         before = None
         for i, at in enumerate(layers.tolist()):
-            if not len(self.known[at]):
-                near = np.empty((0, self.path.robot.dof)) if before is None else self.known[before]
-                then, good = self.path.near(np.full(len(near), self.path.targets.x[at]), near)
-                self.known[at] = then[good & (np.abs(then - near).max(axis=1, initial=0) < JUMP)]
+            if not len(self.known[at]) and before is not None:
+                x = self.path.targets.x[None, [before, at]]
+                self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
             if not len(self.known[at]):
                 self.known[at] = self.path.searched(at, 1, _SEEDS)
             if not len(self.known[at]):
                 return i
             before = at
         return len(layers)
+
+    def _slid(self, q: Array, course: Array) -> Array:
+        """Return the solutions that one step of damped least squares leads to from q (K, n)."""
+        then = self.path.tracked(q, course, 0)[1]
+        return np.asarray(then[np.isfinite(then[:, 0])])
+
+    def _apart(self, q: Array, known: Array) -> Array:
+        """Return the configurations (K, n) that are apart from each other and from known ones."""
+        return q[_core.apart(q, known, self.path.turns, _APART)]
 
     def _solve(self, layers: Indices) -> None:
         """Compute the solutions of the targets in `layers` whose solutions are not known."""
@@ -121,63 +140,44 @@ class SelfMotion(Layers):
     def _widen(self, layers: Indices) -> None:
         """Add solutions at and near joint limits, which lie between the values of the grid.
 
-        Damped least squares slides along the limits from the solutions of one layer to the next.
+        From solutions without a step to the next layer, or to the one before, damped least squares
+        slides along the limits until it meets known solutions.
         """
         self.widened = True
-        path, robot = self.path, self.path.robot
-        for order in (layers, layers[::-1]):
-            for before, at in pairwise(order.tolist()):
-                q = self.known[before]
-                then, good = path.near(np.full(len(q), path.targets.x[at]), q)
-                then = then[good & (np.abs(then - q).max(axis=1) < JUMP)]
-                room = np.minimum(then - robot.lower, robot.upper - then).min(axis=1)
-                then = then[np.argsort(room, kind="stable")]
-                _, first = np.unique(np.rint(then / _APART), axis=0, return_index=True)
-                more = then[np.sort(first)[:_SLIDING]]
-                self.known[at] = np.concatenate([self.known[at], more])
+        x, steps = self.path.targets.x[layers], self.graph.steps or []
+        for way in (1, -1):
+            order = np.arange(len(layers))[::way]
+            courses = self.path.course(np.stack([x[order[:-1]], x[order[1:]]], axis=1), 0)
+            fresh = self.graph.q[0, :0]
+            for course, (before, at) in zip(courses, pairwise(order.tolist()), strict=True):
+                q = self.graph.q[before]
+                stuck = np.isfinite(q[:, 0])
+                stuck[steps[min(before, at)][(1 - way) // 2]] = False
+                known = self.known[int(layers[at])]
+                then = self._slid(np.concatenate([q[stuck], fresh]), course[None])
+                fresh = self._apart(then, known)
+                self.known[int(layers[at])] = np.concatenate([known, fresh])
 
-    def _tracks(self, layers: Indices) -> PathGraph:
-        """Return the tracks of a few solutions of the first target, one in each column."""
-        x = self.path.targets.x[layers]
-        first = self.known[0] if self.start is None else self.start[None]
-        few = first[:: max(1, len(first) // FEW)]
-        return PathGraph(x, tracked(self.path, few, x), None, self.path.cost)
+    def _tracks(self, layers: Indices, origins: list[int], most: int) -> PathGraph:
+        """Return the tracks of up to `most` solutions of some layers, one in each column."""
+        samples = {}
+        for origin in origins:
+            every = self.known[int(layers[origin])]
+            samples[origin] = every[:: -(-len(every) // most)]
+        if self.start is not None and 0 in samples:
+            samples[0] = self.start[None]
+        return tracks(self.path, self.path.targets.x[layers], samples)
 
     def _grid(self, layers: Indices) -> PathGraph:
         """Return the solutions of all layers, with steps between neighboring values of the grid."""
         path, dof = self.path, self.path.robot.dof
-        self._solve(layers)
         nodes = [self.known[at] for at in layers.tolist()]
-        if self.start is not None and len(nodes):
+        if self.start is not None:
             nodes[0] = self.start[None]
-        counts = np.array([len(each) for each in nodes], dtype=np.intp)
-        flat = np.concatenate([np.empty((0, dof)), *nodes])
-        layer = np.repeat(np.arange(len(layers)), counts)
-        column = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
-        q = np.full((len(layers), max(1, int(counts.max(initial=0))), dof), np.nan)
-        q[layer, column] = flat
-        values, joint = self.arm.values, self.arm.coordinate
-        value = np.rint((flat[:, joint] - values[0]) / (values[1] - values[0])).astype(np.intp)
-        cyclic = bool(path.turns[joint])
-        value = value % len(values) if cyclic else np.clip(value, -1, len(values)) + 2
-        size = len(values) if cyclic else len(values) + 4
-        pairs = []
-        key = layer * size + value
-        order = np.argsort(key, kind="stable")
-        for shift in (-1, 0, 1):
-            to = value + shift
-            goal = (layer + 1) * size + (to % size if cyclic else to)
-            first = np.searchsorted(key[order], goal, side="left")
-            count = np.searchsorted(key[order], goal, side="right") - first
-            a = np.repeat(np.arange(len(flat)), count)
-            within = np.arange(len(a)) - np.repeat(np.cumsum(count) - count, count)
-            pairs.append(np.stack([a, order[np.repeat(first, count) + within]]))
-        a, b = np.concatenate(pairs, axis=1)
-        near = np.abs(path.wrapped(flat[b] - flat[a])).max(axis=1, initial=0.0) < JUMP
-        a, b = a[near], b[near]
-        order = np.argsort(layer[a], kind="stable")
-        a, b = a[order], b[order]
-        ends = np.searchsorted(layer[a], np.arange(len(layers)))
-        steps = [(column[a[i:j]], column[b[i:j]]) for i, j in pairwise(ends)]
-        cost = path.cost._replace(wrapped=path.wrapped)
-        return PathGraph(path.targets.x[layers], q, steps, cost)
+        counts = np.array([len(each) for each in nodes])
+        q = np.full((len(layers), counts.max(), dof), np.nan)
+        q[np.arange(q.shape[1]) < counts[:, None]] = np.concatenate(nodes)
+        reach = np.full(dof, JUMP)
+        reach[self.arm.coordinate] = 1.5 * (self.arm.values[1] - self.arm.values[0])
+        cost = path.cost._replace(turns=path.turns)
+        return PathGraph(path.targets.x[layers], q, None, cost).with_near_steps(reach)

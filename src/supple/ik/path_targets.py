@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from supple import _core
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import per_task
 from supple.ik.problem import CompiledProblem
 from supple.kinematics.arrays import number
-from supple.kinematics.rotation import exp, log
+from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
 
 COUNT = 200  # number of intervals of a path given by a function, before refinement
@@ -73,23 +74,18 @@ class PathTargets:
             return np.stack([self.function(float(each)) for each in x])
         if len(self.x) == 1:
             return np.repeat(self.numbers, len(x), axis=0)
-        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, len(self.x) - 2)
-        f = ((x - self.x[i]) / (self.x[i + 1] - self.x[i]))[:, None]
-        a, b = self.numbers[i], self.numbers[i + 1]
-        made = (1 - f) * a + f * b
-        for begin, turn in self._turns.items():
-            R0 = a[:, begin : begin + 9].reshape(-1, 3, 3)
-            turned = exp(f * turn[i]).swapaxes(-1, -2) @ R0 if turn.any() else R0
-            made[:, begin : begin + 9] = turned.reshape(-1, 9)
-        return made
+        rotations, turns = self._turns
+        return _core.targets_between(self.x, self.numbers, rotations, turns, x)
 
     @cached_property
-    def _turns(self) -> dict[int, Array]:
-        """Rotation vectors (N - 1, 3) between successive targets, by the index where R begins."""
-        made, end = {}, 0
+    def _turns(self) -> tuple[list[int], Array]:
+        """The indices where rotations begin (r,), and their turns to the next (N - 1, r, 3)."""
+        begins, turns, end = [], [], 0
         for size in self.problem.layout.kernel.target_sizes:
             begin, end = end, end + size
             if size == _POSE:  # the columns of R, then the origin
                 R = self.numbers[:, begin : begin + 9].reshape(-1, 3, 3)  # transposed
-                made[begin] = log(R[:-1] @ R[1:].swapaxes(-1, -2))
-        return made
+                begins.append(begin)
+                turns.append(log(R[:-1] @ R[1:].swapaxes(-1, -2)))
+        made = np.stack(turns, axis=1) if turns else np.empty((len(self.x) - 1, 0, 3))
+        return begins, np.ascontiguousarray(made)

@@ -9,6 +9,8 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from supple.ik.path_graph import Indices, Part, PathGraph
@@ -29,26 +31,25 @@ def coarse(count: int) -> Indices:
     return np.unique(np.linspace(0, count - 1, min(LAYERS, count - 1) + 1).astype(int))
 
 
-def tracked(path: PathProblem, q: Array, x: Array) -> Array:
-    """Return the tracks (L, K, n) of configurations (K, n) through places x (L,).
+def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGraph:
+    """Return the tracks of sampled configurations, one in each column.
 
-    The configurations are at the first place; places increase or decrease. Entries after the end of
-    a track are NaN.
+    Args:
+        path: The path.
+        x: Places of the layers (L,).
+        samples: Configurations (K, n) by the index of the layer that they are at.
     """
-    every = np.full((len(x), *q.shape), np.nan)
-    every[0], alive = q, np.arange(len(q))
-    for i in range(1, len(x)):
-        ones = np.ones(len(alive))
-        then, good = path.advanced(every[i - 1, alive], x[i - 1] * ones, x[i] * ones, _COARSE)
-        alive = alive[good]
-        if not len(alive):
-            break
-        every[i, alive] = then[good]
-    return every
+    columns = [np.empty((len(x), 0, path.robot.dof))]
+    for at, q in samples.items():
+        both = np.full((len(x), *q.shape), np.nan)
+        for way in (slice(at, None, -1), slice(at, None)):
+            both[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
+        columns.append(both)
+    return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
 
 
 class Tracks(Layers):
-    """Tracks of sampled solutions, for tasks whose solutions can only be searched."""
+    """Tracks of sampled solutions, for tasks whose solutions are found by a search."""
 
     def __init__(self, path: PathProblem, start: Array | None) -> None:
         self.path, self.start, self.origins = path, start, [0]
@@ -101,16 +102,7 @@ class Tracks(Layers):
         return self.samples[at]
 
     def _graph(self, layers: Indices) -> PathGraph:
-        """Return the tracks, one in each column."""
-        x, dof = self.path.targets.x[layers], self.path.robot.dof
-        columns = [np.empty((len(x), 0, dof))]
-        for origin in self.origins if len(x) else []:
-            at, q = int(np.searchsorted(layers, origin)), self._samples(origin)
-            if not len(q):
-                continue
-            both = np.full((len(x), len(q), dof), np.nan)
-            if at:
-                both[at::-1] = tracked(self.path, q, x[at::-1])
-            both[at:] = tracked(self.path, q, x[at:])
-            columns.append(both)
-        return PathGraph(x, np.concatenate(columns, axis=1), None, self.path.cost)
+        """Return the tracks from all origins, one in each column."""
+        origins = self.origins if len(layers) else []
+        samples = {int(np.searchsorted(layers, each)): self._samples(each) for each in origins}
+        return tracks(self.path, self.path.targets.x[layers], samples)

@@ -354,10 +354,13 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # For joints that may turn freely, two revolutions suffice: more would repeat the same postures.
+    # For joints that may turn freely, the middle revolution suffices: others repeat its postures.
     many = may_turn(robot) & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
+    several, middle = may_turn(robot) & (high - low > 2 * np.pi), 0.5 * (low + high)
+    low = np.where(several, middle - np.pi, low)
+    high = np.where(several, middle + np.pi, high)
     phi = 2.0
     for _ in range(60):
         phi = (1 + phi) ** (1 / (robot.dof + 1))

@@ -66,6 +66,23 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
 
 
 @lru_cache(maxsize=64)
+def moving_subproblem(problem: CompiledProblem) -> Subproblem | None:
+    """Return the problem of the joints that move a task; None if it is the problem itself.
+
+    Otherwise, several solutions of one target could differ only in joints that move no task, such
+    as those of a gripper. A problem with postures is returned as it is.
+    """
+    robot, tasks = problem.layout.robot, problem.layout.tasks
+    moving = frozenset[int]().union(*(moving_joints(robot, task) for task in tasks))
+    if problem.rest or not moving or len(moving) == robot.dof:
+        return None
+    idle = [name for j, name in enumerate(robot.joint_names) if j not in moving]
+    own = compile_problem(robot.freeze(idle), tasks, *problem.settings)
+    numbers = np.arange(problem.layout.kernel.targets, dtype=np.int32)
+    return Subproblem(own, np.array(sorted(moving), np.int32), numbers)
+
+
+@lru_cache(maxsize=64)
 def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
     """Return the compiled solver of a problem, with its subproblems set."""
     if is_separable(problem):

@@ -16,9 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, finite_array, number, real_numbers
+from supple.kinematics.arrays import (
+    ReadOnlyArrays,
+    as_doubles,
+    finite_array,
+    names_of,
+    number,
+    real_numbers,
+)
+from supple.kinematics.frames import ancestors
 from supple.kinematics.joint_limits import JointValues, joint_values
-from supple.kinematics.robot import check_robot
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale", "halt", "path"]
@@ -104,6 +112,7 @@ class Limits(ReadOnlyArrays):
         max_norm: float = math.inf,
         speed_factor: float = 1.0,
         acceleration_time: float | None = None,
+        frame: FrameNames = None,
         mode: Mode = "exact",
     ) -> Limits:
         """Return the limits of a robot's description, with some of them replaced by the arguments.
@@ -123,7 +132,9 @@ class Limits(ReadOnlyArrays):
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
             acceleration_time: Time in which the fastest joint reaches its speed limit [s]. Joints
                 without an acceleration limit get that of this joint: the largest max_speed of all
-                joints with the same unit, divided by this time. By default none.
+                joints with the same unit that move `frame`, divided by this time. Joints that do
+                not move it, such as wheels, have a fastest joint of their own. By default none.
+            frame: Name of a frame, or several, for acceleration_time; the end effectors by default.
             mode: As in `Limits`.
         """
         check_robot(robot)
@@ -143,10 +154,8 @@ class Limits(ReadOnlyArrays):
             fastest = speed_factor * speed
         if acceleration_time is not None:
             time = number(acceleration_time, "Limits: acceleration_time", above=0)
-            for unit in (robot.prismatic, ~robot.prismatic):
-                known = unit & np.isfinite(fastest)
-                derived = fastest[known].max(initial=0.0) / time if known.any() else math.inf
-                acceleration = np.where(unit & np.isinf(acceleration), derived, acceleration)
+            derived = _fastest_alike(robot, frame, fastest) / time
+            acceleration = np.where(np.isinf(acceleration), derived, acceleration)
         units = tuple("m" if slides else "rad" for slides in robot.prismatic)
         return cls(
             low, high, fastest, acceleration, jerk, max_norm, mode, tuple(robot.joint_names), units
@@ -267,6 +276,22 @@ class Limits(ReadOnlyArrays):
             threads=1,
         )
         return step.astype(np.float64), side.astype(np.float64), float(used)
+
+
+def _fastest_alike(robot: Robot, frame: FrameNames, speed: Array) -> Array:
+    """Return the largest finite speed of all joints like each one (n,); infinite if there is none.
+
+    Joints are alike if they have the same unit and all of them, or none, move a frame.
+    """
+    moves = np.zeros(robot.dof, dtype=bool)
+    for name in robot.tips if frame is None else names_of(frame, "frame"):
+        moves[list(ancestors(robot, name).values())] = True
+    found = np.full(robot.dof, math.inf)
+    for kind in (moves, ~moves):
+        for unit in (robot.prismatic, ~robot.prismatic):
+            known = speed[kind & unit & np.isfinite(speed)]
+            found[kind & unit] = known.max() if len(known) else math.inf
+    return found
 
 
 def _bounds(given: object, n: int, name: str) -> Array:

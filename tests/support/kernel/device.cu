@@ -23,6 +23,7 @@
 #include "supple/linalg/qr.hpp"
 #include "supple/linalg/svd.hpp"
 #include "supple/optimal.hpp"
+#include "supple/parts.hpp"
 #include "supple/ik/reachability.hpp"
 #include "supple/ranges.hpp"
 #include "supple/redundancy.hpp"
@@ -201,6 +202,7 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
   work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
   work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
+  work[3] = damped_step_by_parts(of, J, e, T(1), speed, change, work) ? change[0] : T(0);
 }
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run

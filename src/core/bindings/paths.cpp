@@ -1,0 +1,341 @@
+#define NO_IMPORT_ARRAY
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "bindings/batches.hpp"
+#include "bindings/ik_solver.hpp"
+#include "bindings/module.hpp"
+#include "bindings/spec.hpp"
+#include "drivers/between.hpp"
+#include "drivers/route.hpp"
+#include "drivers/track.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+#define SUPPLE_F64 "numpy.typing.NDArray[numpy.float64]"
+#define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
+
+// Returns the data of a C-contiguous array of a type and shape.
+template <class T>
+const T* checked(nb::handle given, int type, std::initializer_list<npy_intp> shape,
+                 const char* name) {
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const bool fits = PyArray_CheckExact(given.ptr()) && PyArray_TYPE(array) == type &&
+                    PyArray_ISCARRAY_RO(array) && PyArray_NDIM(array) == int(shape.size()) &&
+                    PyArray_CompareLists(PyArray_DIMS(array), std::data(shape), int(shape.size()));
+  if (fits) return static_cast<const T*>(PyArray_DATA(array));
+  std::string expected;
+  for (npy_intp size : shape) expected += (expected.empty() ? "" : ", ") + std::to_string(size);
+  const std::string message = std::string(name) + " must be a C-contiguous array of shape (" +
+                              expected + (shape.size() == 1 ? ",)" : ")");
+  throw nb::value_error(message.c_str());
+}
+
+nb::object as_array(const std::vector<int>& from) {
+  const npy_intp size = npy_intp(from.size());
+  nb::object made = new_array(NPY_INT, 1, &size);
+  std::copy(from.begin(), from.end(), data_of<int>(made));
+  return made;
+}
+
+// Configurations in layers and the steps between them, as seen from Python. The arrays must outlive
+// the graph.
+class PyRoutes {
+ public:
+  PyRoutes(nb::object x, nb::object q, nb::object weights, nb::object turns)
+      : x_(std::move(x)), q_(std::move(q)), weights_(std::move(weights)), turns_(std::move(turns)) {
+    if (!PyArray_CheckExact(q_.ptr()) ||
+        PyArray_NDIM(reinterpret_cast<PyArrayObject*>(q_.ptr())) != 3) {
+      throw nb::value_error("q must be an array of three axes");
+    }
+    const npy_intp* const shape = PyArray_DIMS(reinterpret_cast<PyArrayObject*>(q_.ptr()));
+    const npy_intp layers = shape[0], columns = shape[1], n = shape[2];
+    check_at_least("layers", 1, int(layers));
+    check_at_least("columns", 1, int(columns));
+    check_at_least("joints", 1, int(n));
+    graph_ = {.layers = int(layers),
+              .columns = int(columns),
+              .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns")},
+              .x = checked<double>(x_, NPY_DOUBLE, {layers}, "x"),
+              .q = checked<double>(q_, NPY_DOUBLE, {layers, columns, n}, "q"),
+              .weight = weights_.is_none()
+                            ? nullptr
+                            : checked<double>(weights_, NPY_DOUBLE, {layers, columns}, "weights"),
+              .branches = true,
+              .end = nullptr,
+              .from = nullptr,
+              .to = nullptr};
+  }
+
+  // Uses given steps instead of branches: from columns `from` to columns `to` of the next layer,
+  // those of layer i before the index end[i] (layers - 1,).
+  void set_steps(nb::object end, nb::object from, nb::object to) {
+    const npy_intp count = npy_intp(nb::len(from)), layers = graph_.layers;
+    graph_.end = checked<int>(end, NPY_INT, {layers - 1}, "end");
+    graph_.from = checked<int>(from, NPY_INT, {count}, "from_");
+    graph_.to = checked<int>(to, NPY_INT, {count}, "to");
+    graph_.branches = false;
+    for (npy_intp i = 0; i + 1 < layers; ++i) {
+      check_index("end", i ? graph_.end[i - 1] : 0, int(count) + 1, graph_.end[i]);
+    }
+    for (npy_intp k = 0; k < count; ++k) {
+      check_index("from_", 0, graph_.columns, graph_.from[k]);
+      check_index("to", 0, graph_.columns, graph_.to[k]);
+    }
+    steps_ = nb::make_tuple(end, from, to);
+  }
+
+  // Returns the steps (end, from, to) between configurations of successive layers of which no joint
+  // differs by as much as its `reach` (n,).
+  nb::tuple near_steps(nb::handle reach) const {
+    const double* const far = checked<double>(reach, NPY_DOUBLE, {graph_.joints.n}, "reach");
+    const int first = int(std::min_element(far, far + graph_.joints.n) - far);
+    std::vector<int> end, from, to;
+    for (int i = 0; i + 1 < graph_.layers; ++i) {
+      for (int a = 0; a < graph_.columns; ++a) {
+        if (!graph_.has(i, a)) continue;
+        for (int b = 0; b < graph_.columns; ++b) {
+          if (!graph_.joints.are_near(graph_.at(i, a), graph_.at(i + 1, b), far, first)) continue;
+          from.push_back(a);
+          to.push_back(b);
+        }
+      }
+      end.push_back(int(from.size()));
+    }
+    return nb::make_tuple(as_array(end), as_array(from), as_array(to));
+  }
+
+  // Returns the parts of the route with the fewest changes: for each, its first layer and a column
+  // in each layer.
+  nb::list fewest_changes(const std::vector<int>& begin) const {
+    check_at_least("the number of columns to begin in", 1, int(begin.size()));
+    for (int column : begin) check_index("begin", 0, graph_.columns, column);
+    nb::list made;
+    for (const RoutePart& part : RouteSearch(graph_).fewest_changes(begin)) {
+      made.append(nb::make_tuple(part.layer, as_array(part.columns)));
+    }
+    return made;
+  }
+
+  // Returns the layer and column of the last configuration reachable from one.
+  nb::tuple farthest(int layer, int column) const {
+    check_index("layer", 0, graph_.layers, layer);
+    check_index("column", 0, graph_.columns, column);
+    const int node = RouteSearch(graph_).farthest(layer, column);
+    return nb::make_tuple(node / graph_.columns, node % graph_.columns);
+  }
+
+ private:
+  nb::object x_, q_, weights_, turns_;
+  nb::object steps_;
+  RouteGraph graph_{};
+};
+
+// How configurations are tracked along a path.
+struct TrackSpec {
+  double jump = 0, reach = 0, exact = 0;
+  double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
+  int divisions = 0;
+  int threads = 1;
+
+  bool operator==(const TrackSpec&) const = default;
+};
+
+// Returns the tracks (steps + 1, K, n) of configurations q (K, n), NaN after their ends. The
+// targets (1 or K, steps * 2^(divisions + 1) + 1, k) are those of all tracks, or of each.
+nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
+                   const TrackSpec& spec) {
+  check_index("divisions", 0, 16, spec.divisions);
+  const Batch start(q, solver.coordinates(), "q"), target(targets, solver.targets(), "targets");
+  if (!start.is_double() || !target.is_double() || start.leading() != 1 || target.leading() != 2) {
+    throw nb::value_error("q must be float64 (K, n), and targets float64 (R, S, k)");
+  }
+  const std::ptrdiff_t n = solver.coordinates(), k = solver.targets(), count = start.count();
+  const npy_intp* const shape = PyArray_DIMS(target.array());
+  const std::ptrdiff_t each = Tracker::intervals(spec.divisions), steps = (shape[1] - 1) / each;
+  if (shape[1] != steps * each + 1) {
+    throw_field_error("the number of targets", "a multiple of the intervals of a step, plus 1",
+                      shape[1]);
+  }
+  if (shape[0] != 1) check_length("targets", std::size_t(count), std::size_t(shape[0]));
+  const npy_intp made_shape[] = {steps + 1, count, n};
+  nb::object made = new_array(NPY_DOUBLE, 3, made_shape);
+  double* const to = data_of<double>(made);
+  std::fill_n(to, (steps + 1) * count * n, std::numeric_limits<double>::quiet_NaN());
+  const IkProblem<double> ik = solver.fine().within(spec.exact, spec.exact);
+  const TrackOptions options{
+      spec.jump,     spec.reach, spec.exact, spec.position_tolerance, spec.rotation_tolerance,
+      spec.divisions};
+  over_batch(count, spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    Tracker tracker(ik, options);
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      const double* at = start.data<double>() + i * n;
+      const double* const course = target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
+      std::copy_n(at, n, to + i * n);
+      for (std::ptrdiff_t s = 0; s < steps; ++s) {
+        double* const then = to + ((s + 1) * count + i) * n;
+        if (tracker.advance(at, course + s * each * k, then)) {
+          at = then;
+          continue;
+        }
+        std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
+        break;
+      }
+    }
+    return std::ptrdiff_t(-1);
+  });
+  return made;
+}
+
+// Returns the indices of configurations q (K, n) that are farther than `distance` from known ones
+// (M, n) and from each other: some joint differs by more, up to full turns (n,) where they are not
+// zero.
+nb::object apart(nb::handle q, nb::handle known, nb::handle turns, double distance) {
+  const int n = int(nb::len(turns));
+  const Batch given(q, n, "q"), others(known, n, "known");
+  if (!given.is_double() || !others.is_double()) throw nb::value_error("q must be float64");
+  const JointSpace joints{n, checked<double>(turns, NPY_DOUBLE, {n}, "turns")};
+  const std::vector<double> reach(std::size_t(n), distance);
+  std::vector<int> kept;
+  for (int i = 0; i < int(given.count()); ++i) {
+    const double* const own = given.data<double>() + i * n;
+    const auto is_near = [&](const double* other) {
+      return joints.are_near(own, other, reach.data(), 0);
+    };
+    bool alone = std::ranges::none_of(
+        kept, [&](int other) { return is_near(given.data<double>() + other * n); });
+    for (std::ptrdiff_t k = 0; alone && k < others.count(); ++k) {
+      alone = !is_near(others.data<double>() + k * n);
+    }
+    if (alone) kept.push_back(i);
+  }
+  return as_array(kept);
+}
+
+// Returns, for each solution `before` (R, k, n) of a place, the index (R, k) of the nearest one
+// `after` (R, k, n) at the next place: nearer than `jump`, not on the other side of a fold (signs
+// (R, k), zero at a fold), and with this one as its own nearest; else -1.
+nb::object nearest_pairs(nb::handle before, nb::handle after, nb::handle sides_before,
+                         nb::handle sides_after, nb::handle turns, double jump) {
+  const npy_intp n = npy_intp(nb::len(turns)), rows = npy_intp(nb::len(before));
+  auto* const array = reinterpret_cast<PyArrayObject*>(before.ptr());
+  const npy_intp k =
+      PyArray_CheckExact(before.ptr()) && PyArray_NDIM(array) == 3 ? PyArray_DIM(array, 1) : 0;
+  const JointSpace joints{int(n), checked<double>(turns, NPY_DOUBLE, {n}, "turns")};
+  const double* const a = checked<double>(before, NPY_DOUBLE, {rows, k, n}, "before");
+  const double* const b = checked<double>(after, NPY_DOUBLE, {rows, k, n}, "after");
+  const double* const side_a = checked<double>(sides_before, NPY_DOUBLE, {rows, k}, "sides_before");
+  const double* const side_b = checked<double>(sides_after, NPY_DOUBLE, {rows, k}, "sides_after");
+  const npy_intp shape[] = {rows, k};
+  nb::object made = new_array(NPY_INT, 2, shape);
+  const double huge = std::numeric_limits<double>::infinity();
+  const std::size_t each = std::size_t(k);
+  std::vector<double> least_a(each), least_b(each);
+  std::vector<int> of_a(each), of_b(each);
+  for (npy_intp r = 0; r < rows; ++r) {
+    std::ranges::fill(least_a, huge);
+    std::ranges::fill(least_b, huge);
+    for (std::size_t i = 0; i < each; ++i) {
+      for (std::size_t j = 0; j < each; ++j) {
+        if (side_a[r * k + npy_intp(i)] * side_b[r * k + npy_intp(j)] < 0) continue;
+        const double far =
+            joints.distance(a + (r * k + npy_intp(i)) * n, b + (r * k + npy_intp(j)) * n);
+        if (far < least_a[i]) {
+          least_a[i] = far;
+          of_a[i] = int(j);
+        }
+        if (far < least_b[j]) {
+          least_b[j] = far;
+          of_b[j] = int(i);
+        }
+      }
+    }
+    int* const to = data_of<int>(made) + r * k;
+    for (std::size_t i = 0; i < each; ++i) {
+      const bool mutual = least_a[i] < jump && of_b[std::size_t(of_a[i])] == int(i);
+      to[i] = mutual ? of_a[i] : -1;
+    }
+  }
+  return made;
+}
+
+// Returns the targets (K, k) at places (K,) between those of a path (drivers/between.hpp).
+nb::object targets_between(nb::handle x, nb::handle numbers, const Ints& rotations,
+                           nb::handle turns, nb::handle places) {
+  const npy_intp count = npy_intp(nb::len(x)), wanted = npy_intp(nb::len(places));
+  check_at_least("the number of targets", 2, int(count));
+  auto* const array = reinterpret_cast<PyArrayObject*>(numbers.ptr());
+  const bool is_matrix = PyArray_CheckExact(numbers.ptr()) && PyArray_NDIM(array) == 2;
+  const npy_intp size = is_matrix ? PyArray_DIM(array, 1) : 0;
+  for (int begin : rotations) check_index("rotations", 0, int(size) - 8, begin);
+  const npy_intp turning = npy_intp(rotations.size());
+  const PathOfTargets path{
+      count,
+      size,
+      checked<double>(x, NPY_DOUBLE, {count}, "x"),
+      checked<double>(numbers, NPY_DOUBLE, {count, size}, "numbers"),
+      {rotations.begin(), rotations.end()},
+      checked<double>(turns, NPY_DOUBLE, {count - 1, turning, 3}, "turns"),
+  };
+  const double* const at = checked<double>(places, NPY_DOUBLE, {wanted}, "places");
+  const npy_intp shape[] = {wanted, size};
+  nb::object made = new_array(NPY_DOUBLE, 2, shape);
+  for (npy_intp i = 0; i < wanted; ++i)
+    target_between(path, at[i], data_of<double>(made) + i * size);
+  return made;
+}
+
+}  // namespace
+
+void bind_paths(nb::module_& m) {
+  nb::class_<PyRoutes>(m, "Routes", "Routes through configurations along a path.")
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(), nb::kw_only(), "x"_a, "q"_a,
+           "weights"_a.none(), "turns"_a,
+           nb::sig("def __init__(self, *, x: " SUPPLE_F64 ", q: " SUPPLE_F64
+                   ", weights: " SUPPLE_F64 " | None, turns: " SUPPLE_F64 ") -> None"))
+      .def("set_steps", &PyRoutes::set_steps, "end"_a, "from_"_a, "to"_a,
+           nb::sig("def set_steps(self, end: " SUPPLE_I32 ", from_: " SUPPLE_I32 ", to: " SUPPLE_I32
+                   ") -> None"))
+      .def("near_steps", &PyRoutes::near_steps, "reach"_a,
+           nb::sig("def near_steps(self, reach: " SUPPLE_F64 ") -> tuple[" SUPPLE_I32
+                   ", " SUPPLE_I32 ", " SUPPLE_I32 "]"))
+      .def(
+          "fewest_changes", &PyRoutes::fewest_changes, "begin"_a,
+          nb::sig("def fewest_changes(self, begin: list[int]) -> list[tuple[int, " SUPPLE_I32 "]]"))
+      .def("farthest", &PyRoutes::farthest, "layer"_a, "column"_a,
+           nb::sig("def farthest(self, layer: int, column: int) -> tuple[int, int]"));
+  m.def("apart", &apart, "q"_a, "known"_a, "turns"_a, "distance"_a,
+        "Return the indices of configurations that are apart from each other and from known ones.",
+        nb::sig("def apart(q: " SUPPLE_F64 ", known: " SUPPLE_F64 ", turns: " SUPPLE_F64
+                ", distance: float) -> " SUPPLE_I32));
+  m.def("nearest_pairs", &nearest_pairs, "before"_a, "after"_a, "sides_before"_a, "sides_after"_a,
+        "turns"_a, "jump"_a, "Return the nearest solutions (R, k) at the next place, or -1.",
+        nb::sig("def nearest_pairs(before: " SUPPLE_F64 ", after: " SUPPLE_F64
+                ", sides_before: " SUPPLE_F64 ", sides_after: " SUPPLE_F64 ", turns: " SUPPLE_F64
+                ", jump: float) -> " SUPPLE_I32));
+  m.def("targets_between", &targets_between, "x"_a, "numbers"_a, "rotations"_a, "turns"_a,
+        "places"_a, "Return the targets (K, k) at places (K,) between those of a path.",
+        nb::sig("def targets_between(x: " SUPPLE_F64 ", numbers: " SUPPLE_F64
+                ", rotations: list[int], turns: " SUPPLE_F64 ", places: " SUPPLE_F64
+                ") -> " SUPPLE_F64));
+  bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.ik.path_problem.",
+            required("jump", &TrackSpec::jump), required("reach", &TrackSpec::reach),
+            required("exact", &TrackSpec::exact),
+            required("position_tolerance", &TrackSpec::position_tolerance),
+            required("rotation_tolerance", &TrackSpec::rotation_tolerance),
+            required("divisions", &TrackSpec::divisions), required("threads", &TrackSpec::threads));
+  m.def("tracked", &tracked, "solver"_a, "q"_a, "targets"_a, "spec"_a,
+        "Return the tracks (S + 1, K, n) of configurations (K, n) along a path.",
+        nb::sig("def tracked(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64
+                ", spec: TrackSpec) -> " SUPPLE_F64));
+}
+
+}  // namespace supple
