@@ -94,7 +94,9 @@ PUBLIC_MODULES = ["supple"] + [
 ]
 
 
-@pytest.mark.parametrize("name", PUBLIC_MODULES)
+@pytest.mark.parametrize(
+    "name", [*PUBLIC_MODULES, "supple.describe", "supple.paths", "supple.poses"]
+)
 def test_a_public_module_shows_its_public_names_only(name: str) -> None:
     module = importlib.import_module(name)
     assert dir(module) == sorted(module.__all__)

@@ -208,6 +208,11 @@ def test_positions_and_rotations_broadcast() -> None:
         (lambda: supple.pose(rpy=[0, 0, np.nan]), "rpy must be finite"),
         (lambda: supple.pose(rpy=[0, 0, 0], wxyz=[1, 0, 0, 0]), "one of rotation, .*wxyz, rpy"),
         (lambda: supple.pose(wxyz=[0, 0, 0, 0]), "a quaternion must not be zero"),
+        (
+            lambda: supple.pose(rpy=[180, 0, 90]),
+            "angles of rpy must be in radians and at most 4π; given: 180. numpy.radians converts",
+        ),
+        (lambda: supple.pose(rotation_vector=[[0, 0, 0], [0, -90, 0]]), "radians.*given: -90"),
         (lambda: supple.pose(np.zeros((2, 3)), rpy=np.zeros((3, 3))), "position and rpy must have"),
         (lambda: supple.pose(tolerance=0.2), "tolerance must be a finite number at least 0 and at"),
         (lambda: poses.orthonormalize(np.zeros((3, 3))), "rotation must be orthonormal.*off by"),
@@ -228,6 +233,14 @@ def test_positions_and_rotations_broadcast() -> None:
 def test_bad_poses_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_angles_up_to_two_turns_are_taken() -> None:
+    for name in ("rpy", "rotation_vector"):
+        T = supple.pose(**{name: [0, 0, 4 * np.pi]})  # type: ignore[arg-type]
+        np.testing.assert_allclose(T, np.eye(4), atol=1e-14)
+        with pytest.raises(InputError, match="radians"):
+            supple.pose(**{name: [0, 0, -4.001 * np.pi]})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["quat", "quaternion"])

@@ -37,6 +37,7 @@ EXTRAS = {
     "cuda": ("cuda-core[cu13]>=0.5",),
 }
 _MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow
+_MIN_WORD = 3  # length from which a word inside a name makes it similar [characters]
 
 
 class SuppleError(Exception):
@@ -158,15 +159,30 @@ _PART = (
     "arm.full_q(q) is the configuration of the whole robot."
 )
 _LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
-_SPEED = "Speed limits act in Servo and track: limits=Limits.for_robot(robot, max_speed=...)."
-HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_arguments`
+# Arguments of `Limits.for_robot` that users look for in the functions that take limits.
+_OF_LIMITS = ("mode", "max_speed", "max_acceleration", "max_jerk", "max_norm", "speed_factor")
+HINTS = {  # for `known_arguments`
+    "joints": _PART,
+    "limits": _LIMITS,
+    **{
+        name: "Servo and track take it as a part of their limits: "
+        f"limits=supple.Limits.for_robot(robot, {name}=...)."
+        for name in _OF_LIMITS
+    },
+}
 
 
 def _similar(given: str, names: list[str]) -> list[str]:
-    """Return at most three names that resemble the given one, ignoring case."""
+    """Return at most three names that resemble the given one or contain it, ignoring case."""
     from difflib import get_close_matches  # imported here, so that importing supple is fast
 
     short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}
-    close = get_close_matches(given[:_MAX_CHARACTERS].lower(), by_lower, n=3)
-    return [by_lower[lower] for lower in close]
+    word = given[:_MAX_CHARACTERS].lower()
+    close = get_close_matches(word, by_lower, n=3)
+    if len(word) >= _MIN_WORD:  # shorter names first: the given word is most of them
+        longer = sorted(
+            (name for name in by_lower if word in name), key=lambda name: (len(name), name)
+        )
+        close += [name for name in longer if name not in close]
+    return [by_lower[lower] for lower in close[:3]]

@@ -45,7 +45,13 @@ __all__ = [
     "xyzw",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 TOLERANCE = POSE_TOLERANCE
+_MAX_ANGLE = 4 * np.pi  # beyond it, an angle is probably in degrees [rad]
 _MAX_TOLERANCE = 0.1  # beyond it, the nearest rotation may be far from the intended one
 
 
@@ -77,11 +83,13 @@ def pose(
         rotation_vector: Rotation vector (..., 3) [rad]: axis times angle.
         tolerance: Largest entry of |RᵀR - I| that is corrected, at most 0.1.
 
-    Quaternions are normalized and must not be zero.
+    Quaternions are normalized and must not be zero. Angles beyond two turns, 4π, are rejected,
+    because they are probably in degrees: `rpy=np.radians([180, 0, 90])`.
 
     Raises:
-        InputError: A shape is wrong, numbers are not finite, several kinds of rotation are given,
-            or a matrix is not a rotation within the tolerance.
+        InputError: A shape is wrong, numbers are not finite, several kinds of rotation are given, a
+            matrix is not a rotation within the tolerance, or a component of `rpy` or
+            `rotation_vector` is beyond 4π.
     """
     at = _vectors(position)
     kinds = {
@@ -126,6 +134,12 @@ def _rotation(name: str, value: ArrayLike) -> Matrix:
     array = finite_array(array, shape, name, batch=array.ndim > len(shape))
     if name == "rotation":
         return array
+    if shape == (3,) and (np.abs(array) > _MAX_ANGLE).any():
+        worst = array.flat[np.abs(array).argmax()]
+        raise InputError(
+            f"angles of {name} must be in radians and at most 4π; given: {worst:g}. "
+            "numpy.radians converts degrees"
+        )
     if name == "rpy":
         return _from_rpy(array)
     if name == "rotation_vector":

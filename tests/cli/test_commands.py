@@ -100,6 +100,24 @@ def test_info_has_the_numbers_of_the_robot() -> None:
     assert all(name in text for name in (*robot.joint_names, "panda_hand_tcp", "2.8973"))
 
 
+def test_info_names_the_neutral_configuration() -> None:
+    robot = sp.load("panda")
+    assert (
+        "end effector panda_hand_tcp at the neutral configuration:" in run("info", "panda").stdout
+    )
+    q = robot.neutral() + 0.25
+    text = run("info", "panda", "--q", ",".join(map(str, q))).stdout
+    assert f"panda_hand_tcp at q = {q[0]:.4g}, " in text
+
+
+def test_info_shows_rounding_as_zero() -> None:
+    """A stretched UR5e is singular: its smallest singular value is a rounding error."""
+    stretched = "0.3,-1.2,0,0.7,0.5,0.4"
+    (tip,) = found("info", "ur5e", "--q", stretched)["end_effectors"]
+    assert tip["sigma_min"] < 1e-12
+    assert "smallest singular value 0\n" in run("info", "ur5e", "--q", stretched).stdout
+
+
 def test_a_robot_may_be_a_file(tmp_path: Path, robot_files: Any) -> None:
     file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     assert found("info", str(file))["dof"] == 7
@@ -299,6 +317,48 @@ def test_branches_are_different_solutions_of_one_pose() -> None:
     assert found("branches", "ur5e", *FAR, code=1)["count"] == 0
 
 
+@pytest.mark.parametrize("robot", ["ur5e", "panda"])
+def test_branches_out_of_reach_say_how_far_the_closest_pose_is(robot: str) -> None:
+    done = run("branches", robot, *FAR)
+    assert done.exit_code == 1
+    assert done.stdout.startswith(f"{robot}: no solution; unreachable: the closest pose found is ")
+    assert done.stdout.count("\n") == 1
+
+
+def test_joints_that_always_move_freely_take_one_line() -> None:
+    says = run("branches", "panda", *POSE).stdout
+    assert "moves freely" not in says
+    assert says.count("In each of these solutions, all joints can move while the frame stays.") == 1
+
+
+def test_joints_that_sometimes_move_freely_have_a_row() -> None:
+    """With the wrist stretched, the first and third axes of the wrist coincide on one branch."""
+    robot = sp.load("ur5e")
+    T = robot.fk([0.3, -1.2, 1.5, -0.7, 0.0, 0.4])
+    wxyz = map(str, sp.poses.wxyz(T))
+    place = map(str, T[:3, 3])
+    words = ["--position", *place, "--wxyz", *wxyz, "--most", "99"]
+    says = run("branches", "ur5e", *words).stdout
+    every = sp.solve(robot, T, solutions="all")
+    some = every.free.any(axis=0) & ~every.free.all(axis=0)
+    assert some.any()
+    for name, each in zip(robot.joint_names, some, strict=True):
+        assert (f"{name} moves freely" in says) == each
+
+
+def test_branches_of_a_position_are_infinitely_many() -> None:
+    says = run("branches", "ur5e", *POSE[:4]).stdout
+    assert "Without a rotation there are infinitely many solutions; these are some." in says
+    assert "There may be more" not in says
+    reason = found("branches", "ur5e", *POSE[:4])["reason"]
+    assert reason.startswith("3 rows for 6 joints have infinitely many solutions")
+
+
+def test_branches_say_by_what_they_are_ordered() -> None:
+    words = " ".join(run("branches", "--help").stdout.split())
+    assert "farthest from joint limits is first or, with --q0, the one nearest" in words
+
+
 # ---- track ---------------------------------------------------------------------------------------
 
 
@@ -434,6 +494,9 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["track", "panda", "--twist", *["0"] * 6], "needs --duration and --q0"),
         (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
         (["branches", "panda", *POSE, "--most", "0"], "solutions"),
+        (["solve", "ur5e", *POSE[:5], "180", "0", "0"], "radians"),
+        (["solve", "ur5e", *POSE[:4], "--quat", "0", "1", "0", "0"], "--wxyz W X Y Z or --xyzw X"),
+        (["solve", "ur5e", *POSE, "--ouut", "a.csv"], "--out"),
         (["bench", "panda", "--poses", "0"], "above 0"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
@@ -452,6 +515,7 @@ def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) ->
         ("a,b\n1,2\n", "must have the columns x, y, z"),
         ("x,y,z\n1,2,3\n1,2,no\n", "'z' must have a number in every row; given: 'no' in row 2"),
         ("x,y,z,roll,pitch,yaw,rx,ry,rz\n1,2,3,4,5,6,7,8,9\n", "one kind of rotation"),
+        ("x,y,z,roll,pitch,yaw\n.4,.1,.3,180,0,0\n", "rpy must be in radians"),
         ("", "empty"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from loops import Array, robot, somewhere
 from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, StepStatus, damping
 from supple.criteria import RestPosture
+from supple.motion.diagnostics import Direction
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import NumericalFilter, Pseudoinverse, StatefulStep, WeightedDLS
 
@@ -215,6 +217,32 @@ def test_rounding_is_shown_as_zero() -> None:
         servo(Q, np.array([0, 0, 0.1, 0, 0, 0]))
         assert "-0.0%" not in str(servo.explain())
         assert "e-1" not in str(servo.explain())
+
+
+@pytest.mark.parametrize(
+    ("missed", "text"),
+    [
+        (None, ""),
+        (-1e-9, "0.0%"),
+        (0.25, "25.0%"),
+        (1.00001, "100.0%"),
+        (2.762, "against"),
+        (-0.766, "beyond"),
+    ],
+)
+def test_a_missed_part_is_a_percentage_or_a_word(missed: float | None, text: str) -> None:
+    assert Direction("x", 1.0, 0.1, None, missed).missed_text == text
+
+
+def test_a_step_against_the_command_is_told_in_words() -> None:
+    """A callable that moves backward three times as fast: e - J q̇ = 4 e."""
+    arm = robot("panda")
+    backward = Servo(arm, dt=0.01, step=lambda lin: -3 * (np.linalg.pinv(lin.J) @ lin.e))
+    backward(Q, np.array([1e-3, 0, 0, 0, 0, 0]))
+    text = str(backward.explain())
+    assert "off by 4 times the task" in text
+    assert " against " in text
+    assert not re.search(r"-\d[\d.]*%|[1-9]\d\d\.\d%(?<!100\.0%)", text)
 
 
 def test_a_norm_that_acts_is_named() -> None:

@@ -26,6 +26,15 @@ def test_unknown_says_given_nearest_and_available() -> None:
     assert message == "unknown robot 'pandas'; did you mean 'panda'? Available: 'panda', 'ur5e'."
 
 
+def test_unknown_finds_names_that_contain_the_word() -> None:
+    frames = ["panda_link0", "panda_hand_tcp", "panda_hand", "panda_leftfinger"]
+    message = str(errors.unknown_name_error("frame", "HAND", frames))
+    assert "unknown frame 'HAND'; did you mean 'panda_hand' or 'panda_hand_tcp'? " in message
+    assert "did you mean" not in str(errors.unknown_name_error("frame", "da", frames))
+    many = [f"hand{i}_of_many" for i in range(9)]
+    assert str(errors.unknown_name_error("frame", "hand", many)).count(" or ") == 2
+
+
 def test_unknown_cuts_long_lists_and_names() -> None:
     message = str(
         errors.unknown_name_error("joint", "x" * 10_000, [f"joint{i}" for i in range(5000)])

@@ -460,7 +460,12 @@ def test_only_poses_have_a_closed_form() -> None:
     tasks = sp.PositionTask()
     found = sp.solve(robot, [0.4, 0.2, 0.3], tasks=tasks, solutions="all")
     assert not found.complete
-    assert "pose of one frame" in found.reason
+    assert found.reason.startswith("3 rows for 6 joints have infinitely many solutions")
+    elbow = sp.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)])
+    both = sp.solve(elbow, [1.2, 0.5, 0.0], tasks=sp.PositionTask(rows=("x", "y")), solutions="all")
+    assert len(both) == 2
+    assert not both.complete
+    assert "not the pose of one frame" in both.reason
     with pytest.raises(sp.errors.InputError, match="free is for poses"):
         _ = found.free
 

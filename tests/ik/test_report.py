@@ -65,6 +65,8 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert report.failed + report.stopped == report.seeds
         says = f"{report.failed} failed" + f", {report.stopped} stopped" * (report.stopped > 0)
         assert says in str(report)
+        # A second distance next to that of the closest pose would read as a contradiction.
+        assert str(found).count("away") == 1
 
 
 def test_a_limit_that_blocks_is_named() -> None:
@@ -111,6 +113,14 @@ def test_a_target_in_millimeters_gets_a_hint(task: PoseTask | PositionTask) -> N
         _, report = told(target if pose else target[:3, 3], tasks=task)
         assert bool(report.hint) == hint
         assert ("in meters" in str(report)) == hint
+
+
+def test_a_batch_in_millimeters_gets_a_hint() -> None:
+    near = supple.pose([[0.4, 0.1, 0.5], [0.3, 0.2, 0.5]], rpy=[np.pi, 0, 0])
+    far = supple.pose(1000 * near[:, :3, 3], rotation=near[:, :3, :3])
+    assert "in meters" in str(solve(PANDA, far))
+    assert "in meters" not in str(solve(PANDA, near))
+    assert "in meters" not in str(solve(PANDA, np.concatenate([near[:1], far[:1]])))
 
 
 def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:

@@ -116,7 +116,7 @@ def test_several_solutions_of_one_target() -> None:
     (closest,) = missed
     assert closest.status is SolveStatus.UNREACHABLE
     assert str(missed) == f"no solution; {closest}"
-    assert f"{1e3 * closest.position_error:.1f} mm" in str(missed)
+    assert f" {closest.position_error:.4g} m " in str(missed)
 
 
 def test_several_solutions_are_ordered_by_the_preference() -> None:
@@ -209,6 +209,10 @@ def test_unknown_arguments_say_what_to_use_instead() -> None:
     for call in calls:
         with pytest.raises(UnknownNameError, match=r"robot.freeze\(.*full_q"):
             call(joints=["panda_joint1"])
+        for name, value in (("mode", "scale"), ("max_speed", 1.0), ("max_norm", 2.0)):
+            said = rf"argument '{name}'. .*limits=supple.Limits.for_robot\(robot, {name}=\.\.\.\)"
+            with pytest.raises(UnknownNameError, match=said):
+                call(**{name: value})
 
 
 def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:

@@ -111,6 +111,24 @@ def test_bad_velocities(task: Any, velocity: Any, said: str) -> None:
         task.linearize(PANDA, Q, velocity=velocity)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: supple.solve(PANDA, [0.45, 0.2, 0.4]), r"tasks=supple\.PositionTask\(\)"),
+        (lambda: supple.solve(PANDA, np.ones((5, 3))), r"tasks=supple\.PositionTask\(\)"),
+        (lambda: supple.solve(PANDA, np.ones(7)), r"supple\.pose\(position, xyzw="),
+        (lambda: supple.Servo(PANDA, dt=0.01)(Q, np.eye(4)), "A pose is given as target="),
+        (
+            lambda: supple.solve(PANDA, np.eye(4), tasks=PositionTask()),
+            r"its position is pose\[\.\.\., :3, 3\]",
+        ),
+    ],
+)
+def test_a_shape_that_shows_the_mistake_gets_a_remedy(call: Make, said: str) -> None:
+    with pytest.raises(InputError, match=rf"given: an array of shape \(.*\)\. .*{said}"):
+        call()
+
+
 def test_a_configuration_is_one_and_finite() -> None:
     for q in (np.zeros((2, 7)), np.full(7, np.nan)):
         with pytest.raises(InputError, match=r"q must be one finite configuration \(7,\)"):

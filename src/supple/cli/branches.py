@@ -48,12 +48,15 @@ def branches(
     as_json: bool,
     **target: Any,
 ) -> None:
-    """Show all solutions of one pose, the best first.
+    """Show all solutions of one pose.
+
+    The solution farthest from joint limits is first or, with --q0, the one nearest to it.
 
     For an arm of six revolute joints, all solutions are found. For other robots, the solutions are
-    found by a search from many seeds, and there may be more. At a singular pose, and for a
-    redundant robot, there may be infinitely many solutions, of which samples are shown. The signs
-    of shoulder, elbow and wrist identify the branch.
+    found by a search from many seeds, and there may be more. Without a rotation, any orientation is
+    accepted, and there are infinitely many solutions, of which some are shown. At a singular pose,
+    and for a redundant robot, there may be infinitely many solutions, of which samples are shown.
+    The signs of shoulder, elbow and wrist identify the branch.
     """
     check_figure(plot)
     near = configuration(robot, q0, "--q0")
@@ -74,12 +77,17 @@ def branches(
                 "solutions": [one_solution(each) for each in found],
             }
         )
-    else:
+    elif len(every):
         _print(robot, found, target["frame"], near)
         if len(every) > most:
             click.echo(f"{len(every) - most} more are not shown: --most {len(every)} shows them.")
-        if every.reason:
+        if not is_pose and every.sampled.any():
+            click.echo("Without a rotation there are infinitely many solutions; these are some.")
+        elif every.reason:
             click.echo(f"There may be more: {every.reason}.")
+    else:
+        closest = sp.solve(robot, goal, tasks=task, q0=near)
+        click.echo(f"{robot.name}: no solution; {closest}")
     ctx.exit(0 if len(every) else FAILED)
 
 
@@ -93,17 +101,23 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
     if found.frame is not None and has_branches(robot, found.frame):
         for k, name in enumerate(BRANCHES):
             rows.append([name, *("-0+"[sign + 1] for sign in found.branch[:, k])])
+    always: Any = np.zeros(robot.dof, dtype=np.bool_)
     if found.frame is not None and found.sampled.any():
         free = found.free
-        for j, joint in enumerate(robot.joint_names):
-            if free[:, j].any():
-                rows.append([f"{joint} moves freely", *("yes" if x else "" for x in free[:, j])])
+        always = free.all(axis=0)
+        for j in np.flatnonzero(free.any(axis=0) & ~always):
+            words = ("yes" if x else "" for x in free[:, j])
+            rows.append([f"{robot.joint_names[j]} moves freely", *words])
     if near is not None:
         rows.append(["farthest from q0", *(f"{x:.3g}" for x in np.abs(found.q - near).max(axis=1))])
-    names = max(len(row[0]) for row in rows) + 2
-    fit = max((Console().width - names) // _COLUMN, 1)
+    label = max(len(row[0]) for row in rows) + 2
+    fit = max((Console().width - label) // _COLUMN, 1)
     title = f"{robot.name}: {str(found).partition(chr(10))[0]}"
     for first in range(0, len(found), fit):
         part = slice(first + 1, first + 1 + fit)
         head = ["", *(f"#{k}" for k in range(first, min(first + fit, len(found))))]
         print_table(title if first == 0 else "", head, [[row[0], *row[part]] for row in rows])
+    if always.any():
+        names = [name for name, each in zip(robot.joint_names, always, strict=True) if each]
+        who = "all joints" if always.all() else ", ".join(names)
+        click.echo(f"In each of these solutions, {who} can move while the frame stays.")

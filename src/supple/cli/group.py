@@ -12,6 +12,9 @@ from supple.cli.console import UsageError
 from supple.errors import SuppleError, unknown_name_error
 
 INTERRUPTED = 130
+_QUATERNION = "A quaternion is given by its order: --wxyz W X Y Z or --xyzw X Y Z W."
+# Sentences that say what to use instead of an option that does not exist.
+_HINTS = {"--quat": _QUATERNION, "--quaternion": _QUATERNION, "--orientation": _QUATERNION}
 
 
 class _Commands(click.Group):
@@ -33,6 +36,11 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name not in _HINTS:
+                raise
+            words = f"no such option: {error.option_name}. {_HINTS[error.option_name]}"
+            raise click.UsageError(words, error.ctx) from error
         except SuppleError as error:
             raise UsageError(str(error)) from error
         except KeyboardInterrupt:

@@ -12,6 +12,8 @@ import supple as sp
 from supple.cli.console import as_json_option, check_figure, print_json, print_table, write_figure
 from supple.cli.robots import configuration, with_robot
 
+_ROUNDING = 1e-12  # singular value that is shown as zero
+
 
 @click.command()
 @with_robot
@@ -45,12 +47,15 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
     ]
     title = f"{robot.name}: {robot.dof} degrees of freedom"
     print_table(title, ("joint", "kind", "lower", "upper", "unit", "speed [/s]"), rows)
+    neutral = np.array_equal(q, robot.neutral())
+    where = "the neutral configuration" if neutral else f"q = {_words(q)}"
     for tip in found["end_effectors"]:
         place = ", ".join(f"{x:.4f}" for x in tip["position"])
         turn = ", ".join(f"{x:.4f}" for x in tip["wxyz"])
-        click.echo(f"\nend effector {tip['name']} at q = {_words(q)}:")
+        click.echo(f"\nend effector {tip['name']} at {where}:")
         click.echo(f"  position [m] {place}   quaternion wxyz {turn}")
-        click.echo(f"  smallest singular value {tip['sigma_min']:.4g}")
+        sigma = tip["sigma_min"] if tip["sigma_min"] > _ROUNDING else 0.0
+        click.echo(f"  smallest singular value {sigma:.4g}")
 
 
 def facts(robot: sp.Robot, q: Any) -> dict[str, Any]:

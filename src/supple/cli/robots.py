@@ -137,10 +137,18 @@ target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),
     click.option(
-        "--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion, scalar first."
+        "--wxyz",
+        nargs=4,
+        type=float,
+        metavar="W X Y Z",
+        help="Quaternion, scalar first; normalized.",
     ),
     click.option(
-        "--xyzw", nargs=4, type=float, metavar="X Y Z W", help="Unit quaternion, scalar last."
+        "--xyzw",
+        nargs=4,
+        type=float,
+        metavar="X Y Z W",
+        help="Quaternion, scalar last; normalized.",
     ),
     click.option(
         "--rotation-vector", nargs=3, type=float, metavar="X Y Z", help="Axis times angle [rad]."

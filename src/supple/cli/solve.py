@@ -31,6 +31,7 @@ from supple.cli.robots import (
     tasks_for,
     with_robot,
 )
+from supple.kinematics.unit_text import joint_unit
 from supple.tables import Table, write_table
 
 _FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
@@ -75,10 +76,10 @@ def solve(
       supple solve arm.urdf poses.csv --out solutions.parquet
 
     Without a rotation, any orientation is accepted. FILE is csv, Parquet or npz with the columns
-    x, y, z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz
-    (axis times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for
-    each pose: the joints, the status and the errors. The output file is written completely or not
-    at all.
+    x, y, z [m] and qw, qx, qy, qz (a quaternion, which is normalized), or roll, pitch, yaw [rad],
+    or rx, ry, rz (axis times angle [rad]); an npz file may have poses T (N, 4, 4) instead. The
+    output has one row for each pose: the joints, the status and the errors. The output file is
+    written completely or not at all.
 
     With --q0, the output also has the distance of the joints from q0, and whether the solution is
     on the branch of q0, that is, whether a motion that crosses no singularity connects them.
@@ -164,7 +165,7 @@ def _print_one(found: sp.Solution, as_json: bool) -> None:
     print_table(f"{robot.name}: {str(found).partition(chr(10))[0]}", ("joint", "q", "", ""), rows)
     if found.q0 is not None:
         branch = "the same" if found.same_branch else "another"
-        click.echo(f"moved by at most {found.moved:.4g} rad or m, on {branch} branch")
+        click.echo(f"moved by at most {found.moved:.4g} {joint_unit(robot)}, on {branch} branch")
     if not found and found.report is not None:
         click.echo(f"\n{found.report}")
 

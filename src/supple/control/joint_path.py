@@ -16,6 +16,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, coordinates, finite_array, number
 from supple.kinematics.robot import check_robot
+from supple.kinematics.unit_text import joint_unit
 from supple.motion.layout import CompiledTasks, compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -72,7 +73,7 @@ class JointPath(ReadOnlyArrays):
         largest = np.abs(np.diff(self.q, axis=0)).max(initial=0.0)
         return (
             f"<JointPath of {self.robot.name}: {len(self)} configurations, "
-            f"{largest:.3g} rad or m at most between two>"
+            f"{largest:.3g} {joint_unit(self.robot)} at most between two>"
         )
 
     @cached_property

@@ -14,6 +14,7 @@ from supple.control.trajectory_file import from_table, to_table
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
+from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
@@ -79,10 +80,21 @@ class Trajectory:
             speeds = np.linalg.norm(self.qd, axis=1)
             lines.append(f"  joint speeds: at most {speeds.max():.4g} in norm")
             lines.append(f"  smallest singular value: at least {self.sigma_min.min():.3g}")
-            errors = np.linalg.norm(self.error, axis=1)
-            if errors.any():
-                lines.append(f"  error: at most {errors.max():.3g}, {errors[-1]:.3g} at the end")
+            if self.error.any():
+                lines.append(f"  error: {self._error_text()}")
         return "\n".join(lines)
+
+    def _error_text(self) -> str:
+        """Return the largest and the last error, in mm and mrad if all rows are of frames."""
+        kinds = [name.partition(" of ")[0] for name in self.rows]
+        moves = np.isin(kinds, ("x", "y", "z"))
+        turns = np.isin(kinds, ("rx", "ry", "rz", "tilt"))
+        if not (moves | turns).all():  # joints, or rows of open tasks, whose units are mixed
+            errors = np.linalg.norm(self.error, axis=1)
+            return f"at most {errors.max():.3g}, {errors[-1]:.3g} at the end"
+        p, r = (np.linalg.norm(self.error[:, rows], axis=1) for rows in (moves, turns))
+        last = error_text(p[-1], r[-1], ".3g")
+        return f"at most {error_text(p.max(), r.max(), '.3g')}, {last} at the end"
 
     def resampled(self, dt: float) -> Trajectory:
         """Return the same motion in steps of another length.

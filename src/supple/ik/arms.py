@@ -189,7 +189,9 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
     """Return the arm of a problem, or why its solutions can only be found by a search."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
     if len(tasks) != 1 or not is_whole_pose(tasks[0]):
-        return "only solutions of the pose of one frame are computed"
+        if problem.primary < robot.dof:
+            return f"{problem.primary} rows for {robot.dof} joints have infinitely many solutions"
+        return "the tasks are not the pose of one frame"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
     if structure.six_revolute and not _moves_in_six_directions(robot, frame):

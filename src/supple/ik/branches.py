@@ -31,7 +31,7 @@ SAMPLES = 16  # number of samples of a joint that moves freely at a singular tar
 MOST = 64  # maximum number of solutions of a search
 TOLERANCE = 1e-6  # default tolerances of `solve` [m], [rad]
 
-_SEEDS = "found by a search from seeds"
+_SEEDS = "these were found by a search from seeds"
 
 
 def solve_all(

@@ -12,6 +12,7 @@ from supple.control.timing import time_law
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
 from supple.kinematics import Robot
+from supple.kinematics.unit_text import error_text
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -94,10 +95,8 @@ class Followed:
             lines[0] += " on one branch"
         lines += [f"  {each}" for each in self.reconfigurations]
         lines += [f"  {self.obstacle}"] * (self.obstacle is not None)
-        lines.append(
-            f"  deviation: at most {self.position_deviation * 1e3:.2g} mm and "
-            f"{self.rotation_deviation * 1e3:.2g} mrad"
-        )
+        off = error_text(self.position_deviation, self.rotation_deviation, ".2g")
+        lines.append(f"  deviation: at most {off}")
         return "\n".join(lines)
 
     def timed(

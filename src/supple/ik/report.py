@@ -9,6 +9,7 @@ import numpy as np
 
 from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
+from supple.kinematics import Robot
 from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.step import DLS
@@ -65,11 +66,9 @@ class SolveReport:
         lines = [self.hint] if self.hint else []
         ran = f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
         lines.append(f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs")
-        if self.best_failed is not None:
-            position, rotation = self.best_failed
-            left = f"the best of them ended {1e3 * position:.1f} mm and {1e3 * rotation:.1f} mrad"
+        if self.failed:
             ended = f", {self.stopped} stopped early" if self.stopped else ""
-            lines.append(f"{self.failed} failed{ended}: {left} away")
+            lines.append(f"{self.failed} failed{ended}")
         lines += [f"lost: {words}" for words in self.explanation.lost]
         if not self.explanation.lost:
             weakest = self.explanation.directions[-1].words
@@ -131,13 +130,14 @@ def make_report(
         best_failed=(position, rotation) if count else None,
         iterations=solution.iterations,
         seconds=seconds,
-        hint="" if status == SolveStatus.CONVERGED else _hint(problem, solution.position_error),
+        hint=""
+        if status == SolveStatus.CONVERGED
+        else unit_hint(problem.layout.robot, solution.position_error),
     )
 
 
-def _hint(problem: CompiledProblem, away: float) -> str:
-    """Return a sentence if the target is so far away that its unit is in doubt, else ""."""
-    robot = problem.layout.robot
+def unit_hint(robot: Robot, away: float) -> str:
+    """Return a sentence if the target is so far away [m] that its unit is in doubt, else ""."""
     frames = robot.fk(robot.random(_SAMPLES, seed=0), robot.tips)[..., :3, 3]
     reach = float(np.linalg.norm(frames - frames.mean(axis=0), axis=-1).max())
     if not away > _FAR * reach:

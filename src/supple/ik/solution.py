@@ -13,6 +13,7 @@ from supple.ik.report import SolveReport
 from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
+from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
 
 
@@ -109,9 +110,8 @@ class Solution:
 
     def _sentence(self) -> str:
         if self.status == SolveStatus.CONVERGED:
-            errors = f"{_scaled(self.position_error, 'm')}, {_scaled(self.rotation_error, 'rad')}"
-            return f"converged in {self.iterations} iterations, {errors}"
-        away = f"{1e3 * self.position_error:.1f} mm and {1e3 * self.rotation_error:.1f} mrad away"
+            return f"converged in {self.iterations} iterations, {self._remaining()}"
+        away = f"{error_text(self.position_error, self.rotation_error)} away"
         if self.status == SolveStatus.UNREACHABLE:
             return f"unreachable: the closest pose found is {away}"
         if self.status == SolveStatus.MAX_MOVE:
@@ -121,6 +121,11 @@ class Solution:
         if self.status == SolveStatus.NOT_CONVERGED:
             return f"not converged in {self.iterations} iterations: the best pose found is {away}"
         return f"{self.status}: {self.status.sentence}"
+
+    def _remaining(self) -> str:
+        """Return the errors as text, without those of exactly zero, as of rows no task has."""
+        errors = ((self.position_error, "m"), (self.rotation_error, "rad"))
+        return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 
 
 def robot_of(solution: Any) -> Robot:

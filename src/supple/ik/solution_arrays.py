@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, short_repr
+from supple.ik.report import unit_hint
 from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.status import SolveStatus
@@ -188,4 +189,7 @@ class BatchSolution(SolutionArrays):
         counts = [(status, self.status.count(status)) for status in SolveStatus]
         lines = [f"{self.size} target{'s' if self.size != 1 else ''}"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
+        if self.robot is not None and self.status.count(SolveStatus.UNREACHABLE) == self.size > 0:
+            hint = unit_hint(self.robot, float(self.position_error.min()))
+            lines += [hint] * bool(hint)
         return "\n".join(lines)

@@ -36,7 +36,8 @@ class Direction:
         gain: Joint motion per unit of `asked`: σ/(σ² + λ²) for damped least squares. None without a
             step, or for a step without damping if `asked` is zero.
         missed: The fraction of `asked` that the step does not perform: λ²/(σ² + λ²) for damped
-            least squares, 1 where the direction is lost. None where `gain` is None.
+            least squares, 1 where the direction is lost. Above 1, the step moves against the
+            command, and below 0 farther than the command. None where `gain` is None.
     """
 
     words: str
@@ -44,6 +45,20 @@ class Direction:
     asked: float
     gain: float | None = None
     missed: float | None = None
+
+    @property
+    def missed_text(self) -> str:
+        """The missed fraction as a percentage or, outside 0 to 100 %, as a word.
+
+        The word is "against" if the step moves against the command, and "beyond" if it moves
+        farther than the command. The text is empty if the fraction is None.
+        """
+        if self.missed is None:
+            return ""
+        rounded = round(self.missed, 3) + 0.0
+        if 0 <= rounded <= 1:
+            return f"{rounded:.1%}"
+        return "against" if rounded > 1 else "beyond"
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,8 @@ class Report:
         null_space_leakage: Task motion per unit of a null-space motion, ‖J q̇‖/‖q̇‖; None without
             such a motion.
         missed: The fraction of the task that a step of a `Servo` did not perform, ‖e - J q̇‖/‖e‖;
-            zero if e is zero, None if no step was taken.
+            zero if e is zero, above 1 if the joints move against the task, None if no step was
+            taken.
         held: The joints held by limits in a step of a `Servo`.
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
         mode: The mode of the limits that changed a step of a `Servo`, "exact", "scale" or "halt";
@@ -363,15 +379,23 @@ def _lines(report: Report) -> list[str]:
     if report.max_norm is not None:
         lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:
-        missed = "" if report.missed is None else f", {report.missed:.1%} of the task missed"
-        lines.append(f"{report.step}: joint speed {report.speed:.3g}{missed}")
+        lines.append(f"{report.step}: joint speed {report.speed:.3g}{_missed_text(report.missed)}")
     largest = max(abs(d.asked) for d in report.directions)
     lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"
-        missed = "-" if d.missed is None else f"{round(d.missed, 4) + 0.0:.1%}"
+        missed = d.missed_text or "-"
         asked = d.asked if abs(d.asked) > _ROUNDING * largest else 0.0
         lines.append(f"  {d.sigma:9.3g} {asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
     if report.null_space_leakage is not None:
         lines.append(f"null-space motion leaks {report.null_space_leakage:.3g} into the task")
     return lines
+
+
+def _missed_text(missed: float | None) -> str:
+    """Return the missed fraction of the whole task, as the end of a sentence."""
+    if missed is None:
+        return ""
+    if round(missed, 3) <= 1:
+        return f", {missed:.1%} of the task missed"
+    return f", off by {missed:.3g} times the task"

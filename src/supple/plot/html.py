@@ -104,7 +104,7 @@ def _directions(report: Any) -> str:
             f"{each.sigma:.4g}",
             f"{each.asked:.4g}",
             "" if each.gain is None else f"{each.gain:.4g}",
-            "" if each.missed is None else f"{100 * each.missed:.3g} %",
+            each.missed_text,
         )
         for each in report.directions
     ]

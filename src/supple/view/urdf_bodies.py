@@ -149,4 +149,4 @@ def _pose(origin: Element | None) -> Array:
         return np.eye(4)
     xyz = _numbers(origin.get("xyz", ""), 3, [0.0] * 3)
     rpy = _numbers(origin.get("rpy", ""), 3, [0.0] * 3)
-    return np.asarray(sp.pose(xyz, rpy=rpy))
+    return np.asarray(sp.pose(xyz, rpy=np.remainder(rpy, 2 * np.pi)))  # files may have any angles

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -212,10 +213,12 @@ class PoseTask(_TurningTask, _MetricTask):
     """
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        return _twelve(poses(given, "a PoseTask's target"))
+        with _remedies(given, _NOT_A_POSE):
+            return _twelve(poses(given, "a PoseTask's target"))
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        return finite_array(given, (6,), "a PoseTask's velocity", batch=True)
+        with _remedies(given, _NOT_A_VELOCITY):
+            return finite_array(given, (6,), "a PoseTask's velocity", batch=True)
 
 
 @dataclass(frozen=True)
@@ -231,13 +234,15 @@ class PositionTask(_MetricTask):
     known = ROWS[:3]
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        position = finite_array(given, (3,), "a PositionTask's target", batch=True)
+        with _remedies(given, _NOT_A_POSITION):
+            position = finite_array(given, (3,), "a PositionTask's target", batch=True)
         T = np.broadcast_to(np.eye(4), (*position.shape[:-1], 4, 4)).copy()
         T[..., :3, 3] = position
         return _twelve(T)
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        v = finite_array(given, (3,), "a PositionTask's velocity", batch=True)
+        with _remedies(given, _NOT_A_VELOCITY):
+            v = finite_array(given, (3,), "a PositionTask's velocity", batch=True)
         return np.concatenate([v, np.zeros_like(v)], axis=-1)
 
 
@@ -267,6 +272,33 @@ class OrientationTask(_TurningTask):
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         w = finite_array(given, (3,), "an OrientationTask's velocity", batch=True)
         return np.concatenate([np.zeros_like(w), w], axis=-1)
+
+
+_Remedies: TypeAlias = Mapping[tuple[int, ...], str]
+# Remedies for arrays that are something else, by the sizes of their last axes.
+_NOT_A_POSE: _Remedies = {
+    (3,): "A position alone is the target of a PositionTask: tasks=supple.PositionTask()",
+    (7,): "supple.pose(position, xyzw=...) makes a pose of a position and a quaternion",
+}
+_NOT_A_POSITION: _Remedies = {
+    (4, 4): "A pose is the target of a PoseTask; its position is pose[..., :3, 3]"
+}
+_NOT_A_VELOCITY: _Remedies = {(4, 4): "A pose is given as target="}
+
+
+@contextmanager
+def _remedies(given: ArrayLike, remedies: _Remedies) -> Iterator[None]:
+    """Add a remedy to an InputError, if the shape of `given` shows what it is instead."""
+    try:
+        yield
+    except InputError as error:
+        if "given: an array of shape" not in str(error):
+            raise  # what was given is no array of numbers, or has the right shape
+        shape = np.shape(given)
+        for ends, remedy in remedies.items():
+            if shape[-len(ends) :] == ends:
+                raise InputError(f"{error}. {remedy}") from None
+        raise
 
 
 def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
