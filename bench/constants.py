@@ -58,6 +58,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
     "_FINE": (1.002, 1.008),
+    "RAMP": (0.125, 0.4),
 }
 
 # C++ code that reads a constant of the kernel from the environment when the library is loaded.
