@@ -4,6 +4,7 @@
 
 #include "supple/decoupled.hpp"
 #include "supple/folds.hpp"
+#include "supple/self_motion.hpp"
 #include "supple/servo_state.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -188,10 +189,21 @@ SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, 
   return true;
 }
 
+// Whether a step of one task needs neither the correction of folds nor self-motion.
+template <class T>
+SUPPLE_FN bool is_far(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  for (int j = 0; j < n; ++j) {
+    if (state.stopped[j] != 0) return false;
+  }
+  const T least = fold_range<T> * servo.curvature * length(m, state.e);
+  return is_far_from_singularities(m, n, state.J, T(servo.curvature / servo.dt), least, scratch);
+}
+
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
 // state.e are corrected at folds (folds.hpp); state.exact_J and state.exact_e are not corrected.
 // Joints that the step would move beyond a limit are stopped there, and the step is computed again
-// for the others.
+// for the others. With one task, a redundant arm avoids singularities by self-motion.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -203,10 +215,13 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
   if (take_decoupled_step(servo, state, scratch)) return;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
   for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
+  const bool redundant = servo.tasks == 1 && m < n,
+             far = redundant && is_far(servo, state, scratch);
   for (int round = 0; round < stopping_rounds; ++round) {
     for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
     for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
-    const Fold<T> fold = correct_curved_rows(servo, state, scratch);
+    const Fold<T> fold =
+        far && round == 0 ? Fold<T>{T(-1), T(0), T(0)} : correct_curved_rows(servo, state, scratch);
     state.beyond = fold.beyond;
     take_damped_step(servo, state, fold, scratch);
     for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
@@ -216,6 +231,7 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
     }
     if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
   }
+  state.self_moves = redundant && !far && add_self_motion(servo, state, state.exact_J, scratch);
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
 }
 

@@ -150,7 +150,7 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     // The active set of a step that is too long is unknown: a shorter step may be inside the box.
     state.active_set[j] = select(shorter, out, L(0));
   }
-  if (!all(fits) && is_plain_dls(servo)) {
+  if (!all(fits) && !state.self_moves && is_plain_dls(servo)) {
     // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
     const bool optimal = servo.step->damping.rule == Rule::optimal ||
                          servo.step->damping.rule == Rule::optimal_newton;

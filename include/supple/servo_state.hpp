@@ -89,6 +89,7 @@ struct ServoState {
   bool scattered = false;   // whether the direction could not be kept
   L halting = L(1);         // factor by which the motion slows down before a singularity
   L held_lambda2 = L(-1);   // λ² while joints are held at limits; if negative, lambda2 is used
+  bool self_moves = false;  // whether the step contains self-motion (self_motion.hpp)
   L beyond = L(-1);         // length of the part of e beyond folds; negative if J is not corrected
   L* ranges = nullptr;      // memory of ranges.hpp; null if no row has an allowed range
 };

@@ -119,12 +119,13 @@ class Servo(_core.Servo):
             dt: Length of a step [s], at most 5.
             step: A step or a callable; by default DLS with little damping and a second-order
                 correction at the end of the reach, so that the arm stops in front of a target out
-                of reach and leaves a stretched pose without delay. With limits of mode "scale" or
-                "halt", `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
+                of reach and leaves a stretched pose without delay; a redundant arm with one task
+                avoids singularities by self-motion. With limits of mode "scale" or "halt",
+                `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
             limits: Limits of the joints; by default the robot's own limits of position and speed,
                 and acceleration limits derived from the speed limits (docs/servo.md). The norm of
                 all speeds is unbounded unless the limits have a `max_norm`.
-            gain: Gain of the error to the target; by default 30/s, or less if the joints need more
+            gain: Gain of the error to the target; by default 20/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
