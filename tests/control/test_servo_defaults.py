@@ -186,17 +186,17 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 
 @pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
 def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
-    """The gain is 30/s, or 1/dt if that is smaller: a larger one would overshoot the target."""
+    """The gain is 20/s, or 1/dt if that is smaller: a larger one would overshoot the target."""
     arm = robot("planar2")
     servo = Servo(arm, PostureTask(), dt=dt)
-    assert servo.gain == min(30.0, 1 / dt)
+    assert servo.gain == min(20.0, 1 / dt)
     q, target = np.array([0.3, 0.4]), np.array([0.5, -0.1])
     off = np.abs(q - target)
     for _ in range(20):
         new = servo(q, target=target)
         assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond the target
         q = new
-    assert (np.abs(q - target) <= off * max(1 - 30 * dt, 0.0) ** 20 + 1e-12).all()
+    assert (np.abs(q - target) <= off * max(1 - 20 * dt, 0.0) ** 20 + 1e-12).all()
     motion = track(
         arm, [0.3, 0.4], tasks=PostureTask(), target=[0.5, -0.1], dt=dt, duration=20 * dt
     )

@@ -410,7 +410,7 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
     poses, J = arm.fk_jacobian(q)
     e = target - poses[:3, 3]
     at_target = J[:3] + np.cross(J[3:], e[:, None], axis=0)
-    expected = np.linalg.pinv(at_target) @ (30 * e)
+    expected = np.linalg.pinv(at_target) @ (20 * e)
     free = Limits.none(arm)
     servo = Servo(arm, task, dt=DT, step=Pseudoinverse(), limits=free)
     servo(q, target=target)

@@ -71,7 +71,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
         np.testing.assert_allclose(result.error[k], after, rtol=0, atol=1e-14)
         if order == 1:
             shift = np.asarray(target(result.t[k + 1]) - target(result.t[k]))[:3, 3] / 0.01
-            asked = 30 * e / WEIGHTS + np.concatenate([shift, [0, 0]])
+            asked = 20 * e / WEIGHTS + np.concatenate([shift, [0, 0]])
             np.testing.assert_allclose(result.command[k], asked, rtol=0, atol=1e-11)
 
 
