@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from supple import Limits, Robot, Servo, StepStatus, errors, load, track
+from supple import Limits, PositionTask, Robot, Servo, StepStatus, errors, load, track
 
 DT = 0.002
 
@@ -115,3 +115,38 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
     turned[250:, :3, 3] += 0.05
     with pytest.raises(errors.InputError, match="close enough together"):
         track(arm, q0, target=turned, dt=DT, limits=limits)
+
+
+@pytest.mark.parametrize("jerk", [None, 40.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_hold_where_a_redundant_joint_meets_its_range(seed: int, jerk: float | None) -> None:
+    """The first joint meets its position limit on the way; the other three take over."""
+    arm = load("planar4")
+    rng = np.random.default_rng(seed)
+    q0 = np.array([0.2, 1.4, -1.6, 1.5]) + rng.uniform(-0.1, 0.1, 4)
+    q = q0 + np.linspace(0, 1, 80)[:, None] * np.array([0.9, 0.2, 0.1, -0.2])
+    end = np.array([q0[0] + rng.uniform(0.4, 0.6), *[np.inf] * 3])
+    limits = Limits(
+        np.full(4, -np.inf),
+        end,
+        np.full(4, 2.0),
+        np.full(4, 5.0),
+        np.full(4, np.inf if jerk is None else jerk),
+        mode="path",
+    )
+    motion = track(
+        arm,
+        q0,
+        target=arm.fk(q)[:, :3, 3],
+        tasks=PositionTask(rows=("x", "y")),
+        dt=0.005,
+        limits=limits,
+        tolerance=1e-3,
+    )
+    assert StepStatus.OUT_OF_REACH not in motion.status[-1]
+    assert end[0] - 0.02 < motion.q[:, 0].max() <= end[0]
+    speed = np.vstack([np.zeros(4), motion.qd, np.zeros(4)])
+    change = np.diff(speed, axis=0)
+    assert np.abs(change).max() <= 5.0 * 0.005 * (1 + 1e-6)
+    if jerk is not None:
+        assert np.abs(np.diff(change, axis=0)).max() <= jerk * 0.005**2 * (1 + 1e-6)

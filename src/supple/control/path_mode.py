@@ -26,6 +26,8 @@ from supple.motion.status import StepStatus
 
 MET = 1e-9  # error at which a target counts as reached [m or rad, weighted]
 _ROUNDS = 50  # number of steps toward a target before it counts as out of reach
+_NARROWED = 4  # number of times that the ranges of joints are narrowed
+_EASED = 10  # number of targets after which a joint that begins at its limit has left it
 _POSE = 12  # number of values of a target that is a pose
 
 
@@ -72,20 +74,18 @@ def path_motion(
     """
     if commands.targets is None:
         raise InputError('mode "path" needs a target at each time; given: none')
-    q, status = _joints(layout, limits, q0, commands.targets)
+    q, splines, status = _joint_path(layout, limits, q0, commands)
     t, targets = commands.t[: len(q)], commands.targets[: len(q)]
     off = np.abs(layout.error(q0, targets[0]) / layout.weights).max()
     if off > tolerance:
         raise InputError(
             f'mode "path" needs q0 at the first target; given: q0 that is off by {off:.3g} m or rad'
         )
-    q[0] = np.clip(q0, limits.lower, limits.upper)  # the motion begins where the robot is
-    if len(q) == 1:
+    if not splines:
         rest = np.repeat(q, 2, axis=0), np.repeat(t, 2), np.repeat(targets, 2, axis=0)
         return PathMotion(t[0] + np.array([0.0, dt]), *rest, status)
-    spline = Spline.through(t, np.column_stack([q, t]))
     middle = 0.5 * (t[1:] + t[:-1])
-    between = spline(middle)[:, :-1]
+    between = np.concatenate([one(0.5 * (one.s[1:] + one.s[:-1])) for one in splines])[:, :-1]
     errors = np.abs(layout.error(between, _at(layout, commands, middle)) / layout.weights).max(1)
     if errors.max() > tolerance:
         worst = int(np.argmax(errors))
@@ -94,12 +94,16 @@ def path_motion(
             f"{tolerance:g} m or rad of the path; given: a deviation of {errors[worst]:.3g} "
             f"between the times {t[worst]:.4g} and {t[worst + 1]:.4g} s"
         )
-    law = time_law(spline, _bounds(limits))
-    steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
-    made = law.at(np.linspace(0, law.duration, steps + 1))[0]
-    s = np.clip(made[:, -1], t[0], t[-1])
-    inside = np.clip(made[:, :-1], limits.lower, limits.upper)
-    return PathMotion(t[0] + dt * np.arange(steps + 1), inside, s, _at(layout, commands, s), status)
+    made = [splines[0](splines[0].s[:1])]
+    for spline in splines:
+        law = time_law(spline, _bounds(limits))
+        steps = max(1, int(np.ceil(law.duration / dt - 1e-9)))
+        made.append(law.at(np.linspace(0, law.duration, steps + 1)[1:])[0])
+    every = np.concatenate(made)
+    s = np.clip(every[:, -1], t[0], t[-1])
+    inside = np.clip(every[:, :-1], limits.lower, limits.upper)  # of rounding errors
+    times = t[0] + dt * np.arange(len(every))
+    return PathMotion(times, inside, s, _at(layout, commands, s), status)
 
 
 def _bounds(limits: Limits) -> Bounds:
@@ -116,16 +120,91 @@ def _bounds(limits: Limits) -> Bounds:
     )
 
 
-def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) -> tuple[Array, int]:
-    """Return q (K, n) at the targets before the first one that is out of reach, and its status."""
-    n = layout.robot.dof
-    box = Limits(
-        limits.lower, limits.upper, np.full(n, np.inf), np.full(n, np.inf), joints=limits.joints
-    )
-    servo = Servo(layout.robot, layout.tasks, dt=1.0, limits=box, gain=1.0)
-    q = np.empty((len(targets), n))
-    here = np.clip(q0, limits.lower, limits.upper)
+def _joint_path(
+    layout: CompiledTasks, limits: Limits, q0: Array, commands: Commands
+) -> tuple[Array, list[Spline], int]:
+    """Return the joint path q(s), with s as its last coordinate, to the last target in reach.
+
+    Where a joint meets its position limit, a spline through the configurations overshoots the
+    limit. A redundant robot then follows the targets with a smaller range of this joint. If this
+    does not help, the motion stops there: each spline is a motion from rest to rest.
+
+    Returns:
+        Configurations at the targets (K, n), splines through them (none if K = 1), and the status
+        of the step toward the first target that is not reached (0 if all are).
+    """
+    assert commands.targets is not None
+    begin = np.clip(q0, limits.lower, limits.upper)  # the motion begins where the robot is
+    margin = np.zeros(len(begin))
+    q, status = _joints(layout, limits, margin, begin, commands.targets)
+    for _ in range(_NARROWED):
+        q[0] = begin
+        over = _overshoot(_spline(commands.t, q), limits).max(axis=0) if len(q) > 1 else np.zeros(1)
+        if not over.any():
+            break
+        margin += 2 * over
+        found, its_status = _joints(layout, limits, margin, begin, commands.targets)
+        if its_status and not status:
+            break  # the robot needs its whole range to reach all targets
+        q, status = found, its_status
+    q[0] = begin
+    return q, _splines(commands.t[: len(q)], q, limits), status
+
+
+def _spline(t: Array, q: Array) -> Spline:
+    """Return the spline through q (K, n) at the first K of the times, with a coordinate s = t."""
+    return Spline.through(t[: len(q)], np.column_stack([q, t[: len(q)]]))
+
+
+def _overshoot(spline: Spline, limits: Limits) -> Array:
+    """Return how far each piece of a path exceeds the range of each joint (K - 1, n)."""
+    low, high = (each[:, :-1] for each in spline.extremes())
+    over = np.maximum(limits.lower - low, high - limits.upper)
+    rounding = 16 * np.finfo(float).eps * np.maximum(np.maximum(np.abs(low), np.abs(high)), 1)
+    return np.where(over > rounding, over, 0)
+
+
+def _splines(t: Array, q: Array, limits: Limits) -> list[Spline]:
+    """Return splines through q (K, n) that stay inside the ranges of all joints.
+
+    A spline that does not is divided at the target next to its largest overshoot, where the joint
+    turns more sharply; a spline of two targets is a line and stays inside.
+    """
+    made, waiting = [], [(0, len(q))] if len(q) > 1 else []
+    while waiting:
+        first, end = waiting.pop()
+        spline = _spline(t[first:end], q[first:end])
+        over = _overshoot(spline, limits)
+        if end - first == 2 or not over.any():
+            made.append(spline)
+            continue
+        piece, joint = np.unravel_index(over.argmax(), over.shape)
+        turn = np.abs(np.diff(q[first:end, joint], 2))  # at the targets 1, 2, ...
+        near = np.clip([piece, piece + 1], 1, end - first - 2)
+        at = first + int(near[np.argmax(turn[near - 1])])
+        waiting += [(at, end), (first, at + 1)]
+    return made
+
+
+def _joints(
+    layout: CompiledTasks, limits: Limits, margin: Array, begin: Array, targets: Array
+) -> tuple[Array, int]:
+    """Return q (K, n) at the targets before the first one that is out of reach, and its status.
+
+    The joints keep distances `margin` (n,) from their position limits, those that begin closer to
+    a limit (`begin`, (n,)) after a few targets.
+    """
+    q = np.empty((len(targets), layout.robot.dof))
+    here = begin
     for k, target in enumerate(targets):
+        if k <= _EASED and (k == 0 or margin.any()):
+            part = margin * (k / _EASED)
+            servo = _unhurried(
+                layout,
+                limits,
+                np.minimum(limits.lower + margin, np.maximum(begin, limits.lower + part)),
+                np.maximum(limits.upper - margin, np.minimum(begin, limits.upper - part)),
+            )
         for _ in range(_ROUNDS):
             if np.abs(layout.error(here, target)).max() < MET:
                 break
@@ -135,6 +214,13 @@ def _joints(layout: CompiledTasks, limits: Limits, q0: Array, targets: Array) ->
             return q[: max(k, 1)], servo._causes() | int(StepStatus.OUT_OF_REACH)
         q[k] = here
     return q, 0
+
+
+def _unhurried(layout: CompiledTasks, limits: Limits, lower: Array, upper: Array) -> Servo:
+    """Return a Servo with these position limits and no others; a step leads to the target."""
+    free = np.full(len(lower), np.inf)
+    box = Limits(lower, upper, free, free, joints=limits.joints)
+    return Servo(layout.robot, layout.tasks, dt=1.0, limits=box, gain=1.0)
 
 
 def _at(layout: CompiledTasks, commands: Commands, s: Array) -> Array:

@@ -59,3 +59,15 @@ class Spline:
     def __call__(self, s: Array) -> Array:
         """Return q (K, n) at parameters (K,)."""
         return self.derivatives(s, self.piece(s))[0]
+
+    def extremes(self) -> tuple[Array, Array]:
+        """Return the smallest and the largest value of each coordinate in each piece (N - 1, n)."""
+        a, b, c, d = self.coefficients
+        root = np.sqrt(np.maximum(c * c - 3 * b * d, 0))
+        far = -(c + np.copysign(root, c))  # the roots of b + 2 c x + 3 d x²: far/(3 d), b/far
+        with np.errstate(divide="ignore", invalid="ignore"):
+            both = np.nan_to_num(np.stack([far / (3 * d), b / far]))
+        h = np.diff(self.s)[:, None]
+        x = np.clip(np.stack([0 * both[0], *both, both[0] + np.inf]), 0, h)
+        values = a + x * (b + x * (c + x * d))
+        return values.min(axis=0), values.max(axis=0)
