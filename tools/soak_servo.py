@@ -3,9 +3,9 @@
     python tools/soak_servo.py [--steps 1e9] [--seed 0] [--workers N]
 
 Robots, limits, modes, steps, tasks, time steps, commands that jump and noise of the measured joint
-positions are drawn at random. After each motion, every step is checked with NumPy from the
-positions and speeds alone, without the kernel's functions. If a check fails, the seed that repeats
-the motion is printed and the exit status is 1.
+positions are drawn at random; in mode "path", `track` follows random paths. After each motion,
+every step is checked with NumPy from the positions and speeds alone, without the kernel's
+functions. If a check fails, the seed that repeats the motion is printed and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ import supple as sp
 from supple import damping, steps
 from supple.criteria import RestPosture
 from supple.describe import builtin_names
+from supple.errors import InputError
 from supple.motion.status import StepStatus
 from supple.redundancy import NullSpace, Priority
 
 STEPS = 2000  # number of steps of one motion
 LARGE, FEWER = 10, 200  # robots with more joints than LARGE take fewer steps, each 15 times as long
+TARGETS = 100  # number of targets of a path in mode "path"
 JUMP = 200  # largest number of steps between jumps of the command
 DIRECTION = 1e-9  # largest relative deviation from the direction of the command in mode "scale"
+MODES = ("exact",) * 7 + ("scale",) * 4 + ("halt",) * 4 + ("path",)
 ROBOTS = [name for name in builtin_names() if name != "double_y16"]
 
 
@@ -108,9 +111,11 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     rng = np.random.default_rng(seed)
     robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
     count = FEWER if robot.dof > LARGE else STEPS
-    mode = ("exact", "exact", "scale", "halt")[rng.integers(4)]
+    mode = MODES[rng.integers(len(MODES))]
     dt = 10 ** rng.uniform(-3.3, -1.3)
     limits = some_limits(rng, robot, mode, dt)
+    if mode == "path":
+        return on_path(seed, rng, robot, limits, dt)
     step = a_step(rng, robot, len(robot.tips))
     servo = sp.Servo(robot, dt=dt, step=step, limits=limits)
     targets, velocities = commands(rng, servo, count)
@@ -146,6 +151,39 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     return Counter({"steps": count}) + Counter({k: int(v) for k, v in found.items() if v}), about
 
 
+def on_path(
+    seed: int, rng: np.random.Generator, robot: sp.Robot, limits: sp.Limits, dt: float
+) -> tuple[Counter[str], str]:
+    """Run one random motion of `track` in mode "path"; see `motion`.
+
+    The path is that of a random joint motion; it may turn suddenly, and may leave the reach.
+    """
+    pieces = int(rng.integers(1, 4))
+    q0 = np.clip(robot.random(seed=rng), limits.lower, limits.upper)
+    steps = rng.uniform(-0.3, 0.3, (pieces, robot.dof))
+    ends = np.vstack([q0, q0 + np.cumsum(steps, 0)])
+    s = np.linspace(0, pieces, TARGETS)
+    q = np.array([np.interp(s, np.arange(pieces + 1), one) for one in ends.T]).T
+    away = rng.choice([0.0, 0.0, 0.0, 2.0])
+    targets = []
+    for k, one in enumerate(q):
+        poses = [np.array(robot.fk(one, tip)) for tip in robot.tips]
+        for pose in poses:
+            pose[:3, 3] *= 1 + away * k / TARGETS
+        targets.append(poses if len(poses) > 1 else poses[0])
+    about = f"seed {seed}: {robot.name}, path, {pieces} pieces, dt {dt:.2g}"
+    try:
+        made = sp.track(robot, q0, target=targets, dt=dt, limits=limits, tolerance=1e-2)
+    except InputError as error:
+        if "close enough together" not in str(error):
+            raise
+        return Counter(), about  # the joints would have to jump between two targets
+    told = np.zeros(len(made), int)
+    found = broken(limits, dt, made.q[:-1], made.q[1:], made.qd, told, False, of_positions=True)
+    counts = {"steps": len(made)} | {name: int(count) for name, count in found.items() if count}
+    return Counter(counts), about
+
+
 def direction_of(servo: sp.Servo) -> np.ndarray:
     """Return the direction of the motion of the tasks in the last step (m,); zero at rest."""
     moved = servo._J @ servo._qd
@@ -173,12 +211,19 @@ def broken(
     speed: np.ndarray,
     told: np.ndarray,
     excusable: bool,
+    *,
+    of_positions: bool = False,
 ) -> dict[str, Any]:
-    """Return the number of steps that fail each check, from positions and speeds alone."""
+    """Return the number of steps that fail each check, from positions and speeds alone.
+
+    If `of_positions`, the speeds are differences of positions, with their rounding errors.
+    """
     before = np.vstack([np.zeros(speed.shape[1]), speed[:-1]])
     change = speed - before
     earlier = np.vstack([np.zeros(speed.shape[1]), change[:-1]])
     rounding = 16 * np.finfo(float).eps * (np.abs(speed) + np.abs(before))
+    if of_positions:
+        rounding += 2 * np.finfo(float).eps * (np.abs(start) + np.abs(end)) / dt
     inside = (start >= limits.lower) & (start <= limits.upper)
     outside = inside & ((end < limits.lower) | (end > limits.upper))
     moved = np.abs(end - start - dt * speed) > 1e-12 * (1 + np.abs(start))
