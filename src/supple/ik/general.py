@@ -376,7 +376,9 @@ def _solved(A: Array, b: Array) -> Array:
         return np.asarray(np.linalg.solve(A, b))
     except np.linalg.LinAlgError:
         tiny = 1e-14 * np.abs(A).max(axis=(-1, -2), keepdims=True) + 1e-300
-        return np.asarray(np.linalg.solve(A + tiny * np.eye(A.shape[-1]), b))
+        k = np.arange(A.shape[-1])
+        dense = np.cos(np.outer(k, k + 1))  # with a diagonal change, A may remain singular
+        return np.asarray(np.linalg.solve(A + tiny * dense, b))
 
 
 @lru_cache
