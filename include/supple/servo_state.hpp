@@ -74,6 +74,7 @@ struct ServoState {
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // whether there was a previous step, so that J_before is valid
+  bool self_moves;    // whether the step contains self-motion (self_motion.hpp)
   Estimate<L> estimate = {};  // further estimates (filtering.hpp)
   // (n, n): matrix N of the norm ‖N q̇‖ that a step in Python minimizes; null if J and λ² define
   // the norm.
@@ -89,7 +90,6 @@ struct ServoState {
   bool scattered = false;   // whether the direction could not be kept
   L halting = L(1);         // factor by which the motion slows down before a singularity
   L held_lambda2 = L(-1);   // λ² while joints are held at limits; if negative, lambda2 is used
-  bool self_moves = false;  // whether the step contains self-motion (self_motion.hpp)
   L beyond = L(-1);         // length of the part of e beyond folds; negative if J is not corrected
   L* ranges = nullptr;      // memory of ranges.hpp; null if no row has an allowed range
 };

@@ -53,6 +53,7 @@ class ServoMemory {
                        .limited = 0,
                        .before = -1,
                        .has_previous = false,
+                       .self_moves = false,
                        .estimate = {}};
       record->state.direction = take(m);
       record->before = take(n);

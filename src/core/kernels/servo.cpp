@@ -64,7 +64,8 @@ struct Robots {
              .damping_applied = L(0),
              .limited = L(0),
              .before = L(-1),
-             .has_previous = false};
+             .has_previous = false,
+             .self_moves = false};
     q = state.q;
     velocity = arena.take(request.velocities);
     scratch = arena.take(resolve_scratch(*request.servo));
