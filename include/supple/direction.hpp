@@ -102,8 +102,8 @@ SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L&
 }
 
 // Computes the admissible speeds of a joint (`joint_box`). If its jerk is limited, they are
-// narrowed so that the joint comes to rest without overshoot. A bound that differs from zero only
-// by rounding becomes zero, so that all joints can come to rest in the same step.
+// narrowed so that the joint stops without overshoot. A bound that differs from zero only by
+// rounding becomes zero, so that all joints can stop in the same step.
 template <class T>
 SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
                             T& high) {

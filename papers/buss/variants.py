@@ -128,7 +128,10 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             "the alternate Jacobian can reduce oscillation when targets are out of reach",
             f"share of moves that reverse on the double Y, usual → alternate: {told}",
             len(better) >= 2,
-            "for " + " and ".join(NAMES[name] for name in better) + "; not for the others"
+            "for "
+            + " and ".join(NAMES[name] for name in better)
+            + "; not for the others (the motions are chaotic: shares differ by up to 0.04 between "
+            "machines)"
             if better
             else "for none of these",
         ),

@@ -117,6 +117,8 @@ def test_self_motion_slows_down_toward_position_limits() -> None:
         motion = law(free, kappa, q, e) - np.linalg.pinv(jacobian(free, q)) @ e
         if np.linalg.norm(motion) > 0.3:
             break
+    else:
+        pytest.fail("no configuration has enough self-motion")
     j = int(np.abs(motion).argmax())
     room = 0.01
     limits = Limits.none(robot)

@@ -227,7 +227,7 @@ class PathProblem:
         Args:
             q: Configurations (K, n) at the first place.
             course: The targets of all tracks (1, S, k), or of each (K, S, k).
-            divisions: How often a step is halved.
+            divisions: Number of times that a step is halved.
         """
         spec = _core.TrackSpec(
             jump=JUMP,

@@ -45,8 +45,8 @@ class Limits(ReadOnlyArrays):
     down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
     (docs/servo.md).
 
-    With max_jerk, the change of a speed per step may itself change by max_jerk dt². Then a joint
-    moves only so that it can come to rest without exceeding any of its limits.
+    With max_jerk, the change of a speed per step may itself change by max_jerk dt². A joint then
+    moves only at speeds from which it can stop within all its limits.
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m].

@@ -94,8 +94,8 @@ class Curvature(KernelRule):
     target out of reach), the undamped step overshoots the point of farthest reach, returns, and
     oscillates. The second derivative of ½‖e‖² in that direction is σ² + κ‖e‖, where κ [m/rad] is
     the curvature of the boundary; using this sum instead of σ² makes the step converge. The arm
-    therefore comes to rest in front of a target out of reach. No accuracy is lost where σ² > κ‖e‖,
-    which is almost everywhere.
+    therefore stops in front of a target out of reach. No accuracy is lost where σ² > κ‖e‖, which is
+    almost everywhere.
 
     Attributes:
         curvature: κ if e is a displacement; κ dt if e is a velocity and steps have length dt.
