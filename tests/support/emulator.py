@@ -36,6 +36,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
 }
 _NEXT = "\0"  # separator of texts that are linked
+_CONSTANTS = "namespace supple {\nusing SearchReal"  # where the constants of a robot begin
 
 
 class Memory:
@@ -79,9 +80,10 @@ class Device:
 
         def compiled(i: int) -> str:
             calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
-            lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
+            place = max(texts[i].find(_CONSTANTS), 0)
+            header = self._precompiled(texts[i][:place])
             file = own.with_name(f"{own.name}_{i}.cpp")
-            file.write_text("\n".join(lines))
+            file.write_text("\n".join([f'#include "{header}"', texts[i][place:], *calls]))
             made = str(file.with_suffix(".o"))
             subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
             return made
@@ -92,6 +94,22 @@ class Device:
         own.replace(path.with_suffix(".so"))
         for leftover in self._folder.glob(f"{own.name}_*"):
             leftover.unlink()
+
+    def _precompiled(self, text: str) -> Path:
+        """Return a precompiled header: the text that the kernels of all robots share."""
+        text = re.sub(r"^(//.*)?\n", "", text, flags=re.MULTILINE)  # each kernel has its own title
+        text = f'#include "{_HEADER}"\n#define read read_\n{text}'
+        made_of = (_HEADER.read_text(), *_OPTIONS, text)
+        header = self._folder / f"{hashlib.sha256(_NEXT.join(made_of).encode()).hexdigest()}.hpp"
+        result = header.with_suffix(".hpp.gch")
+        with only_one(header):
+            if not result.exists():
+                header.write_text(text)
+                own = header.with_suffix(f".{os.getpid()}")
+                command = ["g++", *_OPTIONS, "-x", "c++-header", str(header), "-o", str(own)]
+                subprocess.run(command, check=True)
+                own.replace(result)
+        return header
 
     def allocate(self, size: int, stream: int) -> Memory:
         return Memory(self, size)

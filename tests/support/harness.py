@@ -28,7 +28,6 @@ FLAGS = shlex.split(
     "-std=c++20 -Og -ftree-sra -DSUPPLE_INLINE=inline -ffp-contract=off -fno-math-errno "
     "-Wall -Wextra -Werror -Wno-maybe-uninitialized -fPIC -shared"
 )
-WIDTHS = (1, 2, 4, 8, 16)
 # Whether fma is fused, by instruction set.
 FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
 
@@ -48,11 +47,34 @@ def instruction_sets() -> dict[str, list[str]]:
     return {isa: flags[isa] for isa in supple._core.isas()}
 
 
+def widths(isa: str, dtype: np.dtype) -> list[int]:
+    """Return the widths of the lanes that the library uses with an instruction set.
+
+    Width 1 is one problem. The lanes of a batch fill SUPPLE_REGISTERS registers, and eight lanes
+    hold the joints of a single configuration (`Unrolled`).
+    """
+    flags = instruction_sets()[isa]
+    register = 64 if "-mavx512f" in flags else 32 if "-mavx2" in flags else 16  # bytes
+    registers = next(int(flag[-1]) for flag in flags if flag.startswith("-DSUPPLE_REGISTERS="))
+    return sorted({1, 8, registers * register // dtype.itemsize})
+
+
+def exported(isa: str) -> str:
+    """Return a macro that calls EXPORT(name, number type, lane type) for every lane type."""
+    calls = []
+    for lane in LANES:
+        if lane.isa == isa:
+            bits, number = 8 * lane.dtype.itemsize, "double" if lane.dtype == float else "float"
+            pack = number if lane.width == 1 else f"Pack<{number}, {lane.width}>"
+            calls.append(f"EXPORT(f{bits}x{lane.width}, {number}, {pack})")
+    return f"-DLAB_LANES(EXPORT)={' '.join(calls)}"
+
+
 @cache
 def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
     """Return the library of one instruction set, cached by a hash of its sources."""
     compiler = shlex.split(os.environ.get("CXX", "g++"))
-    command = [*compiler, *FLAGS, *instruction_sets()[isa], f"-DSUPPLE_ISA={isa}"]
+    command = [*compiler, *FLAGS, *instruction_sets()[isa], f"-DSUPPLE_ISA={isa}", exported(isa)]
     digest = hashlib.sha256(shlex.join(command).encode())
     digest.update(subprocess.check_output([*compiler, "--version"]))
     headers = [*HERE.glob("*.hpp"), *(ROOT / "include/supple").rglob("*.hpp")]
@@ -307,7 +329,7 @@ LANES = [
     Lane(isa, dtype, width)
     for isa in instruction_sets()
     for dtype in PRECISIONS
-    for width in WIDTHS
+    for width in widths(isa, dtype)
 ]
 
 

@@ -28,16 +28,3 @@ void store(int size, long lanes, const L* x, scalar_t<L>* out) {
 
 }  // namespace
 }  // namespace supple
-
-// Calls EXPORT(name, number type, lane type) for every lane type.
-#define LAB_LANES(EXPORT)                  \
-  EXPORT(f64x1, double, double)            \
-  EXPORT(f64x2, double, Pack<double, 2>)   \
-  EXPORT(f64x4, double, Pack<double, 4>)   \
-  EXPORT(f64x8, double, Pack<double, 8>)   \
-  EXPORT(f64x16, double, Pack<double, 16>) \
-  EXPORT(f32x1, float, float)              \
-  EXPORT(f32x2, float, Pack<float, 2>)     \
-  EXPORT(f32x4, float, Pack<float, 4>)     \
-  EXPORT(f32x8, float, Pack<float, 8>)     \
-  EXPORT(f32x16, float, Pack<float, 16>)

@@ -322,4 +322,5 @@ using namespace supple;
   LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)                       \
   LAB_EXPORT_STEPS(lane, T, __VA_ARGS__)
 
+// harness.py defines this macro, which calls LAB_EXPORT for every lane type.
 LAB_LANES(LAB_EXPORT)

@@ -71,4 +71,5 @@ using namespace supple;
                                damping_applied, holds);                                           \
   }
 
+// harness.py defines this macro, which calls LAB_EXPORT for every lane type.
 LAB_LANES(LAB_EXPORT)

@@ -110,4 +110,5 @@ extern "C" void step_layout(long* sizes) {
     priority_batch<__VA_ARGS__>(count, m, n, levels, rows, steps, J, e, dq);                 \
   }
 
+// harness.py defines this macro, which calls LAB_EXPORT for every lane type.
 LAB_LANES(LAB_EXPORT)
