@@ -194,13 +194,15 @@ def start(arm: Arm) -> Way:
 
 
 def across(arm: Arm, at: Singularity) -> Array:
-    """Return the direction (3,) perpendicular to the stretched arm and to the axis of `pitch`."""
-    J = arm.robot.jacobian(at.q)
-    sideways = unit(np.cross(J[3:, arm.pitch], at.inward))
-    # The sign is the one for which the smallest joint motion folds the arm toward `folded`.
-    folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
-    rates = np.linalg.pinv(J[: arm.rows], rcond=1e-9)[:, :3] @ sideways
-    return sideways if rates @ folds > 0 else -sideways
+    """Return the direction (3,) perpendicular to the stretched arm and to the axis of `pitch`.
+
+    Of the two opposite directions, it is the one away from the vertical axis of the base, or
+    upwards if both are vertical.
+    """
+    sideways = unit(np.cross(arm.robot.jacobian(at.q)[3:, arm.pitch], at.inward))
+    away = sideways[:2] @ arm.robot.fk(at.q)[:2, 3]
+    upright = abs(away) < 1e-9
+    return sideways if (sideways[2] if upright else away) > 0 else -sideways
 
 
 WAYS: dict[str, Callable[[Arm], Way]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import supple as sp
-from singularities.arms import ROBOTS, arms
+from singularities.arms import ROBOTS, arms, more_arms
 from singularities.measures import errors
-from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, passage
+from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, across, passage
 from singularities.singular import Array, difference, moved, reached, unit
 
 ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
@@ -108,6 +110,17 @@ def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
         q, way = there, unit(there - q)
         sigma.append(robot.singular_values(q)[-1])
     return np.array(sigma)
+
+
+def test_rounding_errors_do_not_choose_the_direction() -> None:
+    rng = np.random.default_rng(3)
+    for arm in (*arms().values(), *more_arms().values()):
+        at = arm.singularity("stretched")
+        sideways = across(arm, at)
+        assert sideways @ at.inward == pytest.approx(0, abs=1e-9)
+        for _ in range(10):
+            near = replace(at, q=at.q + 1e-12 * rng.normal(size=at.q.shape))
+            np.testing.assert_allclose(across(arm, near), sideways, atol=1e-9)
 
 
 def test_stretched_arms_have_the_reach_they_say() -> None:
