@@ -167,7 +167,12 @@ SUPPLE_FN void take_damped_step(const Servo<T>& servo, ServoState<T>& state, con
     state.lambda2 = lambda2;
     return;
   }
-  state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+  const auto stepped = [&](auto rows, auto columns) {
+    return step(how, rows, columns, state.J, state.e, T(-1), T(0), state.dq, scratch);
+  };
+  state.lambda2 = m == 6 && n == 7   ? stepped(Fixed<6>{}, Fixed<7>{})
+                  : m == 6 && n == 6 ? stepped(Fixed<6>{}, Fixed<6>{})
+                                     : stepped(m, n);
 }
 
 // Computes the step of several tasks separately for parts that share no joint (`decoupled_step`).
@@ -189,15 +194,19 @@ SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, 
   return true;
 }
 
-// Whether a step of one task needs neither the correction of folds nor self-motion.
+// Returns what a step of one task is far from; nothing if a joint is stopped.
 template <class T>
-SUPPLE_FN bool is_far(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
+SUPPLE_FN Distance distance_of(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   for (int j = 0; j < n; ++j) {
-    if (state.stopped[j] != 0) return false;
+    if (state.stopped[j] != 0) return {false, false};
   }
   const T least = fold_range<T> * servo.curvature * length(m, state.e);
-  return is_far_from_singularities(m, n, state.J, T(servo.curvature / servo.dt), least, scratch);
+  const T kappa = servo.curvature / servo.dt;
+  if (m == 6 && n == 7) {
+    return distance_of(Fixed<6>{}, Fixed<7>{}, state.J, kappa, least, scratch);
+  }
+  return distance_of(m, n, state.J, kappa, least, scratch);
 }
 
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
@@ -215,13 +224,14 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
   if (take_decoupled_step(servo, state, scratch)) return;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
   for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
-  const bool redundant = servo.tasks == 1 && m < n,
-             far = redundant && is_far(servo, state, scratch);
+  const bool redundant = servo.tasks == 1 && m < n;
+  const Distance is = redundant ? distance_of(servo, state, scratch) : Distance{false, false};
   for (int round = 0; round < stopping_rounds; ++round) {
     for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
     for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
-    const Fold<T> fold =
-        far && round == 0 ? Fold<T>{T(-1), T(0), T(0)} : correct_curved_rows(servo, state, scratch);
+    const Fold<T> fold = is.far_from_folds && round == 0
+                             ? Fold<T>{T(-1), T(0), T(0)}
+                             : correct_curved_rows(servo, state, scratch);
     state.beyond = fold.beyond;
     take_damped_step(servo, state, fold, scratch);
     for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
@@ -231,7 +241,8 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
     }
     if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
   }
-  state.self_moves = redundant && !far && add_self_motion(servo, state, state.exact_J, scratch);
+  state.self_moves = redundant && !is.far_from_singularities &&
+                     add_self_motion(servo, state, state.exact_J, scratch);
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
 }
 

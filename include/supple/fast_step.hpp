@@ -23,8 +23,8 @@ inline constexpr T refined_pivot = sizeof(T) == 8 ? T(1e-2) : fast_path_pivot<fl
 
 // Replaces A (m x m, lower triangle) by its Cholesky factor. Returns the smallest pivot relative to
 // the largest diagonal entry, or zero where A is not positive definite.
-template <class L>
-SUPPLE_FN L relative_pivot(int m, L* A) {
+template <class L, class M>
+SUPPLE_FN L relative_pivot(M m, L* A) {
   L largest(0);
   for (int i = 0; i < m; ++i) largest = max(largest, A[i * m + i]);
   const mask_t<L> definite = cholesky(m, A);

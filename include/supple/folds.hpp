@@ -15,6 +15,7 @@
 
 #include "supple/limits.hpp"
 #include "supple/parts.hpp"
+#include "supple/singular_gradient.hpp"
 #include "supple/step.hpp"
 #include "supple/step_rows.hpp"
 
@@ -96,13 +97,22 @@ SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
   }
 }
 
+// Whether all eigenvalues of A (count x count, lower triangle, overwritten) are above `least`.
+template <class T, class M>
+SUPPLE_FN bool all_above(M count, T least, T* A) {
+  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
+  return relative_pivot(count, A) > fast_path_pivot<T>;
+}
+
 // Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
 template <class T>
 SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
-  const int count = m < n ? m : n;
+  if (m == 6 && n == 7) {
+    gram(Fixed<6>{}, Fixed<7>{}, J, A);
+    return all_above(Fixed<6>{}, least, A);
+  }
   smaller_gram(m, n, J, A);
-  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
-  return relative_pivot(count, A) > fast_path_pivot<T>;
+  return all_above(m < n ? m : n, least, A);
 }
 
 // Returns the depth of a singularity, where σ is the smallest singular value of J: from 0 at σ² =
@@ -265,17 +275,14 @@ SUPPLE_FN T relative_speed(int n, const JointLimit<T>* limit, T c, const T* v) {
 
 // Returns the rate in the damping λ² = DAMPING depth rate², for `count` singular values and vectors
 // σ, u and v of J before its correction. Of the directions with σ² < `below`, it is the largest of
-// |u·e| and of `crossing_gain` |σ̇|. The motion x along all other directions changes σ at the rate
-//
-//   σ̇ = u·J̇(x)v = ¼ u·(J̇(x + v)(x + v) - J̇(x - v)(x - v)).
-//
-// A motion along the end of the reach does not change σ. One that passes a straight wrist does, and
+// |u·e| and of `crossing_gain` |σ̇|, where σ̇ is due to the motion along all other directions. A
+// motion along the end of the reach does not change σ. One that passes a straight wrist does, and
 // the damping lets the wrist pass through its singularity instead of turning around it.
 template <class T>
 SUPPLE_FN T singular_rate(const StepRows<T>& of, const Pose<T>* joint_poses, int count, const T* u,
                           const T* sigma, const T* v, T below, const T* e, T* scratch) {
   const int m = of.count, n = of.chain.coordinates;
-  T *bias = scratch, *x = bias + of.all, *q_rate = x + n, rate(0);
+  T *x = scratch, *g = x + n, rate(0);
   for (int j = 0; j < n; ++j) x[j] = T(0);
   for (int i = 0; i < count; ++i) {
     if (sigma[i] * sigma[i] < below) continue;
@@ -284,14 +291,9 @@ SUPPLE_FN T singular_rate(const StepRows<T>& of, const Pose<T>* joint_poses, int
   }
   for (int i = 0; i < count; ++i) {
     if (sigma[i] * sigma[i] >= below) continue;
-    const T *ui = u + i * m, *vi = v + i * n, E = dot(m, ui, e);
-    const auto bent = [&](T sign) {
-      for (int j = 0; j < n; ++j) q_rate[j] = fma(sign, vi[j], x[j]);
-      rows_bias_acceleration(of, joint_poses, q_rate, bias);
-      return dot(m, ui, bias);
-    };
-    const T crossing = crossing_gain<T> * T(0.25) * abs(bent(1) - bent(-1));
-    rate = max(rate, max(T(abs(E)), crossing));
+    singular_gradient(of, joint_poses, u + i * m, v + i * n, g);
+    const T crossing = crossing_gain<T> * abs(dot(n, g, x));
+    rate = max(rate, max(T(abs(dot(m, u + i * m, e))), crossing));
   }
   return rate;
 }

@@ -10,8 +10,8 @@
 #include "supple/estimate.hpp"
 #include "supple/limits.hpp"
 #include "supple/servo_state.hpp"
+#include "supple/singular_gradient.hpp"
 #include "supple/step.hpp"
-#include "supple/step_rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -37,14 +37,14 @@ inline constexpr T singular_sigma = T(0.02);
 // Number of times that the inverse of J Jᵀ is squared to find the direction u.
 inline constexpr int squarings = 3;
 
-SUPPLE_FN constexpr int self_motion_scratch(int joints, int all, int m, int n) {
-  return 12 * joints + m * n + 3 * m * m + 3 * m + all + 5 * n;
+SUPPLE_FN constexpr int self_motion_scratch(int joints, int m, int n) {
+  return 12 * joints + m * n + 3 * m * m + 3 * m + 3 * n;
 }
 
 // Computes C (m, m), the inverse of the Cholesky factor of J Jᵀ, lower triangular, so that (J Jᵀ)⁻¹
 // = CᵀC. Returns false if J (m x n) is singular to rounding.
-template <class T>
-SUPPLE_FN bool inverse_factor(int m, int n, const T* J, T* C) {
+template <class T, class M, class N>
+SUPPLE_FN bool inverse_factor(M m, N n, const T* J, T* C) {
   gram(m, n, J, C);
   if (!all(cholesky(m, C))) return false;
   for (int i = 0; i < m; ++i) {  // in place: row i needs its own entries and the rows above
@@ -62,8 +62,8 @@ SUPPLE_FN bool inverse_factor(int m, int n, const T* J, T* C) {
 // Computes the left singular vector u (m) of the smallest singular value of J, where C (m, m) is
 // from `inverse_factor`: the dominant vector of CᵀC, found by squaring it repeatedly. Returns the
 // singular value. `A` and `B` have m² entries each, `turned` has m.
-template <class T>
-SUPPLE_FN T smallest_direction(int m, const T* C, T* u, T* A, T* B, T* turned) {
+template <class T, class M>
+SUPPLE_FN T smallest_direction(M m, const T* C, T* u, T* A, T* B, T* turned) {
   for (int i = 0; i < m; ++i) {
     for (int r = 0; r <= i; ++r) {
       T sum(0);
@@ -99,8 +99,8 @@ SUPPLE_FN T smallest_direction(int m, const T* C, T* u, T* A, T* B, T* turned) {
 
 // Replaces x (n) by its projection onto the null space of J (m x n), with C from `inverse_factor`.
 // `row` has 2 m entries.
-template <class T>
-SUPPLE_FN void project_to_null_space(int m, int n, const T* J, const T* C, T* x, T* row) {
+template <class T, class M, class N>
+SUPPLE_FN void project_to_null_space(M m, N n, const T* J, const T* C, T* x, T* row) {
   for (int round = 0; round < 2; ++round) {  // the second round removes rounding errors
     for (int i = 0; i < m; ++i) row[i] = dot(n, J + i * n, x);
     inverse_times(m, C, row, row + m);
@@ -110,65 +110,40 @@ SUPPLE_FN void project_to_null_space(int m, int n, const T* J, const T* C, T* x,
   }
 }
 
-// Computes x (n) = P g, where slope(y) = g·y for any y (n). Joints that do not move the task do not
-// take part. If the null space of the others has one dimension, one slope determines P g. `g` and
-// `row` are scratch memory of n and 2 m entries.
-template <class T, class Slope>
-SUPPLE_FN void project_gradient(int m, int n, const T* J, const T* C, Slope&& slope, T* x, T* g,
-                                T* row) {
-  int count = 0, freest = 0;
-  T most(-1);
-  for (int j = 0; j < n; ++j) {
-    T used(0);
-    for (int i = 0; i < m; ++i) row[i] = J[i * n + j];
-    for (int i = 0; i < m; ++i) used += square(dot(i + 1, C + i * m, row));  // 1 - P_jj
-    g[j] = used;
-    if (!(used > 0)) continue;
-    ++count;
-    if (1 - used > most) freest = j, most = 1 - used;
-  }
-  const auto set_unit = [&](int axis) {
-    for (int j = 0; j < n; ++j) x[j] = j == axis ? T(1) : T(0);
-  };
-  if (count == m + 1) {
-    set_unit(freest);
-    project_to_null_space(m, n, J, C, x, row);
-    const T along = slope(x) / dot(n, x, x);
-    for (int j = 0; j < n; ++j) x[j] *= along;
-    return;
-  }
-  for (int j = 0; j < n; ++j) {
-    if (!(g[j] > 0)) continue;
-    set_unit(j);
-    g[j] = slope(x);
-  }
-  for (int j = 0; j < n; ++j) x[j] = g[j];
-  project_to_null_space(m, n, J, C, x, row);
-}
+// What a step is far from, so that it needs no correction for folds, or no self-motion either.
+struct Distance {
+  bool far_from_folds, far_from_singularities;
+};
 
-// Whether J (m x n) is so far from singularities that a step needs no self-motion, and all σ² are
-// above `least`. `A` has m² entries.
-template <class T>
-SUPPLE_FN bool is_far_from_singularities(int m, int n, const T* J, T kappa, T least, T* A) {
-  gram(m, n, J, A);
-  const T from = max(least, T(square(self_motion_range<T> * kappa)));
-  for (int i = 0; i < m; ++i) A[i * m + i] -= from;
-  return relative_pivot(m, A) > fast_path_pivot<T>;
+// Compares the singular values of J (m x n) with the range of self-motion, and with that of folds,
+// whose square is `least`. `scratch` has 2 m² entries.
+template <class T, class M, class N>
+SUPPLE_FN Distance distance_of(M m, N n, const T* J, T kappa, T least, T* scratch) {
+  T *G = scratch, *A = G + m * m;
+  gram(m, n, J, G);
+  const auto all_above = [&](T bound) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < i; ++j) A[i * m + j] = G[i * m + j];
+      A[i * m + i] = G[i * m + i] - bound;
+    }
+    return relative_pivot(m, A) > fast_path_pivot<T>;
+  };
+  const T range = square(self_motion_range<T> * kappa);
+  if (all_above(max(least, range))) return {true, true};
+  return {least < range && all_above(least), false};
 }
 
 // Adds self-motion to the step state.dq while the step leads into a singularity that self-motion
 // avoids. It is at most as fast as the step, and slows down toward position limits. J (m x n) is
 // that of the step without corrections. Returns whether any was added.
-template <class T>
-SUPPLE_NOINLINE_DEVICE bool add_self_motion(const Servo<T>& servo, ServoState<T>& state, const T* J,
-                                            T* scratch) {
+template <class T, class M, class N>
+SUPPLE_NOINLINE_DEVICE bool add_self_motion(M m, N n, const Servo<T>& servo, ServoState<T>& state,
+                                            const T* J, T* scratch) {
   const StepRows<T> rows = rows_of(servo, state);
-  const int m = rows.count, n = servo.chain.coordinates;
   const T kappa = servo.curvature / servo.dt;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *free = scratch + 12 * servo.chain.joints, *C = free + m * n, *A = C + m * m, *B = A + m * m,
-    *u = B + m * m, *row = u + m, *bias = row + 2 * m, *v = bias + rows.all, *g = v + n, *x = g + n,
-    *q_rate = x + n;
+    *u = B + m * m, *row = u + m, *v = row + 2 * m, *g = v + n, *x = g + n;
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < n; ++j) free[i * n + j] = state.stopped[j] == 0 ? J[i * n + j] : T(0);
   }
@@ -181,22 +156,14 @@ SUPPLE_NOINLINE_DEVICE bool add_self_motion(const Servo<T>& servo, ServoState<T>
     v[j] = sum / sigma;
   }
   forward(servo.chain, state.q, joint_poses);
-  const auto bent = [&](const T* along, T sign) {
-    for (int j = 0; j < n; ++j) q_rate[j] = fma(sign, v[j], along[j]);
-    rows_bias_acceleration(rows, joint_poses, q_rate, bias);
-    return dot(m, u, bias);
-  };
-  // Returns g·x = u·J̇(x)v = ¼ u·(J̇(x + v)(x + v) - J̇(x - v)(x - v)).
-  const auto slope = [&](const T* along) {
-    return T(0.25) * (bent(along, T(1)) - bent(along, T(-1)));
-  };
+  singular_gradient(rows, joint_poses, u, v, g);
   const T along_v = dot(n, v, state.dq), size = length(n, state.dq);
-  for (int j = 0; j < n; ++j) x[j] = fma(-along_v, v[j], state.dq[j]);
-  const T rate = slope(x);
+  const T rate = dot(n, g, state.dq) - along_v * dot(n, g, v);  // due to the motion across v
   const T slowest = -approach_rate<T> * (sigma - kept_sigma<T> * kappa);
   const T missing = min(T(slowest - rate), T(-rate));
   if (!(missing > 0) || !(size > 0)) return false;
-  project_gradient(m, n, free, C, slope, x, g, row);
+  for (int j = 0; j < n; ++j) x[j] = state.stopped[j] == 0 ? g[j] : T(0);
+  project_to_null_space(m, n, free, C, x, row);
   const T x2 = dot(n, x, x), s2 = sigma * sigma;
   T amount = missing / (x2 + square(least_slope<T> * kappa));
   amount *= s2 / (s2 + square(singular_sigma<T> * kappa));
@@ -210,6 +177,14 @@ SUPPLE_NOINLINE_DEVICE bool add_self_motion(const Servo<T>& servo, ServoState<T>
   }
   for (int j = 0; j < n; ++j) state.dq[j] = fma(amount, x[j], state.dq[j]);
   return amount > 0;
+}
+
+template <class T>
+SUPPLE_FN bool add_self_motion(const Servo<T>& servo, ServoState<T>& state, const T* J,
+                               T* scratch) {
+  const int m = rows_of(servo, state).count, n = servo.chain.coordinates;
+  if (m == 6 && n == 7) return add_self_motion(Fixed<6>{}, Fixed<7>{}, servo, state, J, scratch);
+  return add_self_motion(m, n, servo, state, J, scratch);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -25,7 +25,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
                        m * n + 2 * m + every + fold_scratch(servo.chain, every),
                        m + decoupled_scratch(m, n),
                        4 * n + free_depth_scratch(m, n),
-                       self_motion_scratch(servo.chain.joints, every, m, n),
+                       self_motion_scratch(servo.chain.joints, m, n),
                        12 * servo.chain.joints + 2 * m * n + 2 * (m + n) + n,
                        9 * n + m + stopper_scratch(servo.chain, m),
                        filter_scratch(m, n),

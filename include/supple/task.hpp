@@ -12,6 +12,25 @@
 
 namespace supple::inline SUPPLE_ISA {
 
+// The frame and the base of a task, without the joints that move both. If the base is the world, no
+// joint moves it.
+template <class T>
+struct SeparateSupports {
+  Frame<T> frame, base;
+};
+template <class T>
+SUPPLE_FN SeparateSupports<T> separate_supports(const Chain<T>& chain, const Task<T>& task) {
+  const bool moved = task.base != task_world;
+  Frame<T> frame = chain.frame[task.frame], base = chain.frame[moved ? task.base : task.frame];
+  if (!moved) base.support_begin = base.support_end;
+  while (frame.support_begin < frame.support_end && base.support_begin < base.support_end &&
+         chain.support[frame.support_begin].joint == chain.support[base.support_begin].joint) {
+    ++frame.support_begin;
+    ++base.support_begin;
+  }
+  return {frame, base};
+}
+
 // Computes the weighted J (rows, coordinates). If the base moves, J maps q̇ to the twist of the
 // frame minus that of the base, at the frame's origin. Joints that move both are skipped, so their
 // columns are exactly zero. If the task is `alternate` and has a target, J refers to the
@@ -59,14 +78,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
       });
     });
   };
-  Frame<T> frame = chain.frame[task.frame];
-  if (task.base == task_world) return add(frame, T(1));
-  Frame<T> base = chain.frame[task.base];
-  while (frame.support_begin < frame.support_end && base.support_begin < base.support_end &&
-         chain.support[frame.support_begin].joint == chain.support[base.support_begin].joint) {
-    ++frame.support_begin;
-    ++base.support_begin;
-  }
+  const auto [frame, base] = separate_supports(chain, task);
   add(frame, T(1));
   add(base, T(-1));
 }

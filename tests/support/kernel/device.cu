@@ -30,6 +30,7 @@
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
 #include "supple/self_motion.hpp"
+#include "supple/singular_gradient.hpp"
 #include "supple/servo.hpp"
 #include "supple/ik/branch.hpp"
 #include "supple/servo_limits.hpp"
@@ -204,10 +205,11 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
   work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
   work[3] = damped_step_by_parts(of, J, e, T(1), speed, change, work) ? change[0] : T(0);
-  if (!is_far_from_singularities(rows, columns, J, T(1), T(0), work) &&
+  if (!distance_of(rows, columns, J, T(1), T(0), work).far_from_singularities &&
       inverse_factor(rows, columns, J, work)) {
     work[4] = smallest_direction(rows, work, e, J, q, change);
-    project_gradient(rows, columns, J, work, [](const T* x) { return x[0]; }, speed, change, q);
+    singular_gradient(of, reinterpret_cast<Pose<T>*>(work), e, q, speed);
+    project_to_null_space(rows, columns, J, work, speed, change);
   }
 }
 
