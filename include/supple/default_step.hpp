@@ -196,7 +196,7 @@ SUPPLE_FN bool take_decoupled_step(const Servo<T>& servo, ServoState<T>& state, 
 
 // Returns what a step of one task is far from; nothing if a joint is stopped.
 template <class T>
-SUPPLE_FN Distance distance_of(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
+SUPPLE_FN FarFrom far_from(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   for (int j = 0; j < n; ++j) {
     if (state.stopped[j] != 0) return {false, false};
@@ -204,9 +204,9 @@ SUPPLE_FN Distance distance_of(const Servo<T>& servo, const ServoState<T>& state
   const T least = fold_range<T> * servo.curvature * length(m, state.e);
   const T kappa = servo.curvature / servo.dt;
   if (m == 6 && n == 7) {
-    return distance_of(Fixed<6>{}, Fixed<7>{}, state.J, kappa, least, scratch);
+    return far_from(Fixed<6>{}, Fixed<7>{}, state.J, kappa, least, scratch);
   }
-  return distance_of(m, n, state.J, kappa, least, scratch);
+  return far_from(m, n, state.J, kappa, least, scratch);
 }
 
 // Computes the default step, which is damped near a singularity and exact elsewhere. state.J and
@@ -225,13 +225,12 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
   for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
   const bool redundant = servo.tasks == 1 && m < n;
-  const Distance is = redundant ? distance_of(servo, state, scratch) : Distance{false, false};
+  const FarFrom far = redundant ? far_from(servo, state, scratch) : FarFrom{false, false};
   for (int round = 0; round < stopping_rounds; ++round) {
     for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
     for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
-    const Fold<T> fold = is.far_from_folds && round == 0
-                             ? Fold<T>{T(-1), T(0), T(0)}
-                             : correct_curved_rows(servo, state, scratch);
+    const Fold<T> fold = far.folds && round == 0 ? Fold<T>{T(-1), T(0), T(0)}
+                                                 : correct_curved_rows(servo, state, scratch);
     state.beyond = fold.beyond;
     take_damped_step(servo, state, fold, scratch);
     for (int j = 0; fold.beyond >= 0 && j < n; ++j) {
@@ -241,8 +240,8 @@ SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* s
     }
     if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
   }
-  state.self_moves = redundant && !is.far_from_singularities &&
-                     add_self_motion(servo, state, state.exact_J, scratch);
+  state.self_moves =
+      redundant && !far.singularities && add_self_motion(servo, state, state.exact_J, scratch);
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
 }
 

@@ -33,6 +33,13 @@ SUPPLE_FN L relative_pivot(M m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
+// Whether all eigenvalues of A (m x m, lower triangle, overwritten) are above `least`.
+template <class T, class M>
+SUPPLE_FN bool all_above(M m, T least, T* A) {
+  for (int i = 0; i < m; ++i) A[i * m + i] -= least;
+  return relative_pivot(m, A) > fast_path_pivot<T>;
+}
+
 // Computes the product of the singular values of J (`product`) from the lower triangle of J Jᵀ (A,
 // m x m, overwritten). Returns the lanes where the product is valid.
 template <class L>

@@ -97,13 +97,6 @@ SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
   }
 }
 
-// Whether all eigenvalues of A (count x count, lower triangle, overwritten) are above `least`.
-template <class T, class M>
-SUPPLE_FN bool all_above(M count, T least, T* A) {
-  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
-  return relative_pivot(count, A) > fast_path_pivot<T>;
-}
-
 // Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
 template <class T>
 SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {

@@ -110,27 +110,24 @@ SUPPLE_FN void project_to_null_space(M m, N n, const T* J, const T* C, T* x, T* 
   }
 }
 
-// What a step is far from, so that it needs no correction for folds, or no self-motion either.
-struct Distance {
-  bool far_from_folds, far_from_singularities;
+// What a step is far from. Far from folds it needs no correction for them, and far from
+// singularities no self-motion either.
+struct FarFrom {
+  bool folds, singularities;
 };
 
-// Compares the singular values of J (m x n) with the range of self-motion, and with that of folds,
-// whose square is `least`. `scratch` has 2 m² entries.
+// Compares the squares of the singular values of J (m x n) with `least`, below which folds are
+// near, and with the range of self-motion. `scratch` has 2 m² entries.
 template <class T, class M, class N>
-SUPPLE_FN Distance distance_of(M m, N n, const T* J, T kappa, T least, T* scratch) {
+SUPPLE_FN FarFrom far_from(M m, N n, const T* J, T kappa, T least, T* scratch) {
+  const T range = square(self_motion_range<T> * kappa);
   T *G = scratch, *A = G + m * m;
   gram(m, n, J, G);
-  const auto all_above = [&](T bound) {
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < i; ++j) A[i * m + j] = G[i * m + j];
-      A[i * m + i] = G[i * m + i] - bound;
-    }
-    return relative_pivot(m, A) > fast_path_pivot<T>;
-  };
-  const T range = square(self_motion_range<T> * kappa);
-  if (all_above(max(least, range))) return {true, true};
-  return {least < range && all_above(least), false};
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j <= i; ++j) A[i * m + j] = G[i * m + j];
+  }
+  if (all_above(m, max(least, range), A)) return {true, true};
+  return {least < range && all_above(m, least, G), false};
 }
 
 // Adds self-motion to the step state.dq while the step leads into a singularity that self-motion

@@ -205,7 +205,7 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
   work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
   work[3] = damped_step_by_parts(of, J, e, T(1), speed, change, work) ? change[0] : T(0);
-  if (!distance_of(rows, columns, J, T(1), T(0), work).far_from_singularities &&
+  if (!far_from(rows, columns, J, T(1), T(0), work).singularities &&
       inverse_factor(rows, columns, J, work)) {
     work[4] = smallest_direction(rows, work, e, J, q, change);
     singular_gradient(of, reinterpret_cast<Pose<T>*>(work), e, q, speed);
