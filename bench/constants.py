@@ -44,13 +44,11 @@ NOISE = 0.05  # smallest relative change of a processor time that is listed
 # A lower and a higher value for constants whose half and double are not meaningful.
 VALUES: dict[str, tuple[float, float]] = {
     "polish_progress": (0.4, 0.9),
-    "separation_threshold": (0.25, 0.9),
     "own_cost_far": (1.0, 1.2),
     "own_cost_near": (1.02, 2.0),
     "nearly_met": (2e-4, 2e-2),
     "min_gain_factor": (3e-3, 0.3),
-    "min_separation": (4e-4, 4e-2),
-    "closest_tolerance": (1e-4, 1e-2),
+    "closest_tolerance": (5e-3, 4.5e-2),
     "float_resolution": (2e-6, 2e-4),
     "near_miss": (1e-5, 1e-3),
     "min_posture_gain": (1e-5, 1e-3),

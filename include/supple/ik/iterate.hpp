@@ -20,6 +20,25 @@ SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
+// The unit of coordinate j in distances between configurations.
+template <class T>
+SUPPLE_FN constexpr T joint_unit(const IkProblem<T>& ik, int j) {
+  return ik.joint_unit ? ik.joint_unit[j] : T(1);
+}
+
+// Whether joint j is prismatic and has no limits or is long compared with the robot. The length of
+// its steps is not bounded, because the error is linear in it.
+template <class T>
+SUPPLE_FN constexpr bool is_long(const IkProblem<T>& ik, int j) {
+  return ik.max_joint_steps && !(ik.max_joint_steps[j] < T(1e30));
+}
+
+// The largest displacement of joint j in one iteration.
+template <class T>
+SUPPLE_FN constexpr T max_joint_step(const IkProblem<T>& ik, int j) {
+  return ik.max_joint_steps ? ik.max_joint_steps[j] : ik.max_joint_step;
+}
+
 // Number of lanes of scratch memory in an `IterateState`.
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
@@ -40,7 +59,7 @@ SUPPLE_FN void evaluate_error_of_poses(const IkProblem<T>& ik, IterateState<L>& 
     task_error(ik.chain, task, joint_poses, at.q, target, e);
     L distance2(0), angle2(0);
     SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i, ++row) {
-      const L off = ik.weight[row] == T(1) ? e[i] : e[i] / L(ik.weight[row]);
+      const L off = ik.weight[row] == T(1) ? e[i] : e[i] * L(ik.tolerance_unit[row]);
       cost = fma(e[i], e[i], cost);
       if (ik.measure[row] == Measure::position) distance2 = fma(off, off, distance2);
       if (ik.measure[row] == Measure::rotation) angle2 = fma(off, off, angle2);
@@ -85,8 +104,8 @@ SUPPLE_FN void evaluate(const IkProblem<T>& ik, IterateState<L>& at) {
   evaluate_jacobian(ik, at);
 }
 
-// Returns the position tolerance at a target [m]: `tolerance`, or more if the robot has long
-// prismatic joints and the target is so far away that `float` cannot resolve the tolerance.
+// Returns the position tolerance at a target [m]: `tolerance`, or more if the robot has prismatic
+// joints and the target is so far away that `float` cannot resolve the tolerance.
 template <class L, class T>
 SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at, T tolerance) {
   L resolved(tolerance);
@@ -146,19 +165,19 @@ SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<
   }
 }
 
-// Scales a step so that no joint moves farther than `max_joint_step`; long prismatic joints are not
-// scaled.
-template <bool long_joints = true, class L, class T>
+// Scales a step so that no joint moves farther than its `max_joint_step`; long prismatic joints are
+// not scaled.
+template <bool slides = true, class L, class T>
 SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
-  if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.max_joint_step), dq);
+  if (!slides || !ik.joint_scale) return clamp_entries(n, L(ik.max_joint_step), dq);
   L size(0);
   for (int j = 0; j < n; ++j) {
-    if (ik.joint_scale[j] == T(1)) size = max(size, abs(dq[j]));
+    if (!is_long(ik, j)) size = max(size, abs(dq[j]) / L(ik.max_joint_steps[j]));
   }
-  const mask_t<L> far = size > L(ik.max_joint_step);
-  const L factor = select(far, L(ik.max_joint_step) / select(far, size, L(1)), L(1));
+  const mask_t<L> far = size > L(1);
+  const L factor = select(far, L(1) / select(far, size, L(1)), L(1));
   for (int j = 0; j < n; ++j) {
-    if (ik.joint_scale[j] == T(1)) dq[j] = dq[j] * factor;
+    if (!is_long(ik, j)) dq[j] = dq[j] * factor;
   }
 }
 
@@ -167,13 +186,12 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
-// With the default rule, long prismatic joints are scaled (`joint_scale`). Without `any_rule`, only
-// the default rule is compiled; without `long_joints`, only the code for robots without long
-// prismatic joints.
-template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
+// With the default rule, prismatic joints are scaled (`joint_scale`). Without `any_rule`, only the
+// default rule is compiled; without `slides`, only the code for robots without prismatic joints.
+template <bool any_rule = true, bool slides = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
-  const bool scaled = long_joints && ik.joint_scale && uses_error_norm(ik);
+  const bool scaled = slides && ik.joint_scale && uses_error_norm(ik);
   for (int j = 0; scaled && j < n; ++j) {
     for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(ik.joint_scale[j]);
   }
@@ -195,16 +213,17 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   } else if constexpr (any_rule) {
     step_with_rule(ik, at, J, z, dq, dq + n);
   }
-  clamp_step<long_joints>(ik, int(n), dq);
+  clamp_step<slides>(ik, int(n), dq);
   for (int j = 0; j < n; ++j) {
     at.q[j] = min(max(at.q[j] + dq[j], L(ik.lower[j])), L(ik.upper[j]));
   }
 }
 
-// `descend` for robots with long prismatic joints. It is not inlined, to keep the code for other
-// robots small and fast.
+// `descend` for robots with prismatic joints. It is not inlined, to keep the code for other robots
+// small and fast.
 template <class L, class T>
-SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
+SUPPLE_NOINLINE_HOST void descend_with_prismatic_joints(const IkProblem<T>& ik,
+                                                        IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
@@ -212,7 +231,7 @@ SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, Itera
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;
-  if (ik.joint_scale) return descend_with_long_joints(ik, at);
+  if (ik.joint_scale) return descend_with_prismatic_joints(ik, at);
   if (m == 6 && n == 7) return descend<true, false>(ik, Fixed<6>{}, Fixed<7>{}, at);
   if (m == 6 && n == 6) return descend<true, false>(ik, Fixed<6>{}, Fixed<6>{}, at);
   descend<true, false>(ik, m, n, at);
@@ -274,18 +293,17 @@ SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 // Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain
 // ‖e‖. Where the Hessian is not positive definite, a nearby positive definite matrix replaces it.
 // Joints at a limit that would leave their range are held. Joints that would pass a limit stop
-// there, and the equations are solved again so that the other joints compensate. With `flat` the
-// objective is -e·x(q) with a constant e, where x(q) are the task coordinates: the step moves the
-// frames along e. Call it after `evaluate`; `work` has `newton_scratch` lanes.
+// there, and the equations are solved again so that the other joints compensate. Call it after
+// `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
-                           bool flat, L* work) {
+                           L* work) {
   const int m = ik.rows, n = ik.chain.coordinates;
   L *H = work, *C = H + n * n, *g = C + n * n, *dq = g + n;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
       L sum(0);
-      for (int r = 0; r < m && !flat; ++r) sum = fma(at.J[r * n + i], at.J[r * n + j], sum);
+      for (int r = 0; r < m; ++r) sum = fma(at.J[r * n + i], at.J[r * n + j], sum);
       H[i * n + j] = sum;
     }
   }

@@ -73,6 +73,16 @@ struct JointRange {
   }
 };
 
+// The outcome of two subproblems together. If one is out of reach, so is the whole problem.
+SUPPLE_FN Outcome worse(Outcome a, Outcome b) {
+  constexpr Outcome order[] = {Outcome::nonfinite, Outcome::unreachable, Outcome::timeout,
+                               Outcome::not_converged};
+  for (const Outcome each : order) {
+    if (a == each || b == each) return each;
+  }
+  return Outcome::solved;
+}
+
 // Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
 // q0, as near to zero as its limits allow. The solution's number of starts is `starts`.
 template <class Index>
@@ -108,7 +118,7 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
   const int more = part.effort[2 * problem + 1] - starts;
   whole.effort[2 * problem] += part.effort[2 * problem];
   whole.effort[2 * problem + 1] += more > 0 ? more : 0;
-  whole.outcome[problem] = mine > worst ? mine : worst;
+  whole.outcome[problem] = worse(mine, worst);
 }
 
 // ---- starts ------------------------------------------------------------------------------------
@@ -131,7 +141,8 @@ SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidat
 // Returns coordinate j of the k-th seed in the neighborhood of q0.
 SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
   const double quarter = 0.25 * ik.seed_range[j];
-  const double radius = seed_scatter < quarter ? seed_scatter : quarter;
+  const double scatter = seed_scatter * joint_unit(ik, j);
+  const double radius = scatter < quarter ? scatter : quarter;
   return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
 }
 
@@ -155,18 +166,24 @@ struct PolishProgress {
 
 // Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint
 // that has 2π wraps, else 0.
-SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, const double* b) {
+SUPPLE_FN bool is_same_solution(const IkProblem<double>& ik, const double* wrap, const double* a,
+                                const double* b) {
   bool same = true;
-  for (int j = 0; j < n; ++j) same &= abs(difference(wrap ? wrap[j] : 0, a[j], b[j])) <= distinct;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    const double away = abs(difference(wrap ? wrap[j] : 0, a[j], b[j]));
+    same &= away <= distinct * joint_unit(ik, j);
+  }
   return same;
 }
 
-// Returns the largest displacement of a joint between two configurations; a(j) and b(j) are their
-// coordinates.
+// Returns the largest displacement of a joint between two configurations, in units of `joint_unit`;
+// a(j) and b(j) are their coordinates.
 template <class A, class B>
-SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
+SUPPLE_FN double max_displacement(const IkProblem<double>& ik, A&& a, B&& b) {
   double largest = 0;
-  for (int j = 0; j < n; ++j) largest = max(largest, abs(a(j) - b(j)));
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    largest = max(largest, abs(a(j) - b(j)) / joint_unit(ik, j));
+  }
   return largest;
 }
 

@@ -67,6 +67,7 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
 //
 //   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
 //
+// Norms are those of coordinates in units of `joint_unit`.
 // Active-set method: joints that would leave their range are fixed, and a fixed joint whose
 // multiplier has the wrong sign is released. Call it after `evaluate_jacobian`; d is in the scratch
 // memory of the state. `fixed` (n,) is scratch memory.
@@ -76,15 +77,18 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
   double *A = at.work, *z = A + m * m, *d = z + m, *scratch = d + n;
   const double* const J = at.J;
   const auto leaves = [&](int j) {
-    return (at.q[j] <= ik.lower[j] + at_limit && d[j] < 0) ||
-           (at.q[j] >= ik.upper[j] - at_limit && d[j] > 0);
+    const double near = at_limit * joint_unit(ik, j);
+    return (at.q[j] <= ik.lower[j] + near && d[j] < 0) ||
+           (at.q[j] >= ik.upper[j] - near && d[j] > 0);
   };
   for (int j = 0; j < n; ++j) fixed[j] = 0;
   for (int pass = 0; pass < 4 * n; ++pass) {
     for (int i = 0; i < m; ++i) {
       for (int k = 0; k <= i; ++k) {
         double sum = 0;
-        for (int j = 0; j < n; ++j) sum += fixed[j] != 0 ? 0 : J[i * n + j] * J[k * n + j];
+        for (int j = 0; j < n; ++j) {
+          sum += fixed[j] != 0 ? 0 : J[i * n + j] * J[k * n + j] * square(joint_unit(ik, j));
+        }
         A[i * m + k] = A[k * m + i] = sum;
       }
       z[i] = at.e[i];
@@ -93,7 +97,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
     ldl_solve(m, A, z, scratch);
     for (int j = 0; j < n; ++j) {
       d[j] = v[j];
-      for (int i = 0; i < m; ++i) d[j] += J[i * n + j] * z[i];
+      for (int i = 0; i < m; ++i) d[j] += J[i * n + j] * z[i] * square(joint_unit(ik, j));
     }
     bool more = false;
     for (int j = 0; j < n; ++j) {
@@ -143,19 +147,20 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
     double whole = 0, feasible = 0;
     for (int j = 0; j < n; ++j) {
       kept[j] = at.q[j];
-      v[j] = weight(j) * (posture(j) - at.q[j]);
-      whole += v[j] * v[j];
+      v[j] = weight(j) * (posture(j) - at.q[j]) * square(joint_unit(ik, j));
+      whole += square(v[j] / joint_unit(ik, j));
     }
     if (!ready()) return;
     const double* const d = feasible_direction(ik, at, v, fixed);
-    for (int j = 0; j < n; ++j) feasible += d[j] * d[j];
+    for (int j = 0; j < n; ++j) feasible += square(d[j] / joint_unit(ik, j));
     if (feasible <= posture_tolerance * posture_tolerance * whole) return;
     if (known) {
       const double shortest = min_first_gain, longest = max_posture_gain;
       double along = 0, curve = 0;
       for (int j = 0; j < n; ++j) {
-        along += moved[j] * moved[j];
-        curve += moved[j] * (before[j] - d[j]);
+        const double unit2 = square(joint_unit(ik, j));
+        along += moved[j] * moved[j] / unit2;
+        curve += moved[j] * (before[j] - d[j]) / unit2;
       }
       gain = min(curve > 0 ? max(along / curve, shortest) : 2 * gain, longest);
     }
@@ -163,7 +168,7 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
       if (part * size > abs(room)) part = abs(room) / size;
-      if (part * size > ik.max_joint_step) part = ik.max_joint_step / size;
+      if (part * size > max_joint_step(ik, j)) part = max_joint_step(ik, j) / size;
     }
     for (int j = 0; j < n; ++j) {
       before[j] = d[j];

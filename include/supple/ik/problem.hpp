@@ -10,9 +10,8 @@ namespace supple {
 // What a row of a task measures; this determines which tolerance applies to the row.
 enum class Measure : int { position, rotation };
 
-// Outcome of a search, in order of severity; the same values as `SolveStatus` in
-// src/supple/ik/status.py.
-enum class Outcome : signed char { solved, unreachable, timeout, nonfinite };
+// Outcome of a search; the same values as `SolveStatus` in src/supple/ik/status.py.
+enum class Outcome : signed char { solved, unreachable, timeout, nonfinite, not_converged };
 
 // The problem that all starts of a search share.
 template <class T>
@@ -21,7 +20,7 @@ struct IkProblem {
   int tasks, rows, targets;  // number of tasks, of their rows, and of the values in all targets
   const Task<T>* task;
   const Measure* measure;            // (rows,)
-  const T* weight;                   // (rows,)
+  const T *weight, *tolerance_unit;  // (rows,): weights, and their inverses
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
   const T *seed_lower, *seed_range;  // (n,): ranges from which seeds are drawn: lower end, width
   const T* sequence_step;            // (n,): increment of the seed sequence, in units of seed_range
@@ -30,12 +29,13 @@ struct IkProblem {
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
   int iteration_factor;  // factor of all iteration limits, above 1 if max_joint_step is small
-  // (n,): above 1 for prismatic joints that have no limits or are long compared with the robot;
-  // null if there are no such joints. Steps are computed in the coordinates q / joint_scale, with a
-  // λ² of at most `max_lambda2`. `max_joint_step` does not apply to these joints because the error
-  // is linear in them.
-  const T* joint_scale;
-  T max_lambda2;
+  T max_lambda2;         // largest λ² of a robot with prismatic joints
+  // Null unless some joints are prismatic, otherwise (n,). With them, multiplying all lengths of a
+  // robot by a number multiplies the coordinates of its prismatic joints by that number in each
+  // iteration, and changes nothing else.
+  const T* joint_scale;      // steps are computed in the coordinates q / joint_scale
+  const T* joint_unit;       // distances between configurations are measured in q / joint_unit
+  const T* max_joint_steps;  // `max_joint_step` of each joint; huge where the error is linear in it
 };
 
 }  // namespace supple

@@ -49,12 +49,13 @@ inline constexpr float min_gain_factor = 0.03f;
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
-// Constants of the search for a solution near an initial guess q0.
-inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0 [rad or m]
-inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted [rad or m]
+// Constants of the search for a solution near an initial guess q0. Distances between
+// configurations are in rad, or in units of the robot's size for prismatic joints (`joint_unit`).
+inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0
+inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted
 inline constexpr int max_compared = 8;       // number of solutions of which the nearest is chosen
 inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method is tried from q0
-inline constexpr double distinct = 1e-2;     // least difference between solutions [rad or m]
+inline constexpr double distinct = 1e-2;     // least difference between solutions
 
 // Constants of `approach_posture`. A gain is the length of a step relative to the gradient of half
 // the squared distance to the posture.
@@ -63,7 +64,7 @@ inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
-inline constexpr double at_limit = 1e-9;  // distance below which a joint is at a limit [rad or m]
+inline constexpr double at_limit = 1e-9;           // distance below which a joint is at a limit
 inline constexpr int posture_rounds = 3;  // largest number of rounds, with 2π wraps after each
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
@@ -140,11 +141,10 @@ SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const Itera
 
 // Performs one iteration of Newton's method. A step that has increased the objective is undone and
 // repeated with more damping. Call it after `evaluate`, with the objective `value` at q and its
-// order of magnitude `size`. Returns the lanes that have converged to a local minimum. `flat` is
-// described in `newton_step`.
+// order of magnitude `size`. Returns the lanes that have converged to a local minimum.
 template <class L, class T>
 SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimization<L>& minimum,
-                             const L& value, const L& size, bool flat = false) {
+                             const L& value, const L& size) {
   constexpr bool is_double = sizeof(T) == sizeof(double);
   const L little = size * L(T(is_double ? 1e-11 : 1e-5));
   const L noise = size * L(T(is_double ? 1e-9 : 1e-6));
@@ -155,7 +155,7 @@ SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimi
                          (minimum.newton_gain >= L(T(1e4) * ik.newton_gain));
   for (int j = 0; j < n; ++j) minimum.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.value = select(better, value, minimum.value + noise);
-  newton_step(ik, at, minimum.newton_gain, flat, minimum.work);
+  newton_step(ik, at, minimum.newton_gain, minimum.work);
   // Where the objective has increased, J and e are not those of minimum.q: discard the step, and
   // let the caller evaluate minimum.q again.
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);

@@ -100,6 +100,21 @@ void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& array
   deadline.finish();
 }
 
+// Returns the table of heights: directions (3, D), heights (P, D), and probes (P, 6), as
+// `ReachProbe`.
+nb::tuple reach_arrays(PySolver& solver) {
+  const Reach& reach = solver.reach();
+  const auto copied = [](const double* from, npy_intp rows, npy_intp columns) {
+    nb::object made = zeros(NPY_DOUBLE, {rows, columns});
+    std::copy_n(from, rows * columns, data_of<double>(made));
+    return made;
+  };
+  static_assert(sizeof(ReachProbe) == 6 * sizeof(double));
+  return nb::make_tuple(copied(reach.direction, 3, reach.directions),
+                        copied(reach.height, reach.probes, reach.directions),
+                        copied(reinterpret_cast<const double*>(reach.probe), reach.probes, 6));
+}
+
 // Returns a request for the problems `first` to `first + count - 1` of another request, with one
 // solution each.
 SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff_t count,
@@ -213,6 +228,10 @@ void bind_solver(nb::module_& m) {
            "target values.")
       .def_rw("given_tasks", &PySolver::given_tasks,
               "The tasks as Python objects, for the results.")
+      .def("reach", &reach_arrays,
+           nb::sig("def reach(self) -> tuple[" SUPPLE_F64 ", " SUPPLE_F64 ", " SUPPLE_F64 "]"),
+           "Return the heights of frames: directions (3, D), heights (P, D) and probes (P, 6). See "
+           "supple/ik/reachability.hpp.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
       .def("constants", &PySolver::constants,
            "Return C++ source that defines the problem as constants, RobotConstants<T> and "

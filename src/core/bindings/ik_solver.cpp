@@ -31,7 +31,9 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   check_length("seed_low", n, spec.seed_low.size());
   check_length("seed_span", n, spec.seed_span.size());
   check_length("seed_stride", n, spec.seed_stride.size());
-  check_length("joint_scale", n, spec.joint_scale.size());
+  if (!spec.joint_scale.empty()) check_length("joint_scale", n, spec.joint_scale.size());
+  check_length("joint_unit", spec.joint_scale.size(), spec.joint_unit.size());
+  check_length("max_joint_steps", spec.joint_scale.size(), spec.max_joint_steps.size());
   check_length("wrap", n, spec.wrap.size());
   if (!spec.posture_index.empty()) check_length("posture_index", n, spec.posture_index.size());
   for (int index : spec.posture_index) check_index("posture_index", -1, tasks.targets(), index);
@@ -61,7 +63,8 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
       float_tolerance_(spec.float_tolerance),
       feature_scale_(spec.feature_scale.begin(), spec.feature_scale.end()),
       target_specs_(spec.targets),
-      table_size_(spec.table_size) {}
+      table_size_(spec.table_size),
+      reach_(std::make_unique<ReachTable>(fine_.ik)) {}
 
 std::string PySolver::constants() const {
   return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
@@ -122,6 +125,7 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.posture = solver.posture_index_.empty() ? nullptr : solver.posture_index_.data();
   request.posture_weight = solver.posture_weight_.data();
   request.table = &solver.table_->view();
+  request.reach = solver.reach_.get();
   request.wrap = solver.has_wraps_ ? solver.wrap_.data() : nullptr;
   request.budget = restart_budget(bounds.max_starts, request.nearest);
   request.max_starts = request.budget.all;

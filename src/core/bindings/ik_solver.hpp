@@ -15,6 +15,7 @@
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/reach_table.hpp"
 #include "drivers/seed_table.hpp"
 #include "supple/ik/policy.hpp"
 #include "supple/ik/target.hpp"
@@ -24,7 +25,8 @@ namespace supple {
 // The constants of a problem in one precision; owns their memory.
 template <class T>
 struct OwnedProblem {
-  std::vector<T> weight, lower, upper, from, span, stride, joint_scale;
+  std::vector<T> weight, lower, upper, from, span, stride;
+  std::vector<T> tolerance_unit, joint_scale, joint_unit, max_joint_steps;
   OwnedStep<T> step;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
@@ -39,14 +41,15 @@ struct OwnedProblem {
         span(spec.seed_span.begin(), spec.seed_span.end()),
         stride(spec.seed_stride.begin(), spec.seed_stride.end()),
         joint_scale(spec.joint_scale.begin(), spec.joint_scale.end()),
+        joint_unit(spec.joint_unit.begin(), spec.joint_unit.end()),
+        max_joint_steps(spec.max_joint_steps.begin(), spec.max_joint_steps.end()),
         step(spec.step, int(spec.measures.size()), tasks.chain<T>().coordinates),
         measure(spec.measures),
         task(tasks.tasks<T>()) {
     for (std::size_t row = 0, k = 0; int(k) < spec.primary; ++k) {
       for (int i = 0; i < task.at(k).rows; ++i) task[k].weight[i] = weight.at(row++);
     }
-    const bool is_scaled =
-        std::any_of(joint_scale.begin(), joint_scale.end(), [](T scale) { return scale != T(1); });
+    for (double each : weights) tolerance_unit.push_back(T(1 / each));
     ik = {.chain = tasks.chain<T>(),
           .tasks = spec.primary,
           .rows = int(measure.size()),
@@ -54,6 +57,7 @@ struct OwnedProblem {
           .task = task.data(),
           .measure = measure.data(),
           .weight = weight.data(),
+          .tolerance_unit = tolerance_unit.data(),
           .lower = lower.data(),
           .upper = upper.data(),
           .seed_lower = from.data(),
@@ -65,8 +69,10 @@ struct OwnedProblem {
           .newton_gain = T(newton_gain),
           .max_joint_step = T(spec.max_step),
           .iteration_factor = spec.iteration_factor,
-          .joint_scale = is_scaled ? joint_scale.data() : nullptr,
-          .max_lambda2 = T(spec.max_lambda2)};
+          .max_lambda2 = T(spec.max_lambda2),
+          .joint_scale = joint_scale.empty() ? nullptr : joint_scale.data(),
+          .joint_unit = joint_unit.empty() ? nullptr : joint_unit.data(),
+          .max_joint_steps = max_joint_steps.empty() ? nullptr : max_joint_steps.data()};
   }
 
   IkProblem<T> within(double position, double rotation) const {
@@ -144,6 +150,9 @@ class PySolver {
 
   nb::object given_tasks = nb::none();  // the tasks as Python objects, for the results
 
+  // The table of heights of frames, complete.
+  const Reach& reach() { return *reach_->view(nullptr, nullptr); }
+
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
 
@@ -172,6 +181,7 @@ class PySolver {
   int table_size_;
   const SolveKernel* prepared_for_ = nullptr;  // kernel for which table and memory were made
   std::unique_ptr<SeedTable> table_;
+  std::unique_ptr<ReachTable> reach_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem

@@ -271,8 +271,8 @@ struct SolverSpec {
   std::vector<Measure> measures = {};          // (m,)
   Doubles weights = {}, relaxed_weights = {};  // (m,): for the closest pose; for the search
   Doubles lower = {}, upper = {};              // (n,): joint limits
-  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): see `IkProblem`
-  Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
+  Doubles seed_low = {}, seed_span = {}, seed_stride = {};          // (n,): see `IkProblem`
+  Doubles joint_scale = {}, joint_unit = {}, max_joint_steps = {};  // (n,), or empty
   Doubles wrap = {};                                // (n,): 2π for joints with 2π wraps, else 0
   StepSpec step = {};                               // only its damping and direction are used
   double newton_gain = 0, closest_newton_gain = 0;  // for the search; for the closest pose

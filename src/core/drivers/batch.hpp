@@ -82,8 +82,8 @@ class BatchSolver {
 
   void record_closest(int lane, int starts) {
     const LaneState& state = workspace_.lane[lane];
-    decide_unreachable(request_, workspace_, state.problem, workspace_.failures[lane],
-                       state.iterations, starts, true);
+    decide_failed(request_, workspace_, state.problem, workspace_.failures[lane], state.iterations,
+                  starts, true);
   }
 
   void iterate() {

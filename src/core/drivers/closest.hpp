@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "drivers/reach_table.hpp"
 #include "drivers/solutions.hpp"
 #include "drivers/starts.hpp"
 
@@ -97,72 +98,18 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   return solved;
 }
 
-// Returns the smallest a·e(q) found near corners of the joint ranges, for a constant error a in
-// `along` and ‖a‖² in `length` (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
-float least_at_corners(const SolveRequest& request, Workspace& workspace, int starts,
-                       const float* along, float length) {
-  IterateState<SearchLanes>& at = workspace.minimize;
-  SearchLanes least(huge_cost);
-  for (int first = 0; first < verdict_corners; first += lanes) {
-    for (int i = 0; i < lanes; ++i) load_corner(request, at, i, starts, first + i);
-    least = min(least, descend_corner(*request.search, at, along, length));
-  }
-  float all = huge_cost;
-  for (int i = 0; i < lanes; ++i) all = std::min(all, get(least, i));
-  return all;
-}
-
-// Returns the fraction of the smallest error found that no pose can avoid: min e·e(q) / ‖e‖² (see
-// supple/ik/reachability.hpp). The motion along e starts from the seeds of the table that reach
-// farthest along e, and from the closest poses found, because a small motion from there often shows
-// that the fraction is smaller.
-float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
-                           std::ptrdiff_t problem, const FailedStarts& failures, int starts) {
-  const IkProblem<float>& ik = *request.search;
-  const int n = ik.chain.coordinates, k = ik.targets;
-  if (!failures.minimized) return 0;
-  IterateState<SearchLanes>& at = workspace.minimize;
-  for (int i = 0; i < k; ++i) at.target[i] = SearchLanes(float(request.target[problem * k + i]));
-  for (int j = 0; j < n; ++j) at.q[j] = SearchLanes(failures.q[j]);
-  evaluate(ik, at);
-  // e (rows,), then the same vector in the layout of a target (targets,).
-  float* const along = workspace.direction;
-  float* const number = along + ik.rows;
-  for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
-  const ErrorLength<float> length = position_part(ik, along, number);
-  if (!(length.part >= separation_threshold * length.whole) || !request.table->blocks) return 0;
-  // The table stores positions unscaled, so distances along the error need no conversion.
-  SearchLanes farthest(-huge_cost), index(0.0f), block(0.0f);
-  const SearchLanes* entry = reinterpret_cast<const SearchLanes*>(request.table->block);
-  for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {
-    SearchLanes far(0.0f);
-    for (int i = 0; i < k; ++i) {
-      if (number[i] != 0) far = fma(entry[i], SearchLanes(number[i]), far);
+// Returns a lower bound on the weighted error of a problem's target over all configurations, from
+// the table of heights, or 0 if the table does not show that the target is out of reach.
+float unreachable_error(const SolveRequest& request, std::ptrdiff_t problem) {
+  const IkProblem<double>& ik = *request.polish;
+  const Reach* const reach = request.reach->view(request.stop, request.stop_context);
+  for (int i = 0; reach && i < reach->probes; ++i) {
+    const double least = least_distance(*reach, i, request.target + problem * ik.targets, 0, 1);
+    if (is_out_of_reach(*reach, i, least, ik.position_tolerance, ik.rotation_tolerance)) {
+      return float(reach->probe[i].weight * least);
     }
-    const mask_t<SearchLanes> farther = far > farthest;
-    farthest = select(farther, far, farthest);
-    index = select(farther, block, index);
-    block = block + SearchLanes(1.0f);
   }
-  for (int i = 0; i < lanes; ++i) {
-    const std::ptrdiff_t place = std::ptrdiff_t(get(index, i)) * lanes + i;
-    const float* const farthest_q = request.table->record + place * request.table->size;
-    const float* const closest_q = failures.q + i / 2 % failures.minimized * n;
-    for (int j = 0; j < n; ++j) set(at.q[j], i, i % 2 ? closest_q[j] : farthest_q[j]);
-  }
-  Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
-  for (int i = 0; i < ik.iteration_factor * climb_iterations && !stopped(request); ++i) {
-    evaluate(ik, at);
-    const SearchLanes value = error_along(ik, at, along, length.part);
-    if (all(minimize(ik, at, minimum, value, at.cost, true))) break;
-  }
-  float least = huge_cost;
-  for (int i = 0; i < lanes; ++i) least = std::min(least, get(minimum.value, i));
-  if (!is_unreachable(least / length.whole, std::sqrt(length.whole), ik.newton_gain, starts)) {
-    return least / length.whole;
-  }
-  const float corner = least_at_corners(request, workspace, starts, along, length.part);
-  return std::min(least, corner) / length.whole;
+  return 0;
 }
 
 // Finds the closest pose in double precision, from the best failed starts or, if `failures` is
@@ -205,34 +152,31 @@ int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff
 double polish_displacement(const SolveRequest& request, const Workspace& workspace,
                            std::ptrdiff_t problem, int lane) {
   return max_displacement(
-      request.polish->chain.coordinates, [&](int j) { return get(workspace.polish.q[j], lane); },
+      *request.polish, [&](int j) { return get(workspace.polish.q[j], lane); },
       [&](int j) { return fallback_coordinate(request, problem, j); });
 }
 
 // Reviews the failed starts of a problem at intervals, and after the last start (`last`). Returns
-// whether the problem is decided and its result recorded: the closest pose of an unreachable
-// target, the best pose so far if time is up, or a solution if a local minimum is one. If several
-// configurations are about equally close, `nearest` prefers the one found from q0.
-bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
-                        FailedStarts& failures, int iterations, int starts, bool last) {
+// whether the problem is decided and its result recorded: the closest pose if the target is proven
+// to be out of reach, or if there are no more starts or no more time, or a solution if a local
+// minimum is one. If several configurations are about equally close, `nearest` prefers the one
+// found from q0.
+bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
+                   FailedStarts& failures, int iterations, int starts, bool last) {
   const bool early = request.polish->rows <= 6 && !failures.minimized;
   if (!last && failures.since_review < (early ? first_review : review_interval)) return false;
   const bool promising = converge_to_minimum(request, workspace, problem, failures);
   const float newton_gain = request.search->newton_gain;
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
-  float bound = 0;  // lower bound on the error of any pose; 0 if none is known
+  if (!promising && failures.bound < 0) failures.bound = unreachable_error(request, problem);
+  const bool unreachable = failures.bound > 0;
   if (!promising && !last) {
-    const float part = unreachable_fraction(request, workspace, problem, failures, starts);
     const float left = std::sqrt(failures.cost[0]);
-    if (!is_unreachable(part, left, newton_gain, starts)) return false;
-    bound = part * left;
+    if (!unreachable || !is_closest(left, failures.bound, newton_gain, starts)) return false;
   }
   int best = find_closest(request, workspace, problem, &failures);
   bool solved = get(converged(*request.polish, workspace.polish), best);
   if (promising && !solved && !last) return false;
-  // A pose that is closer than the bound shows that the bound is wrong.
-  const bool same_weights = request.polish->weight[0] == request.closest->weight[0];
-  if (same_weights && std::sqrt(get(workspace.polish.cost, best)) < 0.9 * bound) return false;
   if (request.nearest) {
     const double cost = get(workspace.polish.cost, best);
     const int own = find_closest(request, workspace, problem, nullptr);
@@ -245,7 +189,8 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   solved = get(converged(*request.polish, workspace.polish), best);
   const Outcome outcome = solved             ? Outcome::solved
                           : stopped(request) ? Outcome::timeout
-                                             : Outcome::unreachable;
+                          : unreachable      ? Outcome::unreachable
+                                             : Outcome::not_converged;
   record(request, problem, 0, workspace.polish, best, outcome, iterations, starts);
   return true;
 }

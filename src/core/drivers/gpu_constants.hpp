@@ -145,17 +145,23 @@ inline std::string constants(const char* name, const IkProblem<double>& ik,
   all += line("Task<T>", "task", ik.tasks, ik.task);
   all += line("Measure", "measure", ik.rows, ik.measure);
   all += line("T", "weight", ik.rows, ik.weight);
+  all += line("T", "tolerance_unit", ik.rows, ik.tolerance_unit);
   all += line("T", "lower", n, ik.lower) + line("T", "upper", n, ik.upper);
   all += line("T", "seed_lower", n, ik.seed_lower) + line("T", "seed_range", n, ik.seed_range);
   all += line("T", "sequence_step", n, ik.sequence_step);
-  if (ik.joint_scale) all += line("T", "joint_scale", n, ik.joint_scale);
+  if (ik.joint_scale) {
+    all += line("T", "joint_scale", n, ik.joint_scale) + line("T", "joint_unit", n, ik.joint_unit) +
+           line("T", "max_joint_steps", n, ik.max_joint_steps);
+  }
   all += line("T", "feature_scale", ik.targets, feature_scale);
   all += lines(ik.step, ik.rows, n);
   all += "  static constexpr IkProblem<T> ik = " +
-         braces(laid(ik.chain), ik.tasks, ik.rows, ik.targets, "task", "measure", "weight", "lower",
-                "upper", "seed_lower", "seed_range", "sequence_step", "T(0)", "T(0)", of(ik.step),
-                ik.newton_gain, ik.max_joint_step, ik.iteration_factor,
-                ik.joint_scale ? "joint_scale" : "nullptr", ik.max_lambda2) +
+         braces(laid(ik.chain), ik.tasks, ik.rows, ik.targets, "task", "measure", "weight",
+                "tolerance_unit", "lower", "upper", "seed_lower", "seed_range", "sequence_step",
+                "T(0)", "T(0)", of(ik.step), ik.newton_gain, ik.max_joint_step, ik.iteration_factor,
+                ik.max_lambda2, ik.joint_scale ? "joint_scale" : "nullptr",
+                ik.joint_scale ? "joint_unit" : "nullptr",
+                ik.joint_scale ? "max_joint_steps" : "nullptr") +
          ";\n";
   return in_struct(name, all);
 }

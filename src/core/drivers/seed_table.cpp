@@ -125,14 +125,14 @@ SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scal
   const int n = ik.chain.coordinates, k = ik.targets;
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * ik.tasks) + k, 16);
-  limits_ = std::make_unique<Scratch>(sizeof(float) * 3 * padded);
+  limits_ = std::make_unique<Scratch>(sizeof(float) * 4 * padded);
   auto* const limits = static_cast<float*>(limits_->get());
-  std::fill_n(limits, 3 * padded, 0.0f);
+  std::fill_n(limits, 4 * padded, 0.0f);
   for (int j = 0; j < n; ++j) {
-    const bool is_long = ik.joint_scale && ik.joint_scale[j] != 1;
     limits[j] = float(ik.lower[j]);
     limits[padded + j] = float(ik.upper[j]);
-    limits[2 * padded + j] = is_long ? huge_cost : float(ik.max_joint_step);
+    limits[2 * padded + j] = is_long(ik, j) ? huge_cost : float(max_joint_step(ik, j));
+    limits[3 * padded + j] = float(1 / joint_unit(ik, j));
   }
   table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
   draft_ = std::make_unique<Draft>(ik, entries, size);

@@ -46,7 +46,7 @@ class SingleSolver {
     bool over = false;
     while (running && !over && !enough()) {
       over = iterate(running);
-      if (!found_ && decide_unreachable(false)) return;
+      if (!found_ && decide_failed(false)) return;
     }
     if (found_) return approach_q0();
     if (over) {  // time is up: the running starts count as failed
@@ -55,13 +55,13 @@ class SingleSolver {
         if (workspace_.lane[i].problem >= 0) record_failure(request_, workspace_, i, failures());
       }
     }
-    decide_unreachable(true);
+    decide_failed(true);
   }
 
   FailedStarts& failures() { return workspace_.failures[0]; }
-  bool decide_unreachable(bool last) {
-    return supple::decide_unreachable(request_, workspace_, problem_, failures(), iterations_,
-                                      next_start_, last);
+  bool decide_failed(bool last) {
+    return supple::decide_failed(request_, workspace_, problem_, failures(), iterations_,
+                                 next_start_, last);
   }
   bool enough() const {
     return found_ == (request_.nearest ? max_compared : request_.max_solutions);
@@ -161,8 +161,7 @@ class SingleSolver {
   double displacement_from_q0() const {
     const double* const q0 = request_.q0 + problem_ * request_.q0_stride;
     return max_displacement(
-        ik_.chain.coordinates, [&](int j) { return workspace_.single.q[j]; },
-        [&](int j) { return q0[j]; });
+        ik_, [&](int j) { return workspace_.single.q[j]; }, [&](int j) { return q0[j]; });
   }
 
   // Records the solution in workspace.single, unless it was found before. If `nearest` is
@@ -179,7 +178,7 @@ class SingleSolver {
     }
     const double* known = request_.q + problem_ * request_.max_solutions * n;
     for (int i = 0; i < found_; ++i, known += n) {
-      if (is_same_solution(n, request_.wrap, known, workspace_.single.q)) return;
+      if (is_same_solution(ik_, request_.wrap, known, workspace_.single.q)) return;
     }
     record(request_, problem_, found_++, workspace_.single, 0, Outcome::solved, iterations_,
            next_start_);

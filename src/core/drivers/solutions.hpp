@@ -153,7 +153,8 @@ void postprocess(const SolveRequest& request, Workspace& workspace, std::ptrdiff
   } else if (request.nearest && request.q0) {
     const double* const q0 = q0_of(request, problem);
     approach_posture(
-        request, workspace, problem, [&](int j) { return q0[j]; }, [](int) { return 1.0; });
+        request, workspace, problem, [&](int j) { return q0[j]; },
+        [&](int j) { return 1 / square(joint_unit(*request.polish, j)); });
   }
 }
 

@@ -107,12 +107,12 @@ float predict_first_step(const SolveRequest& request, const float* record, const
     target += target_size(task);
   }
   const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
-  const Row* longest = upper + rows;
+  const Row *longest = upper + rows, *per_unit = longest + rows;
   Row value(0.0f);
   for (int r = 0; r < rows; ++r) {
     const Row step = q[r], bound = longest[r];
     q[r] = min(max(from[r] + min(max(step, -bound), bound), lower[r]), upper[r]);
-    const Row move = q[r] - from[r], clipped = step - move;
+    const Row move = (q[r] - from[r]) * per_unit[r], clipped = step * per_unit[r] - move;
     value = fma(move, move, fma(clipped * Row(clipping_weight), clipped, value));
   }
   float sum = 0;

@@ -66,9 +66,13 @@ constexpr int hard_after = 16;
 struct FailedStarts {
   int count, minimized, since_review;  // starts kept, minimized, and failed since the last review
   float cost[max_failures];
-  float* q;  // (max_failures, n)
+  float* q;     // (max_failures, n)
+  float bound;  // see `unreachable_error`; negative until it is known
 
-  void clear() { count = minimized = since_review = 0; }
+  void clear() {
+    count = minimized = since_review = 0;
+    bound = -1;
+  }
 };
 
 // Seeds from the table for one problem, the most promising first: q (count, n).
@@ -88,7 +92,6 @@ struct Workspace {
   FailedStarts failures[lanes];
   LaneState lane[lanes];
   float* gathered_q;           // (n,): q of one lane
-  float* direction;            // (rows + targets,): for `unreachable_fraction`
   double* posture_work;        // (5 n,): for `approach_posture`
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // for a `Minimization` of `polish`
@@ -112,7 +115,6 @@ struct Workspace {
       failures[i].q = arena.take_as<float>(max_failures * n);
     }
     gathered_q = arena.take_as<float>(n);
-    direction = arena.take_as<float>(request.search->rows + request.search->targets);
     posture_work = arena.take_as<double>(5 * n);
     minimize_work = arena.take_as<SearchLanes>(n + newton_scratch(n));
     polish_work = arena.take_as<PolishLanes>(n + newton_scratch(n));

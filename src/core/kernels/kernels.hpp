@@ -166,6 +166,8 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
+class ReachTable;  // drivers/reach_table.hpp
+
 // A table of seeds, searched by the targets that they reach. Some seeds are the centers of
 // clusters; each seed is stored with its nearest center, in blocks of one seed per lane. Targets
 // are compared by their scaled values. A block holds (targets + 1, lanes) numbers, of which the
@@ -183,8 +185,9 @@ struct Table {
   // of the target in each direction (6 * tasks, padded), and the target that the seed reaches
   // (targets,).
   const float* record;
-  const float* scale;   // (targets,): factors of the values of a target
-  const float* limits;  // (3, padded): lower limit, upper limit, largest first step of each joint
+  const float* scale;  // (targets,): factors of the values of a target
+  // (4, padded): lower limit, upper limit, largest first step, and 1 / `joint_unit` of each joint
+  const float* limits;
 };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
@@ -201,6 +204,7 @@ struct SolveRequest {
   const int* posture;
   const double* posture_weight;
   const Table* table;
+  ReachTable* reach;     // heights of frames, built when a target is first missed
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
   int max_starts;        // maximum number of starts per target
   RestartBudget budget;  // maximum number of starts, depending on the error of the best start

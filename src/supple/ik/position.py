@@ -153,7 +153,8 @@ def solve(
 
     No initial guess is needed: damped least squares starts from many seeds, and solutions are
     verified in double precision. If no seed reaches the target, the result is the closest pose
-    found (with the smallest weighted error) and `SolveStatus.UNREACHABLE`. The same arguments give
+    found (with the smallest weighted error), and the status is `SolveStatus.UNREACHABLE` if the
+    target is proven to be out of reach, else `SolveStatus.NOT_CONVERGED`. The same arguments give
     the same result, regardless of the number of threads and of the other targets in a batch; but a
     target alone and the same target in a batch may get different solutions.
 
@@ -194,8 +195,8 @@ def solve(
         max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`; by
             default 1000.
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
-        max_seeds: Maximum number of seeds before a target is reported unreachable, counted
-            separately for tasks that share no joint. By default 512; up to 1024 if the target is
+        max_seeds: Maximum number of seeds of a target, counted separately for tasks that share no
+            joint. By default 512; up to 1024 if the target is
             slightly out of reach, and up to 16,384 if the smallest error found is close to the
             tolerances; 8 with `step` or an `OpenTask`.
         explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.

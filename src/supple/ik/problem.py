@@ -18,7 +18,7 @@ from supple._core import Goal, Measure, TargetKind, TargetSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
-from supple.kinematics.frames import may_turn
+from supple.kinematics.frames import longest_path, may_turn
 from supple.kinematics.robot import check_robot
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
@@ -41,12 +41,14 @@ _ENTRIES = 512  # the same on a GPU; these configurations also determine the siz
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
-_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
+_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad, or of the reach]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
+_LEAST_REACH = 1e-2  # smallest reach of a task, relative to the size of the robot
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _FAR = 10.0  # error above which the damping does not grow further
+_UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
 _KINDS: dict[type[Task], TargetKind] = {
@@ -230,14 +232,14 @@ def _compiled(
     seeds = low + shares * span
     reached = layout.reached(seeds)
     reach, largest = _sizes(rows[: len(met)], layout, reached)
-    joint_scale = np.ones(robot.dof)
+    is_long = np.zeros(robot.dof, dtype=np.bool_)
     if robot.prismatic.any() and max_step is None:
         middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
         rest, _ = _sizes(rows[: len(met)], layout, layout.reached(middle))
         is_long = robot.prismatic & (_ranges(robot) > _LONG * rest)
         if is_long.any():
             reach = rest
-            joint_scale[is_long] = _LONG_SCALE * rest
+    slides = _prismatic_units(robot, reach, is_long, max_step)
     resting, pull = _postures(robot, rows[len(met) :], layout)
     measures = [
         Measure.ROTATION if c >= 3 else Measure.POSITION
@@ -245,12 +247,12 @@ def _compiled(
         for c in one.picked
     ]
     weights = layout.weights[:primary]
-    relaxed = _relaxed(weights, measures, reach)
+    relaxed = _relaxed(weights, measures, reach, own_rule=damping is not None)
     scale, true_scale = (_scale(each, measures, reach) for each in (relaxed, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
     starts = SeedTable(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
-    float_tolerance = _FLOAT_TOLERANCE * max(1.0, largest)
+    float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
     spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,
@@ -261,7 +263,7 @@ def _compiled(
         seed_low=low.tolist(),
         seed_span=span.tolist(),
         seed_stride=stride.tolist(),
-        joint_scale=joint_scale.tolist(),
+        **slides,
         wrap=turns(robot).tolist(),
         step=_step(rule, primary),
         newton_gain=_NEWTON_GAIN * scale,
@@ -292,15 +294,25 @@ def _compiled(
     )
 
 
-def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
+def _relaxed(weights: Array, measures: Sequence[Measure], reach: float, own_rule: bool) -> Array:
     """Return weights for the search, whose ratios are bounded.
 
-    The solutions of a reachable target do not depend on the weights. Small weights are raised so
-    that J is better conditioned.
+    The solutions of a reachable target do not depend on the weights. In the search, a position
+    error of the reach counts as much as a rotation error of 1 rad, whatever the unit of length and
+    the `length` of the tasks, and small weights of rows are raised so that J is better conditioned.
+    A caller's damping rule has parameters for the J of the tasks, so their weights are kept.
     """
-    natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
-    shares = weights / natural
-    return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
+    if own_rule:
+        natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
+        shares = weights / natural
+        return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
+    relaxed = np.empty(len(weights))
+    for kind, natural in ((Measure.POSITION, 1 / reach), (Measure.ROTATION, 1.0)):
+        rows = [i for i, measure in enumerate(measures) if measure == kind]
+        if rows:
+            shares = weights[rows] / weights[rows].max()
+            relaxed[rows] = natural * np.maximum(shares, 1 / _UNEQUAL)
+    return relaxed
 
 
 def _scale(weights: Array, measures: Sequence[Measure], reach: float) -> float:
@@ -348,7 +360,7 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     Seed k is lower + width ((0.5 + k stride) mod 1), component by component. The sequence fills the
     range evenly in any dimension n: stride_j = φ^-j with φ^(n+1) = φ + 1.
     """
-    reach = np.where(robot.prismatic, 1.0, np.pi)
+    reach = np.where(robot.prismatic, robot_size(robot), np.pi)
     lower = np.where(robot.lower > -_LARGEST_LIMIT, robot.lower, -np.inf)
     upper = np.where(robot.upper < _LARGEST_LIMIT, robot.upper, np.inf)
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
@@ -373,17 +385,47 @@ def _ranges(robot: Robot) -> Array:
     return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
 
 
+def _prismatic_units(
+    robot: Robot, reach: float, is_long: NDArray[np.bool_], max_step: float | None
+) -> dict[str, list[float]]:
+    """Return the fields of `SolverSpec` that are empty for robots without prismatic joints."""
+    if not robot.prismatic.any():
+        return {"joint_scale": [], "joint_unit": [], "max_joint_steps": []}
+    unit = np.where(robot.prismatic, reach, 1.0)
+    longest = _LONGEST * unit if max_step is None else np.full(robot.dof, max_step)
+    return {
+        "joint_scale": (np.where(is_long, _LONG_SCALE, 1.0) * unit).tolist(),
+        "joint_unit": unit.tolist(),
+        "max_joint_steps": np.where(is_long, _UNBOUNDED, longest).tolist(),
+    }
+
+
+def robot_size(robot: Robot) -> float:
+    """Return the order of magnitude of a robot's lengths [m]; 1 for a robot without lengths.
+
+    It is the largest distance that a frame may have from the first joint that carries it while
+    prismatic joints are at zero. If all links have zero length, it is the largest finite range of a
+    prismatic joint or, without one, the distance of the robot from the origin of the world.
+    """
+    ranges = np.where(robot.prismatic, _ranges(robot), 0.0)
+    slides = float(ranges[np.isfinite(ranges)].max(initial=0.0))
+    return longest_path(robot) or slides or longest_path(robot, from_world=True) or 1.0
+
+
 def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
     """Return the size of the workspace and the largest coordinate of a frame [m].
 
-    The size is the largest distance of a frame from its mean position over `reached` (N, k).
+    The size is the largest distance of a frame from its mean position over `reached` (N, k), but
+    not below a fraction of the robot's size: a frame may only turn, and rounding errors have no
+    size.
     """
     ends = np.cumsum(layout.kernel.target_sizes)
     at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
+    size = robot_size(layout.robot)
     if not at:
-        return 1.0, 1.0
+        return size, size
     far = max(float(np.linalg.norm(p - p.mean(axis=0), axis=1).max()) for p in at)
-    return far or 1.0, max(float(np.abs(p).max()) for p in at)
+    return max(far, _LEAST_REACH * size), max(float(np.abs(p).max()) for p in at)
 
 
 def _moves(rows: TaskRows) -> bool:

@@ -119,7 +119,8 @@ class Solution:
         if self.status == SolveStatus.TIMEOUT:
             return f"timeout: the best pose so far is {away}"
         if self.status == SolveStatus.NOT_CONVERGED:
-            return f"not converged in {self.iterations} iterations: the best pose found is {away}"
+            seeds = f"{self.restarts + 1} seed{'s' if self.restarts else ''}"
+            return f"not converged from {seeds}: the closest pose found is {away}"
         return f"{self.status}: {self.status.sentence}"
 
     def _remaining(self) -> str:

@@ -8,17 +8,17 @@ from enum import IntEnum
 class SolveStatus(IntEnum):
     """The status of a solve.
 
-    A status prints as a word, and `sentence` explains it. The first four values are those of
+    A status prints as a word, and `sentence` explains it. The values except the last are those of
     `Outcome` in include/supple/ik/problem.hpp.
 
     Attributes:
         CONVERGED: The solution was verified in double precision.
-        UNREACHABLE: No solution was found; the closest pose found is returned.
+        UNREACHABLE: A plane separates the target from everything that the robot reaches: no
+            solution exists. The closest pose found is returned.
         TIMEOUT: The time limit was reached; the best configuration so far is returned.
         NONFINITE_INPUT: A target or a seed is not finite; nothing was solved.
-        NOT_CONVERGED: The iterations of all seeds ended before the target was met, in a search by
-            `step` or with an `OpenTask`. The best configuration found is returned; the target may
-            still be reachable.
+        NOT_CONVERGED: No seed led to a solution, and nothing proves that there is none. The
+            closest pose found is returned; `restarts` and `iterations` say how much was tried.
         MAX_MOVE: No solution was found within `max_move` of q0; the closest pose found there is
             returned. The target may be reachable farther from q0.
     """
@@ -44,11 +44,11 @@ class SolveStatus(IntEnum):
 
 _SENTENCES = {
     SolveStatus.CONVERGED: "the targets are met within the tolerances",
-    SolveStatus.UNREACHABLE: "no solution was found; this is the closest pose found",
+    SolveStatus.UNREACHABLE: "the target is out of reach; this is the closest pose found",
     SolveStatus.TIMEOUT: "the time limit was reached; this is the best pose so far",
     SolveStatus.NONFINITE_INPUT: "the target or the seed is not finite; nothing was solved",
-    SolveStatus.NOT_CONVERGED: "the iterations ended before the targets were met; this is the best "
-    "pose found, and the targets may still be reachable",
+    SolveStatus.NOT_CONVERGED: "no solution was found; this is the closest pose found, and the "
+    "targets may still be reachable",
     SolveStatus.MAX_MOVE: "no solution was found within max_move of q0; this is the closest pose "
     "found there",
 }
@@ -56,5 +56,8 @@ _SENTENCES = {
 STATUS = tuple(SolveStatus)  # statuses, indexed by their values
 # Statuses of a search within `max_move` of q0, indexed by the same values.
 NEAR_STATUS = tuple(
-    SolveStatus.MAX_MOVE if status == SolveStatus.UNREACHABLE else status for status in STATUS
+    SolveStatus.MAX_MOVE
+    if status in (SolveStatus.UNREACHABLE, SolveStatus.NOT_CONVERGED)
+    else status
+    for status in STATUS
 )

@@ -71,6 +71,24 @@ def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
     return [length for length in lengths.values() if length > 1e-9 * longest]
 
 
+def longest_path(robot: Robot, *, from_world: bool = False) -> float:
+    """Return the largest sum of link lengths from the first joint, or the world, to a frame [m]."""
+    joints = robot._tree.joints
+    sums: list[float] = []
+    for joint in joints:
+        length = float(np.linalg.norm(joint.placement[:3, 3]))
+        if joint.parent == WORLD:
+            sums.append(length if from_world else 0.0)
+        else:
+            sums.append(sums[joint.parent] + length)
+    ends = [
+        sums[frame.joint] + float(np.linalg.norm(frame.placement[:3, 3]))
+        for frame in robot._tree.frames.values()
+        if frame.joint != WORLD
+    ]
+    return max(ends, default=0.0)
+
+
 def may_turn(robot: Robot) -> NDArray[np.bool_]:
     """Return a mask (n,) of the coordinates whose 2π wrap leaves every frame in place."""
     found = ~robot.prismatic

@@ -234,24 +234,11 @@ __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
   errors[2 * i + 1] = at.rotation;
 }
 
-// Computes the smallest error along a fixed direction e, which shows whether a target is
-// unreachable.
-template <class T>
-__global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
-  IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
-  evaluate(ik, at);
-  T along[rows], number[12];
-  for (int r = 0; r < rows; ++r) along[r] = e[r];
-  const ErrorLength<T> length = position_part(ik, along, number);
-  Minimization<T> minimum = start_minimization(ik, at, work + iterate_scratch(ik));
-  for (int i = 0; i < climb_iterations; ++i) {
-    evaluate(ik, at);
-    const T value = error_along(ik, at, along, length.part);
-    if (minimize(ik, at, minimum, value, at.cost, true)) break;
-  }
-  const T far = sqrt(length.whole);
-  *least = is_unreachable(float(minimum.value / length.whole), float(far), 1, 1) ? minimum.value
-                                                                                 : number[9];
+// Computes a lower bound on the error of a target, which shows whether it is out of reach.
+__global__ void one_bound(Reach reach, const double* target, double* least) {
+  *least = least_distance(reach, 0, target, 0, 1);
+  const bool out = is_out_of_reach(reach, 0, *least, 1e-6, 1e-6);
+  if (!out || !is_closest(float(*least), 0, 1, 1)) *least = 0;
 }
 
 // Postprocesses a solution: 2π wraps, and motion toward zero.
@@ -305,7 +292,6 @@ __global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q,
   template __global__ void one_filtered_step<T>(Filter<T>, Step<T>, const T*, const T*, T*, T*,  \
                                                 T*);                                             \
   template __global__ void one_start<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
-  template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
   template __global__ void all_candidates<T>(ClosedForm<T>, Pose<T>, int, T*, int*);             \

@@ -88,7 +88,7 @@ struct Solutions {
       for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
       for (int i = lane; i < found; i += 32) {
         const double* const other = request.q + (problem * request.max_solutions + i) * n;
-        known |= is_same_solution(n, Posture::turn, other, q);
+        known |= is_same_solution(RobotConstants<double>::ik, Posture::turn, other, q);
       }
       if (__any_sync(everyone, known)) continue;
       if (lane == own) {
@@ -232,11 +232,12 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       if (!__any_sync(everyone, open || again)) {  // all threads have failed
         const bool last = next >= most;
         if (!several || !solutions.found) {
-          const int best =
-              decide_unreachable(request, problem, failures, next + tried, last, polished);
+          const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
-          record_first(polished, lane == best,
-                       polished.solved ? Outcome::solved : Outcome::unreachable);
+          const Outcome outcome = polished.solved      ? Outcome::solved
+                                  : failures.bound > 0 ? Outcome::unreachable
+                                                       : Outcome::not_converged;
+          record_first(polished, lane == best, outcome);
           if (best >= 0) break;
         } else if (last) {
           break;

@@ -52,6 +52,7 @@ class Request(ctypes.Structure):
                 "q0",
                 "table",
                 "seeds",
+                "reach",
                 "q",
                 "outcome",
                 "error",
@@ -68,6 +69,8 @@ class Request(ctypes.Structure):
         ("rough_rotation", ctypes.c_float),
         ("count", ctypes.c_int),
         ("entries", ctypes.c_int),
+        ("directions", ctypes.c_int),
+        ("probes", ctypes.c_int),
         ("max_starts", ctypes.c_int),
         ("q0_step", ctypes.c_int),
         ("nearest", ctypes.c_int),
@@ -155,6 +158,10 @@ class GpuSolver:
         table = np.ascontiguousarray(problem.seed_table.table().T)
         self._table = self._kept(table, stream)
         self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
+        directions, heights, probes = problem.kernel.reach()
+        self._sizes = directions.shape[1], len(probes)
+        parts = (directions, heights, probes)
+        self._reach = self._kept(np.concatenate([x.ravel() for x in parts]), stream)
         self.device.wait(stream)
         self.entries = table.shape[1]
 
@@ -296,6 +303,9 @@ class GpuSolver:
             **own,
             table=self._table.pointer,
             seeds=self._seeds.pointer,
+            reach=self._reach.pointer,
+            directions=self._sizes[0],
+            probes=self._sizes[1],
             position=options.position,
             rotation=options.rotation,
             rough_position=max(options.position, self.problem.float_tolerance),

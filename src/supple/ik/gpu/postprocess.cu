@@ -26,7 +26,10 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
     const auto toward = [&](int j) {
       return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
-    const auto weight = [](int j) { return Posture::posture ? Posture::pull[j] : 1.0; };
+    const auto weight = [](int j) {
+      return Posture::posture ? Posture::pull[j]
+                              : 1 / square(joint_unit(RobotConstants<double>::ik, j));
+    };
     approach_posture_with_wraps(
         RobotConstants<double>::ik, at, work, toward, weight, [] { return true; },
         [&] { return polish<true>(request, at); }, [&] { return unwind(request, problem, at); });

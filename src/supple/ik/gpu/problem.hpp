@@ -37,6 +37,7 @@ struct Request {
   const double* q0;      // (count, n), or (n,), or null
   const float* table;    // (numbers + 1, entries): scaled targets of seeds, then half squared norms
   const double* seeds;   // (entries, n)
+  const double* reach;   // a `Reach`: its directions, heights and probes, one after the other
   double* q;             // (count, max_solutions, n)
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
@@ -48,11 +49,12 @@ struct Request {
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
-  int max_starts;     // for each problem; 0 for the default
-  int q0_step;        // n, or 0 if all problems share one q0
-  int nearest;        // whether the solution nearest to q0 is wanted
-  int max_solutions;  // for each problem
-  int* solutions;     // (count,): number of solutions; null if max_solutions is 1
+  int directions, probes;  // of `reach`
+  int max_starts;          // for each problem; 0 for the default
+  int q0_step;             // n, or 0 if all problems share one q0
+  int nearest;             // whether the solution nearest to q0 is wanted
+  int max_solutions;       // for each problem
+  int* solutions;          // (count,): number of solutions; null if max_solutions is 1
 };
 
 // The result of a start that was polished in double precision.
@@ -74,10 +76,7 @@ extern __device__ void iterate(IterateState<SearchReal>& at);
 extern __device__ void polish_start(const Request& request, int problem, const SearchReal* q,
                                     Polished& polished);
 extern __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
-                                           const SearchReal* along, SearchReal length,
                                            float& value);
-extern __device__ float least_at_corners(const Request& request, int problem, int starts,
-                                         const SearchReal* along, SearchReal length);
 extern __device__ void settle(const Request& request, int problem, const double* q,
                               float gain_factor, Polished& polished);
 
@@ -124,22 +123,21 @@ __device__ __forceinline__ void evaluate(IterateState<T>& at) {
 template <class T>
 __device__ __forceinline__ void descend(IterateState<T>& at) {
   constexpr bool any_rule = !uses_error_norm(RobotConstants<T>::ik);
-  constexpr bool long_joints = RobotConstants<T>::ik.joint_scale != nullptr;
-  descend<any_rule, long_joints>(RobotConstants<T>::ik, Fixed<rows>{}, Fixed<n>{}, at);
+  constexpr bool slides = RobotConstants<T>::ik.joint_scale != nullptr;
+  descend<any_rule, slides>(RobotConstants<T>::ik, Fixed<rows>{}, Fixed<n>{}, at);
 }
 
 template <const auto& ik, class T>
 __device__ __noinline__ bool minimize_noinline(IterateState<T>& at, Minimization<T>& minimum,
-                                               T value, bool flat) {
-  return minimize(ik, at, minimum, value, at.cost, flat);
+                                               T value) {
+  return minimize(ik, at, minimum, value, at.cost);
 }
 
 // Performs one iteration of Newton's method.
 template <const auto& ik, class T>
-__device__ __forceinline__ bool minimize(IterateState<T>& at, Minimization<T>& minimum, T value,
-                                         bool flat) {
-  if constexpr (large) return minimize_noinline<ik>(at, minimum, value, flat);
-  return minimize(ik, at, minimum, value, at.cost, flat);
+__device__ __forceinline__ bool minimize(IterateState<T>& at, Minimization<T>& minimum, T value) {
+  if constexpr (large) return minimize_noinline<ik>(at, minimum, value);
+  return minimize(ik, at, minimum, value, at.cost);
 }
 
 __device__ double clamped(double x, int j) {
@@ -219,7 +217,8 @@ __device__ bool polish(const Request& request, IterateState<double>& at) {
 // The largest joint displacement from a problem's own start.
 __device__ double displacement_from_start(const Request& request, int problem, const double* q) {
   return max_displacement(
-      n, [&](int j) { return q[j]; }, [&](int j) { return own_start(request, problem, j); });
+      RobotConstants<double>::ik, [&](int j) { return q[j]; },
+      [&](int j) { return own_start(request, problem, j); });
 }
 
 // Wraps the joints of a configuration toward the posture, q0 or the middle of their range, such

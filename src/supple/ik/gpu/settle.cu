@@ -18,8 +18,7 @@ __device__ void settle(const Request& request, int problem, const double* q, flo
     evaluate(ik, at);
     polished.solved = converged(request, at);
     if (polished.solved || done) break;
-    done = minimize<ik>(at, minimum, at.cost, false) ||
-           i == iteration_factor * polish_newton_iterations;
+    done = minimize<ik>(at, minimum, at.cost) || i == iteration_factor * polish_newton_iterations;
     for (int j = 0; done && j < n; ++j) own.q[j] = minimum.q[j];
   }
   polished.store(at);

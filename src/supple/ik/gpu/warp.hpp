@@ -56,46 +56,34 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
   return least_entry(request, along, true, best);
 }
 
-// Returns the fraction of the smallest error found that no pose can avoid (see
-// supple/ik/reachability.hpp). q is the closest pose found and `far` its error. Every second thread
-// starts its motion along the error from its own closest pose, if it has one.
-__device__ float unreachable_fraction(const Request& request, int problem, const SearchReal* q,
-                                      const SearchReal* closest, int starts, float& far) {
-  constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
-  StateMemory<SearchReal> own;
-  IterateState<SearchReal> at = own.state();
-  SearchReal along[rows], number[numbers];
-  for (int j = 0; j < n; ++j) own.q[j] = q[j];
-  for (int i = 0; i < numbers; ++i) {
-    own.target[i] = SearchReal(request.target[problem * numbers + i]);
+// Returns a lower bound on the weighted error of a problem's target over all configurations, or 0
+// if the heights of its frames do not show that the target is out of reach. The counterpart of
+// `unreachable_error` in src/core/drivers/closest.hpp.
+__device__ float unreachable_error(const Request& request, int problem) {
+  const double* const height = request.reach + 3 * request.directions;
+  const auto* const probe =
+      reinterpret_cast<const ReachProbe*>(height + request.probes * request.directions);
+  const Reach reach{request.directions, request.probes, request.reach, height, probe};
+  for (int i = 0; i < reach.probes; ++i) {
+    const double least = -least_of(
+        -least_distance(reach, i, request.target + problem * numbers, threadIdx.x % 32, 32));
+    if (is_out_of_reach(reach, i, least, request.position, request.rotation)) {
+      return float(probe[i].weight * least);
+    }
   }
-  evaluate(at);
-  for (int r = 0; r < rows; ++r) along[r] = own.e[r];
-  const ErrorLength<SearchReal> length = position_part(ik, along, number);
-  far = float(sqrt(length.whole));
-  if (!(length.part >= separation_threshold * length.whole)) return 0;
-  float direction[numbers], best;  // positions are not scaled in the table
-  for (int k = 0; k < numbers; ++k) direction[k] = -float(number[k]);
-  const int entry = least_entry(request, direction, false, best);
-  const bool near = closest && threadIdx.x % 2;
-  for (int j = 0; j < n; ++j) {
-    own.q[j] = near ? closest[j] : SearchReal(request.seeds[entry * n + j]);
-  }
-  converge_to_minimum(request, problem, own.q, along, length.part, best);
-  const float least = least_of(best), whole = float(length.whole);
-  if (!is_unreachable(least / whole, far, float(ik.newton_gain), starts)) return least / whole;
-  const float corner = least_of(least_at_corners(request, problem, starts, along, length.part));
-  return ::fmin(least, corner) / whole;
+  return 0;
 }
 
 // The best failed starts of a warp's problem; each thread keeps its own.
 struct FailedStarts {
   SearchReal q[n], closest[n];      // best start since the last review; best local minimum
   float cost, closest_cost, least;  // their costs; smallest closest_cost of all threads
+  float bound;                      // see `unreachable_error`; negative until it is known
 
   __device__ void clear(const SearchReal* from) {
     for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
     cost = closest_cost = least = huge_cost;
+    bound = -1;
   }
   __device__ void store(const SearchReal* from, float its_cost) {
     if (!(its_cost < cost)) return;
@@ -106,15 +94,14 @@ struct FailedStarts {
 
 // Reviews the failed starts. The problem is decided at the latest when there are no more starts
 // (`last`). Returns the thread whose `polished` is the result, a solution or the closest pose, or
-// -1 if the problem is not decided. The counterpart of `decide_unreachable` in
+// -1 if the problem is not decided. The counterpart of `decide_failed` in
 // src/core/drivers/closest.hpp.
-__device__ __noinline__ int decide_unreachable(const Request& request, int problem,
-                                               FailedStarts& failures, int starts, bool last,
-                                               Polished& polished) {
+__device__ __noinline__ int decide_failed(const Request& request, int problem,
+                                          FailedStarts& failures, int starts, bool last,
+                                          Polished& polished) {
   bool promising = false;
   if (failures.cost < huge_cost) {
-    promising =
-        converge_to_minimum(request, problem, failures.q, nullptr, SearchReal(0), failures.cost);
+    promising = converge_to_minimum(request, problem, failures.q, failures.cost);
     if (failures.cost < failures.closest_cost) {
       failures.closest_cost = failures.cost;
       for (int j = 0; j < n; ++j) failures.closest[j] = failures.q[j];
@@ -126,15 +113,9 @@ __device__ __noinline__ int decide_unreachable(const Request& request, int probl
   const float newton_gain = float(RobotConstants<SearchReal>::ik.newton_gain);
   const RestartBudget budget = restart_budget(request.max_starts, request.nearest);
   bool over = last || exhausted(budget, starts, failures.least, newton_gain);
-  if (!over && !promising) {
-    const int best = ::max(0, first_of(failures.closest_cost == failures.least));
-    SearchReal q[n];
-    for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
-    float far;
-    const bool known = failures.closest_cost < huge_cost;
-    const float part =
-        unreachable_fraction(request, problem, q, known ? failures.closest : nullptr, starts, far);
-    over = is_unreachable(part, far, newton_gain, starts);
+  if (!promising && failures.bound < 0) failures.bound = unreachable_error(request, problem);
+  if (!promising && failures.bound > 0) {
+    over |= is_closest(sqrt(failures.least), failures.bound, newton_gain, starts);
   }
   if (!over && !promising) return -1;
   double from[n];

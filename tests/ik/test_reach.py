@@ -1,0 +1,76 @@
+"""UNREACHABLE is a proof: nothing reaches beyond the heights by which targets are judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import generated
+import supple
+from several_arms import arms
+from supple import PoseTask, PositionTask, SolveStatus, solve
+from supple.ik.problem import compile_problem
+from targets import boundary, reached
+
+SEEDS = range(30)
+
+
+def beyond(robot: supple.Robot, task: object, q: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return how far probes are above their heights at configurations q, and the largest height."""
+    directions, heights, probes = compile_problem(robot, task).kernel.reach()
+    (T,) = reached(robot, (task,), q)
+    worst = [np.empty((len(q), 0))]
+    for height, (_, *point, _lever, _weight) in zip(heights, probes, strict=True):
+        at = T if T.ndim == 2 else T[:, :3, 3] + T[:, :3, :3] @ point
+        worst.append((at @ directions - height).max(axis=1, keepdims=True))
+    bounded = heights[heights < 1e100]
+    return np.concatenate(worst, axis=1), np.abs(bounded).max(initial=0.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_heights_are_never_exceeded(seed: int) -> None:
+    """No configuration of a random robot is beyond its heights, however close to its limits."""
+    rng = np.random.default_rng(seed)
+    size = generated.size_of(rng)
+    robot = generated.robot(rng, size=size, joints=int(rng.integers(1, 9)))
+    frame = robot.tips[0]
+    others = [name for name in robot.frames if name != frame]
+    base = str(rng.choice(others)) if rng.random() < 0.4 else None
+    for task in (PoseTask(frame, base=base), PositionTask(frame, base=base)):
+        far, _ = beyond(robot, task, generated.configurations(robot, 300, rng, size))
+        assert far.size == 0 or far.max() <= 0
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
+def test_heights_are_nearly_reached(name: str) -> None:
+    """Targets just beyond the boundary, by 1 % of the reach, are proven to be out of reach."""
+    robot = supple.load(name)
+    _, T0, T5 = boundary(robot, 8)
+    out = (T5 - T0)[:, :3, 3] / 0.05
+    for away, status in ((0.0, SolveStatus.CONVERGED), (0.01, SolveStatus.UNREACHABLE)):
+        T = T0.copy()
+        T[:, :3, 3] += away * out
+        assert (solve(robot, T).status == status).all()
+
+
+def test_a_hole_of_the_workspace_is_no_proof() -> None:
+    robot = supple.dh([(1.0, 0, 0, 0), (0.4, 0, 0, 0)])
+    found = solve(robot, [0.1, 0, 0], tasks=PositionTask(rows=("x", "y")))
+    assert found.status is SolveStatus.NOT_CONVERGED
+    assert f"from {found.restarts + 1} seeds" in str(found)
+    assert found.position_error == pytest.approx(0.5, abs=1e-6)
+
+
+def test_rows_that_are_free_prove_nothing() -> None:
+    robot = supple.load("panda")
+    high = [0.0, 0.0, 5.0]
+    assert solve(robot, high, tasks=PositionTask(rows=("x", "y"))).success
+    found = solve(robot, high, tasks=PositionTask(rows=("x", "z")))
+    assert found.status is SolveStatus.UNREACHABLE
+
+
+def test_one_hand_out_of_reach_makes_both_unreachable() -> None:
+    robot = arms("panda", "panda")
+    T = robot.fk(robot.random(seed=1))
+    T[0, 2, 3] += 5.0
+    assert solve(robot, T).status is SolveStatus.UNREACHABLE
