@@ -6,6 +6,7 @@
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
+#include "supple/ik/partial_rows.hpp"
 #include "supple/ik/problem.hpp"
 #include "supple/linalg.hpp"
 
@@ -89,7 +90,11 @@ SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   L* J = at.J;
   for (int k = 0; k < ik.tasks; ++k) {
     const Task<T>& task = ik.task[k];
-    task_jacobian(ik.chain, task, joint_poses, J, has_tilt(task) ? target : nullptr);
+    if (has_partial_rows(task)) {
+      partial_rows_jacobian(ik.chain, task, joint_poses, target, J);
+    } else {
+      task_jacobian(ik.chain, task, joint_poses, J, has_tilt(task) ? target : nullptr);
+    }
     drop_met_rows(task, ik.chain.coordinates, e, J);
     J += task.rows * ik.chain.coordinates;
     e += task.rows;

@@ -23,7 +23,8 @@ namespace {
 
 constexpr int cells = 32;              // cells of the grid along an edge of the cube of directions
 constexpr double sample_angle = 0.06;  // largest distance between samples of an angle [rad]
-constexpr double infinite = 1e200;     // height of a set that is not bounded
+// The height of a set that is not bounded, and the value above which a height is a mean with it.
+constexpr double infinite = 1e200, unbounded = 1e100;
 constexpr double pi = 3.14159265358979323846;
 
 using Vec = Vec3<double>;
@@ -96,8 +97,10 @@ double interpolate(const Grid& height, const Vec& direction) {
   const int i = std::min(int(u), cells - 1), j = std::min(int(v), cells - 1);
   const double a = std::min(u - i, 1.0), b = std::min(v - j, 1.0);
   const double* const at = height.data() + (2 * axis + (d[axis] < 0)) * face_size + i * edge + j;
-  const double left = at[0] + b * (at[1] - at[0]), right = at[edge] + b * (at[edge + 1] - at[edge]);
-  return length * (left + a * (right - left));
+  // Products, not differences: a height may be infinite.
+  const double left = (1 - b) * at[0] + b * at[1], right = (1 - b) * at[edge] + b * at[edge + 1];
+  const double between = (1 - a) * left + a * right;
+  return between < unbounded ? length * between : infinite;
 }
 
 // ---- heights of a series ------------------------------------------------------------------------
@@ -137,7 +140,10 @@ class Heights {
   }
 
   // Returns the height along a vector, after all links, with a margin for rounding errors.
-  double operator()(const Vec& d) const { return std::min(height(0, d), infinite) + 1e-12 * size_; }
+  double operator()(const Vec& d) const {
+    const double found = height(0, d);
+    return found < unbounded ? found + 1e-12 * size_ : infinite;
+  }
 
  private:
   // Heights along prismatic joints, and of a fixed point on a revolute joint, need no grid.
@@ -161,7 +167,8 @@ class Heights {
     if (!link.revolute) {
       const double z = inside.z, end = z > 0 ? link.high : link.low;
       if (z != 0 && !std::isfinite(end)) return infinite;
-      return there + (z == 0 ? 0 : z * end) + height(k + 1, inside);
+      const double further = height(k + 1, inside);
+      return further < unbounded ? there + (z == 0 ? 0 : z * end) + further : infinite;
     }
     if (k + 1 == int(series_.links.size())) return there + turned_point(link, inside);
     return there + turned(k, inside);
@@ -188,6 +195,7 @@ class Heights {
       const double c = cosine_[i], s = sine_[i];
       largest = std::max(largest, height(k + 1, Vec{c * d.x + s * d.y, c * d.y - s * d.x, d.z}));
     }
+    if (!(largest < unbounded)) return infinite;
     const double width = largest + height(k + 1, Vec{0, 0, -d.z});
     return largest + excess_ * std::max(width, 0.0);
   }
