@@ -5,6 +5,7 @@
 # make mutants    small changes to the sources, each of which a test must notice
 # make test-view  the viewer in Chromium (a few minutes; apt-get install chromium)
 # make test-ray   jobs on a Ray cluster of processes, some of them killed (a few minutes)
+# make test-nightly  the laws over thousands of random robots, tasks and paths (minutes to hours)
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
 # make docs       these pages as a site, in build/site
@@ -26,12 +27,13 @@ FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.p
         tests/motion/test_damping_recipe.py tests/motion/test_step.py tests/motion/test_linearization.py \
         tests/control/test_servo_limits.py tests/control/test_servo_input.py \
         tests/ik/test_position.py tests/ik/test_position_input.py tests/ik/test_subproblems.py
+NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast test-view test-ray dev test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast test-nightly test-view test-ray dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots bench-view soak soak-servo
 
@@ -70,6 +72,11 @@ soak:
 # 10^7 steps of whole control loops in random conditions; some minutes. More: --steps 1e9.
 soak-servo: $(VENV)/installed
 	$(BIN)/python tools/soak_servo.py --steps 1e7
+
+# 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size.
+# SUPPLE_SEED=... draws others.
+test-nightly: $(VENV)/installed $(VENV)/test-tools
+	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 $(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots

@@ -1,29 +1,28 @@
 """Targets made by forward kinematics are met, for robots, tasks and units of every kind.
 
-SUPPLE_CASES is the number of random robots, 60 by default; the nightly suite draws thousands.
+`make test-nightly` draws thousands of robots (`tests/support/generated.py`).
 """
 
 from __future__ import annotations
-
-import os
 
 import numpy as np
 import pytest
 
 import generated
 import supple
+from generated import CASES, FIRST, TARGETS
 from supple import SolveStatus
 from supple.describe import Description, Joint
 
-CASES = int(os.environ.get("SUPPLE_CASES", "60"))
-TARGETS = int(os.environ.get("SUPPLE_TARGETS", "16"))
-FIRST = int(os.environ.get("SUPPLE_SEED", "0"))
+# Robots whose targets were missed by an earlier search: some rows in the axes of the frame,
+# half-open prismatic joints, sizes of kilometers, frames that only turn.
+HARD = (123227, 186260, 183276, 181420, 179676, 122272, 141774, 138666, 1023, 1326, 1438, 96)
 
 
 def test_reachable_targets_are_met() -> None:
     """No reachable target is called unreachable, and at most 1 in 10^5 is not converged."""
     missed = []
-    for seed in range(FIRST, FIRST + CASES):
+    for seed in (*HARD, *range(FIRST, FIRST + CASES)):
         found = generated.case(seed, TARGETS).solve()
         assert not (found.status == SolveStatus.UNREACHABLE).any(), seed
         missed += [seed] * int((~found.success).sum())

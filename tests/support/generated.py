@@ -9,6 +9,7 @@ reachable.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,10 @@ import supple
 from supple.describe import Description, Joint, Mimic
 from targets import reached
 from trees import axis, pose
+
+CASES = int(os.environ.get("SUPPLE_CASES", "60"))  # number of robots in tests
+TARGETS = int(os.environ.get("SUPPLE_TARGETS", "16"))  # number of targets of each robot
+FIRST = int(os.environ.get("SUPPLE_SEED", "0"))  # first seed
 
 Array = np.ndarray
 ROWS = ("x", "y", "z", "rx", "ry", "rz")

@@ -159,9 +159,11 @@ SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimi
   // Where the objective has increased, J and e are not those of minimum.q: discard the step, and
   // let the caller evaluate minimum.q again.
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);
+  // In double precision the damping may nearly vanish: nearly parallel prismatic joints need long
+  // steps for small errors.
+  const L least(T(is_double ? 1e-9 : 1e-3) * ik.newton_gain);
   minimum.newton_gain =
-      select(better, max(minimum.newton_gain * L(T(0.3)), L(T(1e-3) * ik.newton_gain)),
-             minimum.newton_gain * L(T(16)));
+      select(better, max(minimum.newton_gain * L(T(0.3)), least), minimum.newton_gain * L(T(16)));
   return done;
 }
 
