@@ -25,7 +25,8 @@ from supple.ik.problem import CompiledProblem, turns
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-EXACT = 1e-7  # tolerance of the solutions along a path [m], [rad]
+EXACT = np.array([1e-3, 1e-4])  # errors of solutions along a path, as fractions of the tolerances
+EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
 JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
 _SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
@@ -63,6 +64,11 @@ class PathProblem:
         """The robot."""
         return self.problem.layout.robot
 
+    @property
+    def exact(self) -> Array:
+        """Largest errors of the solutions along the path (2,) [m, rad]."""
+        return np.asarray(EXACT * self.tolerances)
+
     @cached_property
     def arm(self) -> Arm | str:
         """The arm that computes all solutions of a pose, or the reason why they are searched."""
@@ -72,8 +78,8 @@ class PathProblem:
     def spec(self) -> _core.BranchSpec:
         """Tolerances and options of the solutions that `arm` computes."""
         return _core.BranchSpec(
-            position_tolerance=EXACT,
-            rotation_tolerance=EXACT,
+            position_tolerance=float(self.exact[0]),
+            rotation_tolerance=float(self.exact[1]),
             samples=SAMPLES,
             wraps=False,
             nearest=False,
@@ -108,6 +114,29 @@ class PathProblem:
         """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
         return self.errors(q, self.targets(x))
 
+    def between(self, q: Array, x: Array) -> tuple[Array, Array]:
+        """Return the largest errors of configurations (K, c, n) at places (K, c) of K intervals.
+
+        At both ends of an interval the error vanishes.
+
+        Returns:
+            The largest errors at the c places (K, 2) [m, rad], and those in the whole interval:
+            a parabola through three neighbors exceeds them by at most an eighth of their second
+            difference; twice that also covers a second difference that varies.
+        """
+        layout, (count, each) = self.problem.layout, x.shape
+        flat = layout.error(q.reshape(x.size, -1), self.targets(x.ravel()))
+        e = np.zeros((count, each + 2, flat.shape[1]))
+        e[:, 1:-1] = flat.reshape(count, each, -1)
+        at, bend = (
+            largest_errors(layout, part.reshape(x.size, -1), self.rotating)
+            .reshape(count, each, 2)
+            .max(axis=1)
+            for part in (e[:, 1:-1], np.diff(e, 2, axis=1))
+        )
+        kinds = np.concatenate(self.rotating)
+        return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
+
     def bend(self, step: Array) -> Array:
         """Return bounds (K, 2) [m, rad] on the error halfway along straight joint steps (K, n).
 
@@ -135,8 +164,8 @@ class PathProblem:
         return Driver(
             self.problem,
             SolveOptions(
-                position_tolerance=EXACT,
-                rotation_tolerance=EXACT,
+                position_tolerance=float(self.exact[0]),
+                rotation_tolerance=float(self.exact[1]),
                 max_seeds=seeds,
                 prefer="fast",
                 solutions=solutions,
@@ -194,21 +223,28 @@ class PathProblem:
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
         return np.asarray(found.success)
 
-    def start(self, q0: Array) -> Array:
-        """Check that q0 reaches the first target inside the limits; return the solution near it."""
-        outside = (q0 < self.robot.lower) | (q0 > self.robot.upper)
-        if outside.any():
-            j = int(np.argmax(outside))
-            given = f"{q0[j]:g} for {self.robot.joint_names[j]}"
-            raise InputError(f"q0 must be inside the limits of the joints; given: {given}")
+    def outside(self, q: Array) -> str | None:
+        """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
+        inside = np.clip(q, self.robot.lower, self.robot.upper)
+        out = np.abs(q - inside) > EDGE * np.maximum(1, np.abs(inside))
+        return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
+
+    def start(self, q0: Array) -> Array | None:
+        """Check that q0 reaches the first target; return the solution near it inside the limits.
+
+        The result is None if q0 is outside the limits and no solution inside is near it.
+        """
         error = self.errors(q0[None], self.targets.numbers[:1])[0]
         if (error > self.tolerances).any():
             raise InputError(
                 f"q0 must be at the first target; given: a configuration {error[0] * 1e3:.3g} mm "
                 f"and {error[1] * 1e3:.3g} mrad away"
             )
-        exact, good = self.near(self.targets.x[:1], q0[None])
-        return exact[0] if good[0] else q0
+        inside = np.clip(q0, self.robot.lower, self.robot.upper)
+        exact, good = self.near(self.targets.x[:1], inside[None])
+        if good[0]:
+            return exact[0]
+        return None if self.outside(q0) else inside
 
     def course(self, x: Array, divisions: int) -> Array:
         """Return the targets (R, S, k) of steps between places (R, L) that are halved `divisions`
@@ -232,7 +268,7 @@ class PathProblem:
         spec = _core.TrackSpec(
             jump=JUMP,
             reach=self.reach,
-            exact=EXACT,
+            exact=float(self.exact.min()),
             position_tolerance=float(self.tolerances[0]),
             rotation_tolerance=float(self.tolerances[1]),
             divisions=divisions,
