@@ -244,6 +244,27 @@ def test_a_reconfiguration_is_reported_and_timed() -> None:
     np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
 
 
+def test_reconfigurations_need_no_closed_form() -> None:
+    """One and a half turns about the base, which the first joint cannot make at once."""
+    arm = sp.dh([(0.4, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0)], limits=[(-2, 2)] * 3)
+    a = np.linspace(0, 3 * np.pi, 200)
+    circle = np.stack([0.5 * np.cos(a), 0.5 * np.sin(a), 0 * a], axis=1)
+    found = sp.follow(arm, circle, tasks=sp.PositionTask())
+    assert found.success
+    assert 1 <= len(found.reconfigurations) <= 2
+    np.testing.assert_allclose(arm.fk(found.q)[:, :3, 3], circle, atol=1e-6)
+
+
+def test_repeated_targets_do_not_slow_down_the_motion() -> None:
+    poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3), 20)
+    limits = sp.Limits.for_robot(UR5E, max_acceleration=10.0)
+    once, twice = (sp.follow(UR5E, poses[np.repeat(np.arange(20), k)]) for k in (1, 2))
+    assert twice.q.shape == (40, 6)
+    np.testing.assert_array_equal(twice.q[::2], once.q)
+    np.testing.assert_array_equal(twice.q[1::2], once.q)
+    assert twice.timed(limits).t[-1] == once.timed(limits).t[-1]
+
+
 def test_a_function_of_the_path_length_is_followed() -> None:
     T = UR5E.fk(HOME)
 

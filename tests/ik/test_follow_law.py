@@ -2,7 +2,7 @@
 
 Every path has a result: configurations and splines without NaN, inside the limits everywhere, with
 the deviation that is reported, and a reason where the path ends. SUPPLE_PATHS sets the number of
-paths (default 200).
+paths (default 120).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from targets import reached
 
 Array = np.ndarray
 
-PATHS = int(os.environ.get("SUPPLE_PATHS", "200"))
+PATHS = int(os.environ.get("SUPPLE_PATHS", "120"))
 ROUNDING = 1e-12
-PARTS = 20  # tests among which the paths are divided
+PARTS = 6  # tests among which the paths are divided
 BUILTIN = ("ur5e", "panda", "iiwa14", "puma560", "stanford")
 FILES = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
 ARMS = (
@@ -63,6 +63,9 @@ class Drawn:
         self.targets = reached(self.robot, self.tasks, self.q)
         if self.kind == "line":
             self.targets = [_line(each[0], each[-1], self.count) for each in self.targets]
+            for i, task in enumerate(self.tasks):
+                if isinstance(task, sp.AxisTask):
+                    self.targets[i] /= np.linalg.norm(self.targets[i], axis=1, keepdims=True)
         elif self.kind in ("circle", "leaving"):
             self._move(rng)
         self.timed = self.size == 1 and self.count <= 10
@@ -223,7 +226,14 @@ def complaints(case: Drawn, found: sp.paths.Followed) -> list[str]:
     if found.obstacle is not None and "out of reach" in found.obstacle:
         first = int(there.sum())
         target = [each[first] for each in case.targets]
-        again = sp.solve(robot, target, tasks=case.tasks, position_tolerance=1e-6 * case.size)
+        position, rotation = 0.01 * case.tolerances
+        again = sp.solve(
+            robot,
+            target,
+            tasks=case.tasks,
+            position_tolerance=position,
+            rotation_tolerance=rotation,
+        )
         reachable = case.kind in ("joints", "closed", "repeated", "folds")
         if reachable or again.success:
             said.append(f"a reachable target is called out of reach: {found.obstacle}")

@@ -202,7 +202,7 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         if numberings:
             general = AnyArm(frame, _coordinates(robot, structure), numberings)
     if structure.form is not None:
-        home = robot.fk(np.zeros(robot.dof), frame)
+        home = np.asarray(robot.fk(np.zeros(robot.dof), frame), dtype=np.float64)
         spec = _spec(robot, structure, home)
         kernel = _core.Branches(solver=problem.kernel, arm=spec)
         return ClosedFormArm(frame, spec, kernel, general)

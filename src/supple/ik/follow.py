@@ -112,9 +112,9 @@ def follow(
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)
     if q0 is None:
-        return _followed(own, None)
+        return _farthest(own, None)
     given = finite_array(q0, (robot.dof,), "q0")
-    found, joint = _followed(own, own.start(given)), own.outside(given)
+    found, joint = _farthest(own, own.start(given)), own.outside(given)
     if joint is None or not found.pieces:
         return found
     after, reason = found.pieces[0].q[0], f"{joint} starts outside its limits"
@@ -122,12 +122,23 @@ def follow(
     return replace(found, reconfigurations=(back, *found.reconfigurations))
 
 
+def _farthest(path: PathProblem, start: Array | None) -> Followed:
+    """Return the best route along a path; targets are met less closely if that leads farther."""
+    found = _followed(path, start)
+    nearly = None if found.success else path.nearly()
+    if nearly is None:
+        return found
+    again = _followed(nearly, start)
+    farther = np.isfinite(again.q[:, 0]).sum() > np.isfinite(found.q[:, 0]).sum()
+    return again if farther else found
+
+
 class _Route(NamedTuple):
     """The pieces of a path, the reasons for the changes between them, and the targets in reach."""
 
     pieces: list[Refined]
     reasons: list[str]
-    count: int
+    reachable: int
 
 
 def _followed(path: PathProblem, start: Array | None) -> Followed:
@@ -164,7 +175,7 @@ def _layers(path: PathProblem, start: Array | None) -> Layers:
     """Return the configurations, layer by layer, among which a joint path is searched for."""
     if isinstance(path.arm, ClosedFormArm | AnyArm):
         made = Branches(path, start)
-        if not made.count or len(made.begin):
+        if made.count and len(made.begin):
             return made
     if isinstance(path.arm, RedundantArm):
         return SelfMotion(path, start)
@@ -206,7 +217,8 @@ def _result(path: PathProblem, route: _Route) -> Followed:
     obstacle = None
     if end + 1 < len(x):
         last = pieces[-1].joints.q[-1]
-        reason = path.out_of_reach(end + 1) if end + 1 == route.count else path.why(end, last)
+        far = path.out_of_reach(end + 1) if end + 1 == route.reachable else None
+        reason = far or path.why(end, last)
         obstacle = f"at {path.targets.name(end + 1):g}: {reason}"
     changes = [
         Reconfiguration(

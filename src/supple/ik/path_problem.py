@@ -5,7 +5,7 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ from supple.ik.problem import CompiledProblem, turns
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-EXACT = np.array([1e-3, 1e-4])  # errors of solutions along a path, as fractions of the tolerances
+EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
+NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
 EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
 JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
@@ -51,6 +52,7 @@ class PathProblem:
         tolerances: Allowed deviations between samples (2,) [m, rad].
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
+        fractions: Largest errors of solutions along the path, as fractions of the tolerances.
     """
 
     problem: CompiledProblem
@@ -58,6 +60,8 @@ class PathProblem:
     tolerances: Array
     cost: Cost
     threads: int
+    fractions: tuple[float, float] = EXACT
+    _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
     def robot(self) -> Robot:
@@ -67,7 +71,7 @@ class PathProblem:
     @property
     def exact(self) -> Array:
         """Largest errors of the solutions along the path (2,) [m, rad]."""
-        return np.asarray(EXACT * self.tolerances)
+        return np.asarray(self.fractions * self.tolerances)
 
     @cached_property
     def arm(self) -> Arm | str:
@@ -216,7 +220,16 @@ class PathProblem:
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
         """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
         found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
+        if not found.success.any():
+            found = self.closest(at)
         return np.asarray(found.q[found.success])
+
+    def closest(self, at: int) -> Any:
+        """Return the closest pose to a target, as a batch of one solution."""
+        if at not in self._closest:
+            numbers = self.targets.numbers[at : at + 1]
+            self._closest[at] = self.driver(seeds=_SEEDS).solve_batch(numbers, None)
+        return self._closest[at]
 
     def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
         """Return a mask (K,) of the targets that a search from `seeds` seeds solves."""
@@ -243,7 +256,7 @@ class PathProblem:
         inside = np.clip(q0, self.robot.lower, self.robot.upper)
         exact, good = self.near(self.targets.x[:1], inside[None])
         if good[0]:
-            return exact[0]
+            return np.asarray(exact[0])
         return None if self.outside(q0) else inside
 
     def course(self, x: Array, divisions: int) -> Array:
@@ -287,9 +300,24 @@ class PathProblem:
 
     # ---- reasons ---------------------------------------------------------------------------------
 
-    def out_of_reach(self, at: int) -> str:
-        """Return, in words, how far a target is out of reach, and a joint at its limit if any."""
-        found = self.driver(seeds=_SEEDS).solve_batch(self.targets.numbers[at : at + 1], None)
+    def nearly(self) -> PathProblem | None:
+        """Return the problem with larger errors of solutions, if a target out of reach has any."""
+        other = replace(self, fractions=NEARLY, _closest={})
+        for at, found in self._closest.items():
+            missed = np.array([found.position_error[0], found.rotation_error[0]])
+            near = not found.success[0] and (missed <= self.tolerances).all()
+            if near and other.closest(at).success[0]:
+                return other
+        return None
+
+    def out_of_reach(self, at: int) -> str | None:
+        """Return, in words, how far a target is out of reach, and a joint at its limit if any.
+
+        The result is None if a search reaches the target.
+        """
+        found = self.closest(at)
+        if found.success[0]:
+            return None
         said = (
             f"the target is out of reach by {found.position_error[0] * 1e3:.3g} mm and "
             f"{found.rotation_error[0] * 1e3:.3g} mrad"

@@ -17,8 +17,7 @@ from supple.motion.linearization import Array
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _AROUND = 4  # intervals on either side of an added sample that are checked at once
-_FEW = 2  # number of parts into which an interval is divided
-_FAR = 16  # ratio of a deviation to what is allowed above which there are twice as many parts
+_PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
 _MOST = 20  # largest number of samples, for each target
 _PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
 
@@ -112,4 +111,5 @@ def _deviating(
         error[doubtful] = np.maximum(error[doubtful], off)
     excess = np.maximum(excess, (error / (_PART * path.tolerances)).max(axis=1))
     bad = np.nonzero(excess > 1)[0]
-    return worst, checked[bad], np.where(excess[bad] > _FAR, 2 * _FEW, _FEW)
+    again = length[bad] < 0.75 * np.diff(path.targets.x).min()
+    return worst, checked[bad], np.where(again, _PARTS[1], _PARTS[0])

@@ -22,7 +22,7 @@ from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
 from supple.motion.linearization import Array
 
 _APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
-_AT_ONCE = 4  # number of layers that are solved at once to find a target out of reach
+_AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 _SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 

@@ -71,7 +71,8 @@ class PathTargets:
             x = np.arange(new.sum(), dtype=np.float64)
             made = PathTargets(problem, x, targets[new], np.cumsum(new) - 1)
         if not np.isfinite(made.numbers).all():
-            index = int(np.argmin(np.isfinite(made.numbers).all(axis=1)[made.place]))
+            bad = np.nonzero(~np.isfinite(made.numbers))[0][0]
+            index = int(np.searchsorted(made.place, bad))
             raise InputError(f"the targets of a path must be finite; target {index} is not")
         return made
 
