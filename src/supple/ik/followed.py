@@ -145,7 +145,7 @@ def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
     if np.abs(np.diff(ends, axis=0)).max() <= _STILL:
         return ends
     law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
-    return sampled(law, dt)
+    return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
 
 
 def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:

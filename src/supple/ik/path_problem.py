@@ -22,6 +22,7 @@ from supple.ik.iterate_step import largest_errors, rotating_rows
 from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import CompiledProblem, turns
+from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
@@ -318,10 +319,12 @@ class PathProblem:
         found = self.closest(at)
         if found.success[0]:
             return None
-        said = (
-            f"the target is out of reach by {found.position_error[0] * 1e3:.3g} mm and "
-            f"{found.rotation_error[0] * 1e3:.3g} mrad"
+        missed = (
+            f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
         )
+        said = f"the target is out of reach by {missed}"
+        if found.status[0] != SolveStatus.UNREACHABLE:
+            said = f"no solution of the target was found; the closest misses it by {missed}"
         held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
 
