@@ -323,7 +323,8 @@ class PathProblem:
             f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
         )
         said = f"the target is out of reach by {missed}"
-        if found.status[0] != SolveStatus.UNREACHABLE:
+        known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
+        if not known and found.status[0] != SolveStatus.UNREACHABLE:
             said = f"no solution of the target was found; the closest misses it by {missed}"
         held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
