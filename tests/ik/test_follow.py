@@ -159,8 +159,29 @@ def test_a_start_is_kept() -> None:
     assert found.continuous
     with pytest.raises(errors.InputError, match="q0 must be at the first target"):
         sp.follow(UR5E, poses, q0=HOME + 0.1)
-    with pytest.raises(errors.InputError, match="q0 must be inside the limits"):
-        sp.follow(UR5E, poses, q0=HOME + 4 * np.pi)
+
+
+@pytest.mark.parametrize("beyond", [1e-3, 0.1, 4 * np.pi])
+@pytest.mark.parametrize("name", ["ur5e", "panda"])
+def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> None:
+    """As in a Servo, the joints first return inside their limits; then they stay there."""
+    robot = sp.load(name)
+    q0 = HOME.copy() if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
+    q0[0] = robot.upper[0] + beyond
+    poses = line(robot, q0, np.array([0.05, 0.05, 0.0]), np.zeros(3), 20)
+    found = sp.follow(robot, poses, q0=q0)
+    assert found.success
+    back = found.reconfigurations[0]
+    assert back.at == 0
+    assert robot.joint_names[0] in back.reason
+    np.testing.assert_array_equal(back.before, q0)
+    np.testing.assert_array_equal(back.after, found.q[0])
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+    motion = found.timed(dt=0.01)
+    np.testing.assert_array_equal(motion.q[0], q0)
+    outside = ((motion.q < robot.lower) | (motion.q > robot.upper)).any(axis=1)
+    assert not outside[int(np.argmin(outside)) :].any()
+    np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
 
 
 def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
@@ -221,6 +242,27 @@ def test_a_reconfiguration_is_reported_and_timed() -> None:
     motion = found.timed(dt=0.002)
     assert np.abs(np.diff(motion.q, axis=0)).max() < 0.05
     np.testing.assert_allclose(motion.q[-1], found.q[-1], atol=1e-9)
+
+
+def test_reconfigurations_need_no_closed_form() -> None:
+    """One and a half turns about the base, which the first joint cannot make at once."""
+    arm = sp.dh([(0.4, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0)], limits=[(-2, 2)] * 3)
+    a = np.linspace(0, 3 * np.pi, 200)
+    circle = np.stack([0.5 * np.cos(a), 0.5 * np.sin(a), 0 * a], axis=1)
+    found = sp.follow(arm, circle, tasks=sp.PositionTask())
+    assert found.success
+    assert 1 <= len(found.reconfigurations) <= 2
+    np.testing.assert_allclose(arm.fk(found.q)[:, :3, 3], circle, atol=1e-6)
+
+
+def test_repeated_targets_do_not_slow_down_the_motion() -> None:
+    poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3), 20)
+    limits = sp.Limits.for_robot(UR5E, max_acceleration=10.0)
+    once, twice = (sp.follow(UR5E, poses[np.repeat(np.arange(20), k)]) for k in (1, 2))
+    assert twice.q.shape == (40, 6)
+    np.testing.assert_array_equal(twice.q[::2], once.q)
+    np.testing.assert_array_equal(twice.q[1::2], once.q)
+    assert twice.timed(limits).t[-1] == once.timed(limits).t[-1]
 
 
 def test_a_function_of_the_path_length_is_followed() -> None:

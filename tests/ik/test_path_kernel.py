@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import supple as sp
 from supple import _core
 from supple.ik.path_graph import Cost, PathGraph
-from supple.ik.path_problem import EXACT, JUMP, PathProblem
+from supple.ik.path_problem import JUMP, PathProblem
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
@@ -60,7 +60,7 @@ def test_a_track_is_exact_and_keeps_to_the_path() -> None:
     assert made.shape == (9, 2, 7)
     np.testing.assert_array_equal(made[0], start)
     for at, q in enumerate(made):
-        assert np.abs(PANDA.fk(q) - poses[at]).max() < 2 * EXACT
+        assert np.abs(PANDA.fk(q) - poses[at]).max() < 2e-7
     assert np.abs(np.diff(made, axis=0)).max() < JUMP
     back = path.tracked(made[-1], path.course(x[:, ::-1], 2), 2)
     assert np.isfinite(back).all()
@@ -86,7 +86,7 @@ def test_a_long_step_is_divided() -> None:
     made = path.tracked(HOME[None], path.course(x, 4), 4)[1]
     assert np.abs(made - HOME).max() > JUMP
     expected = PANDA.fk(HOME + s[-1] * [1.8, 0, 0, 0, 0, 0, 0])
-    np.testing.assert_allclose(PANDA.fk(made)[0], expected, atol=2 * EXACT)
+    np.testing.assert_allclose(PANDA.fk(made)[0], expected, atol=2e-7)
 
 
 def test_configurations_apart() -> None:

@@ -13,6 +13,7 @@
 #include "bindings/spec.hpp"
 #include "drivers/between.hpp"
 #include "drivers/route.hpp"
+#include "drivers/spline.hpp"
 #include "drivers/track.hpp"
 
 namespace supple {
@@ -293,6 +294,55 @@ nb::object targets_between(nb::handle x, nb::handle numbers, const Ints& rotatio
   return made;
 }
 
+// Returns the knots (M + 1,) and the coefficients (4, M, n) of the pieces of a spline through
+// q (N, n) at s (N,) that stays between limits (n,): with the given slopes (N, n) where that is
+// possible.
+nb::tuple spline_inside(nb::handle s, nb::handle q, nb::handle slopes, nb::handle lower,
+                        nb::handle upper) {
+  const npy_intp count = npy_intp(nb::len(s)), n = npy_intp(nb::len(lower));
+  check_at_least("the number of points", 2, int(count));
+  const double* const at = checked<double>(s, NPY_DOUBLE, {count}, "s");
+  const double* const point = checked<double>(q, NPY_DOUBLE, {count, n}, "q");
+  const double* const slope = checked<double>(slopes, NPY_DOUBLE, {count, n}, "slopes");
+  const double* const low = checked<double>(lower, NPY_DOUBLE, {n}, "lower");
+  const double* const high = checked<double>(upper, NPY_DOUBLE, {n}, "upper");
+  std::vector<LimitedSpline> each;
+  each.reserve(std::size_t(n));
+  std::vector<bool> parted(std::size_t(count - 1), false);
+  for (npy_intp j = 0; j < n; ++j) {
+    each.emplace_back(int(count), int(n), at, point + j, slope + j, low[j], high[j]);
+    for (npy_intp i = 0; i + 1 < count; ++i) {
+      if (each.back().is_parted(int(i))) parted[std::size_t(i)] = true;
+    }
+  }
+  const npy_intp more = npy_intp(std::ranges::count(parted, true));
+  const npy_intp pieces = count - 1 + 2 * more, ends = pieces + 1, shape[] = {4, pieces, n};
+  nb::object knots = new_array(NPY_DOUBLE, 1, &ends), made = new_array(NPY_DOUBLE, 3, shape);
+  double *const x = data_of<double>(knots), *const to = data_of<double>(made);
+  const auto write = [&](npy_intp piece, npy_intp j, const Cubic& own) {
+    const double values[] = {own.a, own.b, own.c, own.d};
+    for (npy_intp k = 0; k < 4; ++k) to[(k * pieces + piece) * n + j] = values[k];
+  };
+  npy_intp piece = 0;
+  for (npy_intp i = 0; i + 1 < count; ++i) {
+    const bool three = parted[std::size_t(i)];
+    for (npy_intp j = 0; j < n; ++j) {
+      const LimitedSpline& own = each[std::size_t(j)];
+      if (!three) {
+        write(piece, j, own.plain(int(i)));
+        continue;
+      }
+      const auto parts = own.parts(int(i));
+      for (std::size_t k = 0; k < 3; ++k) write(piece + npy_intp(k), j, parts[k]);
+    }
+    for (npy_intp k = 0; k < (three ? 3 : 1); ++k) {
+      x[piece++] = at[i] + double(k) * (at[i + 1] - at[i]) / 3;
+    }
+  }
+  x[pieces] = at[count - 1];
+  return nb::make_tuple(knots, made);
+}
+
 }  // namespace
 
 void bind_paths(nb::module_& m) {
@@ -326,6 +376,11 @@ void bind_paths(nb::module_& m) {
         nb::sig("def targets_between(x: " SUPPLE_F64 ", numbers: " SUPPLE_F64
                 ", rotations: list[int], turns: " SUPPLE_F64 ", places: " SUPPLE_F64
                 ") -> " SUPPLE_F64));
+  m.def("spline_inside", &spline_inside, "s"_a, "q"_a, "slopes"_a, "lower"_a, "upper"_a,
+        "Return the knots and coefficients of a spline through q that stays between limits.",
+        nb::sig("def spline_inside(s: " SUPPLE_F64 ", q: " SUPPLE_F64 ", slopes: " SUPPLE_F64
+                ", lower: " SUPPLE_F64 ", upper: " SUPPLE_F64 ") -> tuple[" SUPPLE_F64
+                ", " SUPPLE_F64 "]"));
   bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.ik.path_problem.",
             required("jump", &TrackSpec::jump), required("reach", &TrackSpec::reach),
             required("exact", &TrackSpec::exact),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.control.arguments import limits_for, step_length
 from supple.control.spline import Spline
@@ -31,16 +31,21 @@ _AT_LIMIT = 0.99  # fraction of a limit above which the status reports the limit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointPath(ReadOnlyArrays):
-    """A smooth path of a robot's joints: the cubic spline through given configurations.
+    """A smooth path of a robot's joints: a cubic spline through given configurations.
 
     First and second derivatives are continuous. Between configurations the path is not a straight
-    line; configurations that are close together determine the path more precisely.
+    line; configurations that are close together determine the path more precisely. The path is
+    inside the position limits of the joints everywhere: where the spline would exceed them between
+    configurations, its derivatives at the configurations are reduced.
 
     Attributes:
         robot: The robot.
         q: Joint coordinates (N, n), N >= 1 [rad or m]; successive configurations differ.
         s: Parameter of each configuration (N,), increasing; by default the sum of distances
             between successive configurations [rad and m mixed].
+
+    Raises:
+        InputError: The arrays are malformed, or a configuration is outside the position limits.
     """
 
     robot: Robot
@@ -52,6 +57,7 @@ class JointPath(ReadOnlyArrays):
         points = coordinates(q, robot.dof, "q").astype(np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
             raise InputError(f"q must be finite, of shape (N, {robot.dof}); given: {short_repr(q)}")
+        points = _inside(robot, points)
         gaps = np.linalg.norm(np.diff(points, axis=0), axis=1)
         if s is None:
             keep = np.append(True, gaps > _SAME)
@@ -79,7 +85,16 @@ class JointPath(ReadOnlyArrays):
     @cached_property
     def spline(self) -> Spline:
         """The spline through q; it needs two configurations or more."""
-        return Spline.through(self.s, self.q)
+        return Spline.inside(self.s, self.q, self.robot.lower, self.robot.upper)
+
+    @cached_property
+    def extremes(self) -> tuple[Array, Array]:
+        """The smallest and the largest value of each joint (n,) anywhere on the path [rad or m]."""
+        if len(self) == 1:
+            return self.q[0], self.q[0]
+        low, high = self.spline.extremes()
+        lower, upper = self.robot.lower, self.robot.upper
+        return np.clip(low.min(axis=0), lower, upper), np.clip(high.max(axis=0), lower, upper)
 
     def at(self, s: ArrayLike) -> Array:
         """Return the configurations (..., n) at parameters s (...).
@@ -93,7 +108,22 @@ class JointPath(ReadOnlyArrays):
             raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
         if len(self) == 1:
             return np.broadcast_to(self.q[0], (*where.shape, self.robot.dof)).copy()
-        return self.spline(where.ravel()).reshape(*where.shape, self.robot.dof)
+        q = self.spline(where.ravel())
+        inside = np.clip(q, self.robot.lower, self.robot.upper)  # of rounding errors
+        return inside.reshape(*where.shape, self.robot.dof)
+
+    def check_inside(self, limits: Limits) -> None:
+        """Raise an InputError if the path leaves the position limits of `limits`."""
+        low, high = self.extremes
+        beyond = np.maximum(limits.lower - low, high - limits.upper)
+        if beyond.max() <= _SAME:
+            return
+        j = int(np.argmax(beyond))
+        raise InputError(
+            f"the path must be inside the position limits; given: a path of "
+            f"{self.robot.joint_names[j]} from {low[j]:g} to {high[j]:g}, with limits "
+            f"{limits.lower[j]:g} and {limits.upper[j]:g}. Paths of Robot.with_limits keep them"
+        )
 
     def timed(
         self,
@@ -105,7 +135,8 @@ class JointPath(ReadOnlyArrays):
     ) -> Trajectory:
         """Return the fastest motion along the path, from rest to rest, inside the limits.
 
-        Speed, acceleration and jerk of every joint stay inside their limits at all times. With
+        Position, speed, acceleration and jerk of every joint stay inside their limits at all times.
+        With
         `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
         the motion is time-optimal up to the grid of the path; with jerk limits it is a local
         optimum (docs/paths.md).
@@ -119,14 +150,17 @@ class JointPath(ReadOnlyArrays):
             dt: Length of a step of the trajectory [s]. The duration is rounded up to a multiple.
 
         Raises:
-            InputError: A joint that moves has no limit.
+            InputError: A joint that moves has no limit, or the path leaves the position limits.
         """
-        bounds = bounds_of(self, limits_for(limits, self.robot), tool_speed, frame)
-        dt = step_length(dt)
+        dt, own = step_length(dt), limits_for(limits, self.robot)
+        bounds = bounds_of(self.robot, np.ptp(self.q, axis=0) > 0, own, tool_speed, frame)
+        self.check_inside(own)
         layout, _ = compile_selected(self.robot, frame, None)
         if len(self) == 1:
             return to_trajectory(layout, [np.repeat(self.q, 2, axis=0)], dt, bounds)
-        return to_trajectory(layout, [sampled(time_law(self.spline, bounds), dt)], dt, bounds)
+        q = sampled(time_law(self.spline, bounds), dt)
+        inside = np.clip(q, self.robot.lower, self.robot.upper)  # of rounding errors
+        return to_trajectory(layout, [inside], dt, bounds)
 
 
 def sampled(law: TimeLaw, dt: float) -> Array:
@@ -135,11 +169,36 @@ def sampled(law: TimeLaw, dt: float) -> Array:
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
 
+def _inside(robot: Robot, q: Array) -> Array:
+    """Return configurations (N, n) without rounding errors beyond the position limits.
+
+    Raises:
+        InputError: A configuration is outside the limits.
+    """
+    low, high = robot.lower, robot.upper
+    inside = np.clip(q, low, high)
+    out = np.abs(q - inside) > _SAME * np.maximum(1, np.abs(inside))
+    if out.any():
+        i, j = np.argwhere(out)[0]
+        raise InputError(
+            f"q must be inside the position limits of the joints; given: {q[i, j]:g} for "
+            f"{robot.joint_names[j]} of configuration {i}, with limits {low[j]:g} and {high[j]:g}"
+        )
+    return inside
+
+
 def bounds_of(
-    path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None
+    robot: Robot,
+    moves: NDArray[np.bool_],
+    limits: Limits,
+    tool_speed: float | None,
+    frame: str | None,
 ) -> Bounds:
-    """Return the limits that apply along a path."""
-    robot = path.robot
+    """Return the limits that apply along a path, of which some joints (n,) move.
+
+    Raises:
+        InputError: A joint that moves has no limit.
+    """
     tool = None
     if tool_speed is not None:
         fastest = number(tool_speed, "tool_speed", above=0)
@@ -152,7 +211,6 @@ def bounds_of(
             each = np.linalg.norm(rows.reshape(len(q), -1, 3), axis=2)
             return np.asarray(each.max(axis=1) / fastest)
 
-    moves = np.ptp(path.q, axis=0) > 0
     free = moves & ~np.isfinite(limits.max_speed) & ~np.isfinite(limits.max_acceleration)
     if free.any():
         joint = robot.joint_names[int(np.argmax(free))]

@@ -26,24 +26,43 @@ class Spline:
     @staticmethod
     def through(s: Array, q: Array) -> Spline:
         """Return the spline through q (N, n) at s (N,): a line for N = 2, a parabola for 3."""
+        everywhere = np.full(q.shape[1], np.inf)
+        return Spline.inside(s, q, -everywhere, everywhere)
+
+    @staticmethod
+    def inside(s: Array, q: Array, lower: Array, upper: Array) -> Spline:
+        """Return a spline through q (N, n) at s (N,) that stays between limits (n,) everywhere.
+
+        It is `through` wherever that stays inside. Elsewhere it has more pieces, and second
+        derivatives are continuous too (src/core/drivers/spline.hpp).
+
+        Args:
+            s: Parameters (N,), increasing.
+            q: Points (N, n), between the limits.
+            lower: Lower limits (n,).
+            upper: Upper limits (n,).
+        """
         s, q = np.ascontiguousarray(s), np.ascontiguousarray(q)
         h, rise = np.diff(s)[:, None], np.diff(q, axis=0)
-        chords = rise / h
         if len(s) == 2:
-            slopes = np.repeat(chords, 2, axis=0)
+            slopes = np.repeat(rise / h, 2, axis=0)
         elif len(s) == 3:
+            chords = rise / h
             bend = (chords[1] - chords[0]) / (h[0] + h[1])
             ends = chords[0] - h[0] * bend, chords[1] + h[1] * bend
             slopes = np.stack([ends[0], chords[0] + h[0] * bend, ends[1]])
         else:
             slopes = np.asarray(_core.spline_slopes(s, q, q.shape[1]), dtype=np.float64)
-        second = (3 * chords - 2 * slopes[:-1] - slopes[1:]) / h
-        third = (slopes[:-1] + slopes[1:] - 2 * chords) / h**2
-        return Spline(s, np.stack([q[:-1], slopes[:-1], second, third]))
+        return Spline(*_core.spline_inside(s, q, slopes, lower, upper))
 
     def piece(self, s: Array) -> NDArray[np.intp]:
         """Return the index (K,) of the piece in which each parameter (K,) lies."""
         return np.clip(np.searchsorted(self.s, s, side="right") - 1, 0, len(self.s) - 2)
+
+    def between(self, begin: float, end: float) -> Spline:
+        """Return the part of the spline between two of its points."""
+        i, j = np.searchsorted(self.s, [begin, end])
+        return Spline(self.s[i : j + 1], self.coefficients[:, i:j])
 
     def derivatives(self, s: Array, piece: NDArray[np.intp]) -> tuple[Array, Array, Array, Array]:
         """Return q, q', q'' and q''' (K, n) of given pieces at parameters (K,)."""

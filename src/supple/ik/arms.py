@@ -18,7 +18,7 @@ from supple.ik.general import GeneralArm, general_arms, general_candidates
 from supple.ik.problem import CompiledProblem
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS
-from supple.kinematics.structure import Structure
+from supple.kinematics.structure import Structure, frozen_structure
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask, Task
 
@@ -202,7 +202,8 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         if numberings:
             general = AnyArm(frame, _coordinates(robot, structure), numberings)
     if structure.form is not None:
-        spec = _spec(problem, robot, frame)
+        home = np.asarray(robot.fk(np.zeros(robot.dof), frame), dtype=np.float64)
+        spec = _spec(robot, structure, home)
         kernel = _core.Branches(solver=problem.kernel, arm=spec)
         return ClosedFormArm(frame, spec, kernel, general)
     if structure.six_revolute:
@@ -226,16 +227,15 @@ def _coordinates(robot: Robot, structure: Structure) -> list[int]:
     return [robot.joint_names.index(name) for name in structure.joints]
 
 
-def _spec(problem: CompiledProblem, part: Robot, frame: str) -> _core.ArmSpec:
-    """Return the closed form of `part`: the problem's robot, or this robot with a joint frozen."""
-    structure, robot = part._structure(frame), problem.layout.robot
+def _spec(robot: Robot, structure: Structure, home: Array) -> _core.ArmSpec:
+    """Return the closed form of a structure whose frame is at `home` (4, 4) at q = 0."""
     return _core.ArmSpec(
         parallel=structure.form == "parallel",
         first=structure.first,
         coordinates=_coordinates(robot, structure),
         axes=structure.nominal_axes.ravel().tolist(),
         points=structure.nominal_points.ravel().tolist(),
-        home=part.fk(np.zeros(part.dof), frame)[:3].T.ravel().tolist(),
+        home=home[:3].T.ravel().tolist(),
         length=structure.length,
         slack=_slack(structure),
     )
@@ -286,13 +286,14 @@ def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> R
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)
-    parts = [robot.freeze({name: x}) for x in grid]
-    if any(part._structure(frame).form is None for part in parts):
-        return None
-    kernels = tuple(
-        _core.Branches(solver=problem.kernel, arm=_spec(problem, part, frame)) for part in parts
-    )
-    return RedundantArm(frame, name, coordinate, grid, kernels)
+    kernels = []
+    for value in grid:
+        structure, home = frozen_structure(robot, frame, name, float(value))
+        if structure.form is None:
+            return None
+        arm = _spec(robot, structure, home)
+        kernels.append(_core.Branches(solver=problem.kernel, arm=arm))
+    return RedundantArm(frame, name, coordinate, grid, tuple(kernels))
 
 
 def _middle(robot: Robot) -> Array:

@@ -11,8 +11,9 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +77,9 @@ def follow(
             a sequence with one array per task. Or a function from the path length to a target.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
-        q0: Configuration at the first target (n,) [rad or m]; by default the best one.
+        q0: Configuration at the first target (n,) [rad or m]; by default the best one. If it is
+            outside the position limits, the joints first return inside: the first of
+            `reconfigurations` leads from q0 to the beginning of the path.
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
             joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
             function of q (n,), whose mean along the path is compared.
@@ -108,51 +111,71 @@ def follow(
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)
-    return _followed(own, None if q0 is None else own.start(finite_array(q0, (robot.dof,), "q0")))
+    if q0 is None:
+        return _farthest(own, None)
+    given = finite_array(q0, (robot.dof,), "q0")
+    found, joint = _farthest(own, own.start(given)), own.outside(given)
+    if joint is None or not found.pieces:
+        return found
+    after, reason = found.pieces[0].q[0], f"{joint} starts outside its limits"
+    back = Reconfiguration(float(targets.x[0]), given, after, reason)
+    return replace(found, reconfigurations=(back, *found.reconfigurations))
+
+
+def _farthest(path: PathProblem, start: Array | None) -> Followed:
+    """Return the best route along a path; targets are met less closely if that leads farther."""
+    found = _followed(path, start)
+    nearly = None if found.success else path.nearly()
+    if nearly is None:
+        return found
+    again = _followed(nearly, start)
+    farther = np.isfinite(again.q[:, 0]).sum() > np.isfinite(found.q[:, 0]).sum()
+    return again if farther else found
+
+
+class _Route(NamedTuple):
+    """The pieces of a path, the reasons for the changes between them, and the targets in reach."""
+
+    pieces: list[Refined]
+    reasons: list[str]
+    reachable: int
 
 
 def _followed(path: PathProblem, start: Array | None) -> Followed:
     """Return the best route along a path, from the configuration `start` or, if None, from any."""
     layers = _layers(path, start)
     if not layers.count:
-        return _result(path, [], [], f"at {path.targets.x[0]:g}: {path.out_of_reach(0)}")
-    for _ in range(_ROUTES):
+        q = np.full((len(path.targets.place), path.robot.dof), np.nan)
+        obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
+        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0)
+    best: _Route | None = None
+    for attempt in range(_ROUTES):
         parts = fewest_changes(layers.graph, layers.begin)
         end = int(layers.layers[parts[-1].layers[-1]])
-        if (len(parts) > 1 or end + 1 < layers.count) and layers.improved(parts):
+        changes = len(parts) > 1 or end + 1 < layers.count
+        if changes and attempt + 1 < _ROUTES and layers.improved(parts):
             continue
         pieces: list[Refined] = []
-        for part, track in zip(parts, _turned(path, [*map(layers.track, parts)]), strict=True):
+        for track in _turned(path, [*map(layers.track, parts)]):
             pieces.append(refined(path, track))
             if not pieces[-1].whole:
-                layers.cut(part, pieces[-1].joints.s[-1])
                 break
+        end_of_route = pieces[-1].joints.s[-1]
+        if best is None or end_of_route > best.pieces[-1].joints.s[-1]:
+            reasons = [_reason(layers, part) for part in parts[: len(pieces) - 1]]
+            best = _Route(pieces, reasons, layers.count)
         if pieces[-1].whole:
             break
-    parts = parts[: len(pieces)]
-    end = int(np.searchsorted(path.targets.x, pieces[-1].joints.s[-1] + 1e-9)) - 1
-    obstacle = None
-    if end + 1 < len(path.targets.x):
-        last = pieces[-1].joints.q[-1]
-        reason = path.out_of_reach(end + 1) if end + 1 == layers.count else path.why(end, last)
-        obstacle = f"at {path.targets.x[end + 1]:g}: {reason}"
-    changes = [
-        Reconfiguration(
-            float(after.joints.s[0]),
-            before.joints.q[-1],
-            after.joints.q[0],
-            _reason(layers, part),
-        )
-        for part, (before, after) in zip(parts[:-1], pairwise(pieces), strict=True)
-    ]
-    return _result(path, pieces, changes, obstacle)
+        layers.cut(parts[len(pieces) - 1], end_of_route)
+    assert best is not None
+    return _result(path, best)
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:
     """Return the configurations, layer by layer, among which a joint path is searched for."""
     if isinstance(path.arm, ClosedFormArm | AnyArm):
         made = Branches(path, start)
-        if not made.count or len(made.begin):
+        if made.count and len(made.begin):
             return made
     if isinstance(path.arm, RedundantArm):
         return SelfMotion(path, start)
@@ -178,23 +201,39 @@ def _reason(layers: Layers, part: Part) -> str:
     graph, path = layers.graph, layers.path
     i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
     reason = path.why(int(layers.layers[i]), graph.q[i, column])
-    return reason if i == part.layers[-1] else f"{reason} at {graph.x[i]:g}"
+    place = path.targets.name(int(layers.layers[i]))
+    return reason if i == part.layers[-1] else f"{reason} at {place:g}"
 
 
-def _result(
-    path: PathProblem,
-    pieces: list[Refined],
-    changes: list[Reconfiguration],
-    obstacle: str | None,
-) -> Followed:
+def _result(path: PathProblem, route: _Route) -> Followed:
     """Return the result of `follow` from the pieces of a path and the changes between them."""
-    x = path.targets.x
+    x, pieces = path.targets.x, route.pieces
     q = np.full((len(x), path.robot.dof), np.nan)
-    worst = np.zeros(2)
-    for joints, deviation, _ in pieces:
+    for joints, _, _ in pieces:
         places = np.minimum(np.searchsorted(joints.s, x), len(joints) - 1)
         here = np.abs(joints.s[places] - x) < 1e-9
         q[here] = joints.q[places[here]]
-        worst = np.maximum(worst, deviation)
-    made = tuple(each.joints for each in pieces)
-    return Followed(path.robot, q, made, tuple(changes), obstacle, float(worst[0]), float(worst[1]))
+    end = int(np.searchsorted(x, pieces[-1].joints.s[-1] + 1e-9)) - 1
+    obstacle = None
+    if end + 1 < len(x):
+        last = pieces[-1].joints.q[-1]
+        far = path.out_of_reach(end + 1) if end + 1 == route.reachable else None
+        reason = far or path.why(end, last)
+        obstacle = f"at {path.targets.name(end + 1):g}: {reason}"
+    changes = [
+        Reconfiguration(
+            path.targets.name(int(np.searchsorted(x, after.joints.s[0] - 1e-9))),
+            before.joints.q[-1],
+            after.joints.q[0],
+            reason,
+        )
+        for (before, after), reason in zip(pairwise(pieces), route.reasons, strict=True)
+    ]
+    return Followed(
+        path.robot,
+        q[path.targets.place],
+        tuple(each.joints for each in pieces),
+        tuple(changes),
+        obstacle,
+        *(float(each) for each in np.max([each.deviation for each in pieces], axis=0)),
+    )

@@ -8,7 +8,8 @@ import numpy as np
 
 from supple.control.arguments import limits_for, step_length
 from supple.control.joint_path import DT, JointPath, bounds_of, sampled, to_trajectory
-from supple.control.timing import time_law
+from supple.control.spline import Spline
+from supple.control.timing import Bounds, time_law
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
 from supple.kinematics import Robot
@@ -51,8 +52,10 @@ class Followed:
         robot: The robot.
         q: Joint coordinates at the given targets (N, n) [rad or m]; NaN beyond an obstacle.
         pieces: The joint paths between reconfigurations; their parameter s is the place on the
-            path. They contain more configurations than q where the path needs them.
-        reconfigurations: The changes of branch between the pieces.
+            path: the path length, or the index of a target (without targets that repeat the
+            previous one). They contain more configurations than q where the path needs them.
+        reconfigurations: The changes of branch between the pieces; also the motion to the first
+            piece, if q0 was outside the position limits.
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
         rotation_deviation: Largest rotation of the tool away from the path [rad].
@@ -107,13 +110,13 @@ class Followed:
         frame: str | None = None,
         dt: float = DT,
     ) -> Trajectory:
-        """Return the fastest motion along the path; it rests where a piece begins or ends.
+        """Return the fastest motion along the path.
 
-        At a reconfiguration each joint moves on a straight line. Arguments are those of
-        `JointPath.timed`.
+        It rests where a piece begins or ends. At a reconfiguration each joint moves on a straight
+        line. Arguments are those of `JointPath.timed`.
 
         Raises:
-            InputError: The path is not followed to its end.
+            InputError: The path is not followed to its end, or leaves the position limits.
         """
         if self.obstacle is not None:
             raise InputError(
@@ -122,25 +125,39 @@ class Followed:
             )
         dt, own = step_length(dt), limits_for(limits, self.robot)
         layout, _ = compile_selected(self.robot, frame, None)
-        parts: list[Array] = []
+        lines = [np.stack([each.before, each.after]) for each in self.reconfigurations]
+        every = [*lines, *(np.stack(piece.extremes) for piece in self.pieces)]
+        moves = np.any([np.ptp(each, axis=0) > 0 for each in every], axis=0)
+        bounds = bounds_of(self.robot, moves, own, tool_speed, frame)
+        made: list[Array] = []
+        if len(lines) == len(self.pieces):  # q0 was outside the limits
+            made.append(_line(lines.pop(0), bounds, dt))
         for i, piece in enumerate(self.pieces):
-            if i:
-                change = self.reconfigurations[i - 1]
-                between = JointPath(self.robot, [change.before, change.after])
-                parts.append(_timed(between, own, None, frame, dt))
-            parts.append(_timed(piece, own, tool_speed, frame, dt))
-        bounds = bounds_of(self.pieces[0], own, tool_speed, frame)
-        return to_trajectory(layout, parts, dt, bounds)
+            piece.check_inside(own)
+            made += [_line(each, bounds, dt) for each in lines[max(0, i - 1) : i]]
+            made += _timed(piece, bounds, dt)
+        made += made * (sum(map(len, made)) == 1)
+        return to_trajectory(layout, made, dt, bounds)
 
 
-def _timed(
-    path: JointPath, limits: Limits, tool_speed: float | None, frame: str | None, dt: float
-) -> Array:
-    if len(path) == 1:
-        return np.asarray(path.q)
-    moving = np.append(True, np.abs(np.diff(path.q, axis=0)).max(axis=1) > _STILL)
-    path = JointPath(path.robot, path.q[moving], path.s[moving])
-    if len(path) == 1:
-        return np.asarray(path.q)
-    law = time_law(path.spline, bounds_of(path, limits, tool_speed, frame))
-    return sampled(law, dt)
+def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
+    """Return the straight motion (K, n) between two configurations (2, n) at intervals of dt."""
+    if np.abs(np.diff(ends, axis=0)).max() <= _STILL:
+        return ends
+    law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
+    return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
+
+
+def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
+    """Return the motion along a path, in parts (K, n) from rest to rest at intervals of dt.
+
+    The motion rests where all joints stand still, since there the path has no direction.
+    """
+    robot, made = path.robot, [np.array(path.q[:1])]
+    moving = np.nonzero(np.abs(np.diff(path.q, axis=0)).max(axis=1, initial=0.0) > _STILL)[0]
+    for own in np.split(moving, np.nonzero(np.diff(moving) > 1)[0] + 1):
+        if len(own):
+            part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])
+            q = sampled(time_law(part, bounds), dt)
+            made.append(np.clip(q, robot.lower, robot.upper))  # of rounding errors
+    return made

@@ -19,7 +19,7 @@ from supple import _core
 from supple.ik.arms import AnyArm, ClosedFormArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
-from supple.ik.path_problem import JUMP, PathProblem
+from supple.ik.path_problem import EDGE, JUMP, PathProblem
 from supple.motion.linearization import Array
 
 _CLOSE = 0.05  # joint displacement below which a solution continues at the same index [rad]
@@ -27,7 +27,6 @@ _TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALLER = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]
 _FLAT = 1e-6  # |det J| below which a configuration is singular, relative to the columns of J
-_EDGE = 1e-9  # distance beyond a joint limit up to which a solution counts as inside [rad]
 
 
 class Curve(NamedTuple):
@@ -171,7 +170,7 @@ class Branches(Layers):
         If no wraps keep the whole branch inside, the result is several parts of the branch.
         """
         robot = self.path.robot
-        low, high = robot.lower - _EDGE, robot.upper + _EDGE
+        low, high = robot.lower - EDGE, robot.upper + EDGE
         made: list[Curve] = []
         if self.start is not None and curve.first == 0:
             away = self.start - curve.q[0]

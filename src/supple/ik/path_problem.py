@@ -5,7 +5,7 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,10 +22,13 @@ from supple.ik.iterate_step import largest_errors, rotating_rows
 from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import CompiledProblem, turns
+from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-EXACT = 1e-7  # tolerance of the solutions along a path [m], [rad]
+EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
+NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
+EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
 JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
 _SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
@@ -50,6 +53,7 @@ class PathProblem:
         tolerances: Allowed deviations between samples (2,) [m, rad].
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
+        fractions: Largest errors of solutions along the path, as fractions of the tolerances.
     """
 
     problem: CompiledProblem
@@ -57,11 +61,18 @@ class PathProblem:
     tolerances: Array
     cost: Cost
     threads: int
+    fractions: tuple[float, float] = EXACT
+    _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
     def robot(self) -> Robot:
         """The robot."""
         return self.problem.layout.robot
+
+    @property
+    def exact(self) -> Array:
+        """Largest errors of the solutions along the path (2,) [m, rad]."""
+        return np.asarray(self.fractions * self.tolerances)
 
     @cached_property
     def arm(self) -> Arm | str:
@@ -72,8 +83,8 @@ class PathProblem:
     def spec(self) -> _core.BranchSpec:
         """Tolerances and options of the solutions that `arm` computes."""
         return _core.BranchSpec(
-            position_tolerance=EXACT,
-            rotation_tolerance=EXACT,
+            position_tolerance=float(self.exact[0]),
+            rotation_tolerance=float(self.exact[1]),
             samples=SAMPLES,
             wraps=False,
             nearest=False,
@@ -108,6 +119,29 @@ class PathProblem:
         """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
         return self.errors(q, self.targets(x))
 
+    def between(self, q: Array, x: Array) -> tuple[Array, Array]:
+        """Return the largest errors of configurations (K, c, n) at places (K, c) of K intervals.
+
+        At both ends of an interval the error vanishes.
+
+        Returns:
+            The largest errors at the c places (K, 2) [m, rad], and those in the whole interval:
+            a parabola through three neighbors exceeds them by at most an eighth of their second
+            difference; twice that also covers a second difference that varies.
+        """
+        layout, (count, each) = self.problem.layout, x.shape
+        flat = layout.error(q.reshape(x.size, -1), self.targets(x.ravel()))
+        e = np.zeros((count, each + 2, flat.shape[1]))
+        e[:, 1:-1] = flat.reshape(count, each, -1)
+        at, bend = (
+            largest_errors(layout, part.reshape(x.size, -1), self.rotating)
+            .reshape(count, each, 2)
+            .max(axis=1)
+            for part in (e[:, 1:-1], np.diff(e, 2, axis=1))
+        )
+        kinds = np.concatenate(self.rotating)
+        return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
+
     def bend(self, step: Array) -> Array:
         """Return bounds (K, 2) [m, rad] on the error halfway along straight joint steps (K, n).
 
@@ -135,8 +169,8 @@ class PathProblem:
         return Driver(
             self.problem,
             SolveOptions(
-                position_tolerance=EXACT,
-                rotation_tolerance=EXACT,
+                position_tolerance=float(self.exact[0]),
+                rotation_tolerance=float(self.exact[1]),
                 max_seeds=seeds,
                 prefer="fast",
                 solutions=solutions,
@@ -187,28 +221,44 @@ class PathProblem:
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
         """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
         found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
+        if not found.success.any():
+            found = self.closest(at)
         return np.asarray(found.q[found.success])
+
+    def closest(self, at: int) -> Any:
+        """Return the closest pose to a target, as a batch of one solution."""
+        if at not in self._closest:
+            numbers = self.targets.numbers[at : at + 1]
+            self._closest[at] = self.driver(seeds=_SEEDS).solve_batch(numbers, None)
+        return self._closest[at]
 
     def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
         """Return a mask (K,) of the targets that a search from `seeds` seeds solves."""
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
         return np.asarray(found.success)
 
-    def start(self, q0: Array) -> Array:
-        """Check that q0 reaches the first target inside the limits; return the solution near it."""
-        outside = (q0 < self.robot.lower) | (q0 > self.robot.upper)
-        if outside.any():
-            j = int(np.argmax(outside))
-            given = f"{q0[j]:g} for {self.robot.joint_names[j]}"
-            raise InputError(f"q0 must be inside the limits of the joints; given: {given}")
+    def outside(self, q: Array) -> str | None:
+        """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
+        inside = np.clip(q, self.robot.lower, self.robot.upper)
+        out = np.abs(q - inside) > EDGE * np.maximum(1, np.abs(inside))
+        return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
+
+    def start(self, q0: Array) -> Array | None:
+        """Check that q0 reaches the first target; return the solution near it inside the limits.
+
+        The result is None if q0 is outside the limits and no solution inside is near it.
+        """
         error = self.errors(q0[None], self.targets.numbers[:1])[0]
         if (error > self.tolerances).any():
             raise InputError(
                 f"q0 must be at the first target; given: a configuration {error[0] * 1e3:.3g} mm "
                 f"and {error[1] * 1e3:.3g} mrad away"
             )
-        exact, good = self.near(self.targets.x[:1], q0[None])
-        return exact[0] if good[0] else q0
+        inside = np.clip(q0, self.robot.lower, self.robot.upper)
+        exact, good = self.near(self.targets.x[:1], inside[None])
+        if good[0]:
+            return np.asarray(exact[0])
+        return None if self.outside(q0) else inside
 
     def course(self, x: Array, divisions: int) -> Array:
         """Return the targets (R, S, k) of steps between places (R, L) that are halved `divisions`
@@ -232,7 +282,7 @@ class PathProblem:
         spec = _core.TrackSpec(
             jump=JUMP,
             reach=self.reach,
-            exact=EXACT,
+            exact=float(self.exact.min()),
             position_tolerance=float(self.tolerances[0]),
             rotation_tolerance=float(self.tolerances[1]),
             divisions=divisions,
@@ -251,13 +301,31 @@ class PathProblem:
 
     # ---- reasons ---------------------------------------------------------------------------------
 
-    def out_of_reach(self, at: int) -> str:
-        """Return, in words, how far a target is out of reach, and a joint at its limit if any."""
-        found = self.driver(seeds=_SEEDS).solve_batch(self.targets.numbers[at : at + 1], None)
-        said = (
-            f"the target is out of reach by {found.position_error[0] * 1e3:.3g} mm and "
-            f"{found.rotation_error[0] * 1e3:.3g} mrad"
+    def nearly(self) -> PathProblem | None:
+        """Return the problem with larger errors of solutions, if a target out of reach has any."""
+        other = replace(self, fractions=NEARLY, _closest={})
+        for at, found in self._closest.items():
+            missed = np.array([found.position_error[0], found.rotation_error[0]])
+            near = not found.success[0] and (missed <= self.tolerances).all()
+            if near and other.closest(at).success[0]:
+                return other
+        return None
+
+    def out_of_reach(self, at: int) -> str | None:
+        """Return, in words, how far a target is out of reach, and a joint at its limit if any.
+
+        The result is None if a search reaches the target.
+        """
+        found = self.closest(at)
+        if found.success[0]:
+            return None
+        missed = (
+            f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
         )
+        said = f"the target is out of reach by {missed}"
+        known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
+        if not known and found.status[0] != SolveStatus.UNREACHABLE:
+            said = f"no solution of the target was found; the closest misses it by {missed}"
         held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
 

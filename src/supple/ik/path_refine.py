@@ -17,7 +17,8 @@ from supple.motion.linearization import Array
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _AROUND = 4  # intervals on either side of an added sample that are checked at once
-_BEYOND = 1e-6  # how far the spline may go beyond a joint limit [rad or m]
+_PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
+_MOST = 20  # largest number of samples, for each target
 _PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
 
 
@@ -42,28 +43,32 @@ def refined(path: PathProblem, track: Track) -> Refined:
         q, end = _filled(path, guess, x)
         x, q, whole = x[:end], q[:end], end == len(x)
     smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
+    most = _MOST * (len(x) + 2**_HALVINGS // 8)
     checked = np.arange(len(x) - 1)
     while len(x) > 1:
         joints = JointPath(path.robot, q, x)
-        worst, bad = _deviating(path, joints, checked)
+        worst, bad, parts = _deviating(path, joints, checked)
         if not len(bad) and len(checked) == len(x) - 1:
-            return Refined(joints, worst, whole)
+            return Refined(joints, np.maximum(worst, path.deviation(q[:1], x[:1])[0]), whole)
         if not len(bad):
             checked = np.arange(len(x) - 1)
             continue
-        middle = (x[bad] + x[bad + 1]) / 2
-        then, good = path.nearest(middle, (q[bad] + q[bad + 1]) / 2)
-        good &= np.diff(x)[bad] >= smallest
+        of = np.repeat(bad, parts - 1)
+        rank = np.arange(len(of)) - np.repeat(np.cumsum(parts - 1) - (parts - 1), parts - 1)
+        share = (rank + 1) / np.repeat(parts, parts - 1)
+        more = x[of] + share * (x[of + 1] - x[of])
+        then, good = path.nearest(more, q[of] + share[:, None] * (q[of + 1] - q[of]))
+        good &= ((x[of + 1] - x[of]) >= smallest) & (len(x) < most)
         if good.all():
-            x, q = np.insert(x, bad + 1, middle), np.insert(q, bad + 1, then, axis=0)
+            x, q = np.insert(x, of + 1, more), np.insert(q, of + 1, then, axis=0)
             # a sample hardly moves the spline some intervals away
-            near = (bad + np.arange(len(bad)))[:, None] + np.arange(-_AROUND, _AROUND + 2)
+            near = np.searchsorted(x, more)[:, None] + np.arange(-_AROUND - 1, _AROUND + 1)
             checked = np.unique(np.clip(near, 0, len(x) - 2))
         else:
-            last = targets[targets <= x[bad[~good][0]]][-1]
+            last = targets[targets <= x[of[~good][0]]][-1]
             x, q, whole = x[x <= last], q[x <= last], False
             checked = np.arange(len(x) - 1)
-    return Refined(JointPath(path.robot, q, x), np.zeros(2), whole)
+    return Refined(JointPath(path.robot, q, x), path.deviation(q, x)[0], whole)
 
 
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
@@ -82,14 +87,19 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
     return q, len(x)
 
 
-def _deviating(path: PathProblem, joints: JointPath, checked: Indices) -> tuple[Array, Indices]:
-    """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples."""
-    x, q, robot = joints.s, joints.q, path.robot
+def _deviating(
+    path: PathProblem, joints: JointPath, checked: Indices
+) -> tuple[Array, Indices, Indices]:
+    """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples.
+
+    For these, the number of parts (K,) into which they are divided is returned as well.
+    """
+    x, q = joints.s, joints.q
     begin, length = x[checked], x[checked + 1] - x[checked]
-    between = (begin[:, None] + length[:, None] * _CHECKS).ravel()
-    there = joints.at(between)
-    error = path.deviation(there, between).reshape(len(checked), -1, 2).max(axis=1)
-    worst = error.max(axis=0)
+    between = begin[:, None] + length[:, None] * _CHECKS
+    error, most = path.between(joints.at(between), between)
+    excess = (most / path.tolerances).max(axis=1)
+    worst = most.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.
     step = q[checked + 1] - q[checked]
     doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
@@ -99,6 +109,7 @@ def _deviating(path: PathProblem, joints: JointPath, checked: Indices) -> tuple[
         straight = q[checked[doubtful]] + step[doubtful] / 2
         off = path.deviation(straight, begin[doubtful] + length[doubtful] / 2) / 4
         error[doubtful] = np.maximum(error[doubtful], off)
-    beyond = np.maximum(robot.lower - there, there - robot.upper)
-    out = beyond.reshape(len(checked), -1).max(axis=1) > _BEYOND
-    return worst, checked[(error > _PART * path.tolerances).any(axis=1) | out]
+    excess = np.maximum(excess, (error / (_PART * path.tolerances)).max(axis=1))
+    bad = np.nonzero(excess > 1)[0]
+    again = length[bad] < 0.75 * np.diff(path.targets.x).min()
+    return worst, checked[bad], np.where(again, _PARTS[1], _PARTS[0])

@@ -22,6 +22,7 @@ from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
 from supple.motion.linearization import Array
 
 _APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
+_AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 _SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
@@ -32,10 +33,10 @@ class SelfMotion(Layers):
         assert isinstance(path.arm, RedundantArm)
         self.path, self.start, self.arm = path, start, path.arm
         self.known: dict[int, Array] = {}
-        self.tracked = self.sampled = self.widened = False
+        self.shortened = self.tracked = self.sampled = self.widened = False
         layers = coarse(len(path.targets.x))
         self._solve(layers[:1])
-        layers = layers if self._first_empty(layers[:1]) else layers[:0]
+        layers = layers if self._first_empty(layers[:1], _SEEDS) else layers[:0]
         super().__init__(path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
@@ -58,16 +59,23 @@ class SelfMotion(Layers):
 
     def improved(self, parts: list[Part]) -> bool:
         """Add tracks from other targets, the grid, layers where parts end, or sliding solutions."""
+        if not self.shortened:
+            self.shortened = True
+            count = self.count
+            self.layers = self._reachable(int(parts[-1].layers[-1]))
+            self.count = int(self.layers[-1]) + 1
+            if self.count < count:
+                self.graph = self._tracks(self.layers, [0], FEW)
+                return True
         if not self.tracked:
             self.tracked = True
-            self.layers = self._reachable(self.layers)
-            self.count = int(self.layers[-1]) + 1
             last = len(self.layers) - 1
             self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), TRACKS)
             return True
         layers = self.layers
         if not self.sampled:
             self.sampled = True
+            self._solve(layers)
             for at, q in zip(layers.tolist(), self.graph.q, strict=True):
                 more = self._apart(q[np.isfinite(q[:, 0])], self.known[at])
                 self.known[at] = np.concatenate([self.known[at], more])
@@ -82,36 +90,49 @@ class SelfMotion(Layers):
                     return False
                 self._widen(layers)
             self._solve(layers)
-            layers = layers[: self._first_empty(layers)]
+            layers = layers[: self._first_empty(layers, _SEEDS)]
             self.count = min(self.count, int(layers[-1]) + 1)
         self.layers, self.graph = layers, self._grid(layers)
         return True
 
-    def _reachable(self, layers: Indices) -> Indices:
+    def _reachable(self, reached: int) -> Indices:
         """Return the layers before the first target out of reach.
 
         All targets from the last of these layers up to that target are added as layers.
-        """
-        self._solve(layers)
-        end = self._first_empty(layers)
-        if end == len(layers):
-            return layers
-        if end == 0:
-            return layers[:0]
-        between = np.arange(layers[end - 1] + 1, layers[end] + 1)
-        self._solve(between)
-        last = between[: self._first_empty(between)]
-        return np.append(layers[:end], last)
 
-    def _first_empty(self, layers: Indices) -> int:
-        """Return the index in `layers` of the first target out of reach, or `len(layers)`."""
+        Args:
+            reached: Index of the last layer that tracks reach.
+        """
+        layers, end = self.layers, reached + 1
+        q = self.graph.q[reached]
+        self.known.setdefault(int(layers[reached]), q[np.isfinite(q[:, 0])])
+        while end < len(layers):
+            part = layers[end - 1 : end + _AT_ONCE]
+            self._solve(part)
+            empty = self._first_empty(part, 0)
+            end += empty - 1
+            if empty == len(part):
+                continue
+            between = np.arange(layers[end - 1], layers[end] + 1)
+            self._solve(between)
+            empty = self._first_empty(between, _SEEDS)
+            if empty < len(between):
+                return np.append(layers[:end], between[1:empty])
+            end += 1
+        return layers
+
+    def _first_empty(self, layers: Indices, seeds: int) -> int:
+        """Return the index in `layers` of the first target out of reach, or `len(layers)`.
+
+        A target without a known solution is searched for from `seeds` seeds.
+        """
         before = None
         for i, at in enumerate(layers.tolist()):
             if not len(self.known[at]) and before is not None:
                 x = self.path.targets.x[None, [before, at]]
                 self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
-            if not len(self.known[at]):
-                self.known[at] = self.path.searched(at, 1, _SEEDS)
+            if not len(self.known[at]) and seeds:
+                self.known[at] = self.path.searched(at, 1, seeds)
             if not len(self.known[at]):
                 return i
             before = at
@@ -161,9 +182,10 @@ class SelfMotion(Layers):
     def _tracks(self, layers: Indices, origins: list[int], most: int) -> PathGraph:
         """Return the tracks of up to `most` solutions of some layers, one in each column."""
         samples = {}
+        self._solve(layers[origins])
         for origin in origins:
             every = self.known[int(layers[origin])]
-            samples[origin] = every[:: -(-len(every) // most)]
+            samples[origin] = every[:: -(-len(every) // most)] if len(every) else every
         if self.start is not None and 0 in samples:
             samples[0] = self.start[None]
         return tracks(self.path, self.path.targets.x[layers], samples)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import _core
 from supple.errors import InputError, short_repr
@@ -27,14 +28,17 @@ class PathTargets:
 
     Attributes:
         problem: The tasks.
-        x: Parameters (N,): indices of given targets, or path lengths if the path is a function.
+        x: Parameters (N,): path lengths if the path is a function, else indices of given targets,
+            without those that repeat the previous one.
         numbers: The targets at these parameters (N, k).
+        place: Index among these parameters (G,) of each given target.
         function: Function from a parameter to the target (k,); None to interpolate `numbers`.
     """
 
     problem: CompiledProblem
     x: Array
     numbers: Array
+    place: NDArray[np.intp]
     function: Callable[[float], Array] | None = field(default=None, repr=False)
 
     @staticmethod
@@ -53,7 +57,8 @@ class PathTargets:
             end = number(length, "length", above=0)
             x = np.linspace(0, end, COUNT + 1)
             targets = np.stack([convert(given(float(each))) for each in x])
-            made = PathTargets(problem, x, targets, lambda at: convert(given(at)))
+            every = np.arange(len(x))
+            made = PathTargets(problem, x, targets, every, lambda at: convert(given(at)))
         else:
             if length is not None:
                 raise InputError(f"length needs a path that is a function; given: {length}")
@@ -62,11 +67,18 @@ class PathTargets:
             if targets.ndim != 2 or not len(targets):
                 shape = f"an array of shape {np.shape(given)}" if single else short_repr(given)
                 raise InputError(f"a path must have one leading axis of targets; given: {shape}")
-            made = PathTargets(problem, np.arange(len(targets), dtype=float), targets)
+            new = np.append(True, (targets[1:] != targets[:-1]).any(axis=1))
+            x = np.arange(new.sum(), dtype=np.float64)
+            made = PathTargets(problem, x, targets[new], np.cumsum(new) - 1)
         if not np.isfinite(made.numbers).all():
-            index = int(np.argmin(np.isfinite(made.numbers).all(axis=1)))
+            bad = np.nonzero(~np.isfinite(made.numbers))[0][0]
+            index = int(np.searchsorted(made.place, bad))
             raise InputError(f"the targets of a path must be finite; target {index} is not")
         return made
+
+    def name(self, at: int) -> float:
+        """Return the path length at parameter number `at`, or the index of the given target."""
+        return float(self.x[at]) if self.function else float(np.searchsorted(self.place, at))
 
     def __call__(self, x: Array) -> Array:
         """Return the targets (K, k) at parameters (K,)."""

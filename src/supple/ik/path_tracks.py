@@ -72,7 +72,7 @@ class Tracks(Layers):
         else:
             for part in parts:
                 end, _ = self.graph.farthest(int(part.layers[0]), int(part.columns[0]))
-                if end == len(layers) - 1:
+                if end == len(self.layers) - 1:
                     continue
                 between = np.arange(self.layers[end], self.layers[end + 1] + 1)
                 if len(between) > 2:
@@ -85,13 +85,21 @@ class Tracks(Layers):
         return True
 
     def _shorten(self, layers: Indices) -> None:
-        """End the path before the first target out of reach, if a target in `layers` is."""
-        good = self.path.reachable(layers, FEW)
-        if good.all():
-            return
-        end = int(good.argmin())
-        between = np.arange(layers[max(0, end - 1)] + 1, layers[end] + 1)
-        self.count = int(between[int(self.path.reachable(between, FEW).argmin())])
+        """End the path before the first target out of reach, if a target in `layers` is.
+
+        Tracks reach the first of `layers`.
+        """
+        end = 1 + self._first_out_of_reach(layers[1:])
+        if end < len(layers):
+            between = np.arange(layers[end - 1] + 1, layers[end] + 1)
+            self.count = int(between[min(self._first_out_of_reach(between), len(between) - 1)])
+
+    def _first_out_of_reach(self, at: Indices) -> int:
+        """Return the index in `at` of the first target out of reach, or `len(at)`."""
+        for i in np.nonzero(~self.path.reachable(at, FEW))[0].tolist():
+            if not len(self.path.searched(int(at[i]), 1)):
+                return int(i)
+        return len(at)
 
     def _samples(self, at: int) -> Array:
         """Return sampled solutions (K, n) of a target."""
