@@ -33,6 +33,7 @@ from supple.ik.problem import compile_problem
 from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, number
 from supple.kinematics.environment import thread_count
+from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.layout import selected_tasks
 from supple.motion.linearization import Array
@@ -108,7 +109,11 @@ def follow(
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)
-    return _followed(own, None if q0 is None else own.start(finite_array(q0, (robot.dof,), "q0")))
+    if q0 is None:
+        return _followed(own, None)
+    start = finite_array(q0, (robot.dof,), "q0")
+    check_plausible(robot, start, "q0")
+    return _followed(own, own.start(start))
 
 
 def _followed(path: PathProblem, start: Array | None) -> Followed:
