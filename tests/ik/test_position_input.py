@@ -104,7 +104,7 @@ def test_float32_and_lists_are_taken() -> None:
 
 
 def test_a_start_outside_the_limits_is_put_inside() -> None:
-    found = solve(PANDA, TARGET, q0=np.full(7, 50.0))
+    found = solve(PANDA, TARGET, q0=np.full(7, 10.0))
     assert found.success
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
     q0 = PANDA.neutral()

@@ -57,9 +57,8 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     """Starts from the table include a Newton step, so they need fewer iterations than from q0."""
     robot, tasks = supple.load("panda"), PANDA[kind]
     (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
-    low, span, stride = seed_range(part.problem.layout.robot)
     entries = np.tile(robot.neutral(), (200, 1))
-    entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
+    entries[:, part.joints] = part.problem.seed_table.seeds[:200]
     q = np.clip(
         entries + np.random.default_rng(0).uniform(-0.05, 0.05, entries.shape),
         robot.lower,

@@ -59,9 +59,9 @@ PyObject *keyword_name[keywords], *solutions_name;
 // Values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
-  bool fast, nearest;  // prefer="fast", prefer="nearest"
-  double max_move;     // 0 if there is no bound
-  double timeout;      // infinite if there is no limit
+  bool fast, nearest, comfortable;  // whether `prefer` has this value
+  double max_move;                  // 0 if there is no bound
+  double timeout;                   // infinite if there is no limit
   Bounds bounds;
 };
 
@@ -112,7 +112,8 @@ bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
     case prefer:
       arguments.fast = equals(given, "fast");
       arguments.nearest = equals(given, "nearest");
-      return arguments.fast || arguments.nearest || given == Py_None;
+      arguments.comfortable = equals(given, "comfortable");
+      return arguments.fast || arguments.nearest || arguments.comfortable || given == Py_None;
     case max_move:
       arguments.max_move = 0;
       return given == Py_None || is_tolerance(given, arguments.max_move);
@@ -145,7 +146,8 @@ bool agree(const SolveArguments& arguments) {
 
 // ---- one solution -------------------------------------------------------------------------------
 
-constexpr int solution_fields = 10;
+constexpr int solution_fields = 11;
+constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinematics.plausible [rad]
 
 // The Python class of a solution, whose instances have only slots. Writing to the slots directly
 // takes a tenth of the time of calling the class.
@@ -156,7 +158,7 @@ struct SolutionClass {
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
     if (slots.size() != solution_fields)
-      throw nb::type_error("the solution class must have 10 slots");
+      throw nb::type_error("the solution class must have 11 slots");
     for (int i = 0; i < solution_fields; ++i) {
       const nb::object slot = given.attr(slots[i]);
       if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type)
@@ -183,17 +185,21 @@ struct SolutionClass {
 };
 
 // Solves one problem. Returns a solution with the fields q (n,), statuses[outcome], position error
-// [m], rotation error [rad], iterations, restarts, None, the robot and, with an initial guess, the
-// bytes of q0 (n,) and the tasks. Returns an invalid object if the target or the initial guess is
-// not an array of float64, or not finite.
+// [m], rotation error [rad], iterations, restarts, None, the robot, the bytes of the initial guess
+// q0 (n,), the tasks, and, for several tasks, the bytes of the target and the tolerances. Returns
+// an invalid object if the target or the initial guess is not an array of float64, not finite, or
+// if the initial guess may be in degrees.
 nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
                         const SolveArguments& arguments, const SolutionClass& solution,
                         const nb::tuple& statuses) {
   const npy_intp n = solver.coordinates();
   const bool guessed = arguments.q0 != Py_None;
-  double numbers[12 * PySolver::max_tasks];
+  double numbers[12 * PySolver::max_tasks + 2];
   SolveRequest request{};
   if (guessed && !(request.q0 = contiguous_data(arguments.q0, n))) return {};
+  for (npy_intp j = 0; guessed && j < n; ++j) {
+    if (std::abs(request.q0[j]) > largest_angle) return {};
+  }
   if (!solver.read_target(target, numbers)) return {};
   nb::object q = new_array(NPY_DOUBLE, 1, &n);
   Outcome outcome;
@@ -204,7 +210,8 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   request.target = numbers;
   request.single = true;
   request.max_solutions = 1;
-  request.nearest = guessed && !arguments.fast;
+  request.nearest = guessed && !arguments.fast && !arguments.comfortable;
+  request.comfortable = arguments.comfortable || !(guessed || arguments.fast);
   request.max_move = arguments.max_move;
   request.q = data_of<double>(q);
   request.outcome = &outcome;
@@ -218,11 +225,19 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
   const char* const guess = reinterpret_cast<const char*>(request.q0);
   PyObject* const start = guessed ? PyBytes_FromStringAndSize(guess, n * Py_ssize_t(sizeof(double)))
                                   : Py_NewRef(Py_None);
-  PyObject* const tasks = Py_NewRef(guessed ? solver.given_tasks.ptr() : Py_None);
+  const bool several = solver.several_tasks();
+  const int asked_size = solver.targets() + 2;
+  numbers[asked_size - 2] = arguments.bounds.position;
+  numbers[asked_size - 1] = arguments.bounds.rotation;
+  PyObject* const asked = several
+                              ? PyBytes_FromStringAndSize(reinterpret_cast<const char*>(numbers),
+                                                          asked_size * Py_ssize_t(sizeof(double)))
+                              : Py_NewRef(Py_None);
+  PyObject* const tasks = Py_NewRef(solver.given_tasks.ptr());
   return solution.make({q.release().ptr(), Py_NewRef(statuses[int(outcome)].ptr()),
                         PyFloat_FromDouble(error[0]), PyFloat_FromDouble(error[1]),
                         PyLong_FromLong(effort[0]), PyLong_FromLong(std::max(effort[1] - 1, 0)),
-                        Py_NewRef(Py_None), Py_NewRef(robot), start, tasks});
+                        Py_NewRef(Py_None), Py_NewRef(robot), start, tasks, asked});
 }
 
 // ---- the object ---------------------------------------------------------------------------------

@@ -68,12 +68,13 @@ struct SearchSpec {
   int max_starts = 0;                                     // for each target; 0 for the default
   double timeout = 0;                                     // [s]
   int max_solutions = 1;                                  // for each target
-  bool single = false;     // whether targets are solved one at a time, with all lanes
-  bool nearest = false;    // whether the solution nearest to q0 is returned
-  double max_move = 0;     // largest joint displacement from q0 [rad or m]; 0 for no bound
-  bool explain = false;    // whether statistics of failed starts are returned
-  int threads = 1;         // maximum number of threads
-  int merged_at_once = 1;  // number of targets whose subproblems are solved and merged together
+  bool single = false;       // whether targets are solved one at a time, with all lanes
+  bool nearest = false;      // whether the solution nearest to q0 is returned
+  bool comfortable = false;  // whether seeds near the middle of the joint ranges are preferred
+  double max_move = 0;       // largest joint displacement from q0 [rad or m]; 0 for no bound
+  bool explain = false;      // whether statistics of failed starts are returned
+  int threads = 1;           // maximum number of threads
+  int merged_at_once = 1;    // number of targets whose subproblems are solved and merged together
 
   bool operator==(const SearchSpec&) const = default;
 };
@@ -162,6 +163,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   request.target = target.data<double>();
   request.max_solutions = most;
   request.nearest = spec.nearest;
+  request.comfortable = spec.comfortable;
   request.max_move = spec.max_move;
   request.single = spec.single || spec.nearest || spec.max_move > 0 || most > 1;
   request.q = data_of<double>(q);
@@ -206,6 +208,9 @@ void bind_solver(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
         "Return poses (..., 4, 4) in the kernel's layout (..., 12), or None for other arrays.",
         nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
+  m.attr("MIDDLE_SPACING") = middle_spacing;
+  m.attr("EVEN_SEEDS") = even_seeds;
+  m.attr("LOOKED_UP_DISCOMFORT") = looked_up_discomfort;
   bind_spec(m, "SearchSpec", "Settings of the search for a batch. See supple.ik.driver.",
             required("position_tolerance", &SearchSpec::position_tolerance),
             required("rotation_tolerance", &SearchSpec::rotation_tolerance),
@@ -213,6 +218,7 @@ void bind_solver(nb::module_& m) {
             required("timeout", &SearchSpec::timeout),
             required("max_solutions", &SearchSpec::max_solutions),
             required("single", &SearchSpec::single), required("nearest", &SearchSpec::nearest),
+            required("comfortable", &SearchSpec::comfortable),
             required("max_move", &SearchSpec::max_move), required("explain", &SearchSpec::explain),
             required("threads", &SearchSpec::threads),
             required("merged_at_once", &SearchSpec::merged_at_once));

@@ -176,8 +176,8 @@ void PySolver::prepare_table(long long deadline) {
     prepared_for_ = kernel;
     workspace_.reset();
     const double lambda2 = first_damping * fine_.ik.newton_gain;
-    table_ =
-        std::make_unique<SeedTable>(fine_.ik, feature_scale_, table_size_, kernel->lanes, lambda2);
+    table_ = std::make_unique<SeedTable>(fine_.ik, feature_scale_, wrap_, table_size_,
+                                         kernel->lanes, lambda2);
   }
   if (table_->view().entries) return;
   table_->build(share_of_time(deadline, 2));

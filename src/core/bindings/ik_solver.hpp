@@ -149,6 +149,7 @@ class PySolver {
   std::string constants() const;
 
   nb::object given_tasks = nb::none();  // the tasks as Python objects, for the results
+  bool several_tasks() const { return target_specs_.size() > 1; }
 
   // The table of heights of frames, complete.
   const Reach& reach() { return *reach_->view(nullptr, nullptr); }

@@ -24,7 +24,8 @@ using namespace nb::literals;
 // returns, and nothing if the caller passes one.
 class PyServo {
  public:
-  // `convert` converts targets and velocities that are not plain arrays to the kernel's layout.
+  // `convert` converts targets and velocities that are not plain arrays to the kernel's layout, and
+  // raises an error for a q whose joints cannot be in radians.
   // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
   // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
   // is None; it requires a `python_step`.
@@ -35,7 +36,9 @@ class PyServo {
         secondary_velocity_(std::move(secondary_velocity)),
         python_step_(std::move(python_step)),
         open_rows_(std::move(open_rows)),
-        inputs_(spec.inputs) {
+        inputs_(spec.inputs),
+        plausible_lower_(spec.plausible_lower),
+        plausible_upper_(spec.plausible_upper) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
     targets_ = all.targets();
@@ -45,6 +48,8 @@ class PyServo {
     check_length("inputs", rows_.size(), inputs_.size());
     check_length("steps", by_priority ? rows_.size() : 1, spec.steps.size());
     check_positive("dt", spec.dt);
+    if (!plausible_lower_.empty()) check_length("plausible_lower", n, plausible_lower_.size());
+    check_length("plausible_upper", plausible_lower_.size(), plausible_upper_.size());
     for (std::size_t k = 0; k < spec.steps.size(); ++k) {
       owned_.emplace_back(spec.steps[k], by_priority ? rows_[k] : m, n);
       steps_.push_back(owned_.back().view());
@@ -224,6 +229,10 @@ class PyServo {
         raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
       }
     }
+    for (int j = 0; j < int(plausible_lower_.size()); ++j) {
+      const double q = number(at, j);
+      if (q < plausible_lower_[j] || q > plausible_upper_[j]) convert_("q", at.object());
+    }
     ServoState<double>& state = memory_.begin([&at](int j) { return number(at, j); });
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
@@ -352,6 +361,7 @@ class PyServo {
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
   std::vector<InputSpec> inputs_;
+  Doubles plausible_lower_, plausible_upper_;  // (n,), or empty
   Servo<double> servo_;
   ServoMemory memory_;
   int targets_, velocities_;

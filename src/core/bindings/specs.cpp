@@ -107,7 +107,9 @@ void bind_specs(nb::module_& m) {
             optional("curvature", &ServoSpec::curvature), optional("whole", &ServoSpec::whole),
             optional("slow_condition", &ServoSpec::slow_condition),
             optional("halt_condition", &ServoSpec::halt_condition),
-            required("inputs", &ServoSpec::inputs));
+            required("inputs", &ServoSpec::inputs),
+            optional("plausible_lower", &ServoSpec::plausible_lower),
+            optional("plausible_upper", &ServoSpec::plausible_upper));
   bind_spec(m, "TargetSpec",
             "The kind of a target, and the offset of its values in the kernel's layout.",
             required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));

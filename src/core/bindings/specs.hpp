@@ -248,6 +248,8 @@ struct ServoSpec {
   bool whole = false;  // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
+  // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.
+  Doubles plausible_lower = {}, plausible_upper = {};
 
   bool operator==(const ServoSpec&) const = default;
 };

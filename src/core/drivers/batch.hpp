@@ -134,6 +134,8 @@ class BatchSolver {
 
   void record_solution(const LaneState& state, int f) {
     if (!request_.posture) {
+      unwind(request_, workspace_, state.problem, workspace_.polish, f,
+             [&] { return get(converged(*request_.polish, workspace_.polish), f); });
       return record(request_, state.problem, 0, workspace_.polish, f, Outcome::solved,
                     state.iterations, state.start + 1);
     }

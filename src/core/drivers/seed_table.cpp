@@ -8,22 +8,24 @@
 namespace supple {
 namespace {
 
-// Writes rows of k numbers, each followed by half its squared norm, interleaved for SIMD lanes:
-// (blocks, k + 1, lanes).
+// Writes rows of k numbers, each followed by half its squared norm and, with `extra`, by this
+// number increased by a penalty, interleaved for SIMD lanes: (blocks, k + 1 + extra, lanes).
 struct Blocks {
   float* to;
-  int k, lanes;
+  int k, lanes, extra;
 
-  // Writes a row. A padding row (not `real`) is a copy of the row before it, but its last number is
-  // so large that the row is never the nearest.
-  void put(int place, const float* row, bool real) const {
-    float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
+  // Writes a row. A padding row (not `real`) is a copy of the row before it, but its last numbers
+  // are so large that the row is never the nearest.
+  void put(int place, const float* row, bool real, float penalty = 0) const {
+    const int size = k + 1 + extra;
+    float* const at = to + std::ptrdiff_t(place / lanes) * size * lanes + place % lanes;
     float half = 0;
     for (int i = 0; i < k; ++i) {
       at[i * lanes] = row[i];
       half += 0.5f * row[i] * row[i];
     }
     at[k * lanes] = real ? half : huge_cost;
+    if (extra) at[(k + 1) * lanes] = real ? half + penalty : huge_cost;
   }
 };
 
@@ -31,8 +33,9 @@ struct Blocks {
 // configuration toward another target.
 class Seed {
  public:
-  explicit Seed(const IkProblem<double>& ik)
+  Seed(const IkProblem<double>& ik, const std::vector<double>& wrap)
       : ik_(ik),
+        wrap_(wrap),
         q_(ik.chain.coordinates),
         target_(ik.targets),
         J_(ik.rows * ik.chain.coordinates),
@@ -43,7 +46,10 @@ class Seed {
   void evaluate(int number) {
     const int n = ik_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
-      q_[j] = ik_.seed_lower[j] + sequence_value(number, ik_.sequence_step[j]) * ik_.seed_range[j];
+      const double u = 2 * sequence_value(number, ik_.sequence_step[j]) - 1;
+      const double spacing = number % even_seeds == 1 || wrap_[j] > 0 ? 1 : middle_spacing;
+      const double x = u * (spacing + (1 - spacing) * u * u);
+      q_[j] = ik_.seed_lower[j] + 0.5 * (1 + x) * ik_.seed_range[j];
     }
     forward(ik_.chain, q_.data(), poses());
     double *target = target_.data(), *J = J_.data();
@@ -98,17 +104,35 @@ class Seed {
   Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
 
   const IkProblem<double>& ik_;
+  const std::vector<double>& wrap_;
   std::vector<double> q_, target_, J_, A_, e_, poses_;
 };
 
 int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
 
+// Returns the sum of the variances of the columns of a matrix (rows, columns).
+double variance(const std::vector<float>& values, int columns) {
+  const std::ptrdiff_t rows = std::ptrdiff_t(values.size()) / columns;
+  double sum = 0;
+  for (int i = 0; i < columns; ++i) {
+    double mean = 0, square = 0;
+    for (std::ptrdiff_t r = 0; r < rows; ++r) mean += values[r * columns + i];
+    mean /= double(rows);
+    for (std::ptrdiff_t r = 0; r < rows; ++r) {
+      const double off = values[r * columns + i] - mean;
+      square += off * off;
+    }
+    sum += square / double(rows);
+  }
+  return sum;
+}
+
 }  // namespace
 
 // The state of a table under construction.
 struct SeedTable::Draft {
-  Draft(const IkProblem<double>& ik, int entries, int size)
-      : seed(ik),
+  Draft(const IkProblem<double>& ik, const std::vector<double>& wrap, int entries, int size)
+      : seed(ik, wrap),
         reached(std::size_t(entries) * ik.targets),
         records(std::size_t(entries) * size),
         owner(entries) {}
@@ -119,23 +143,26 @@ struct SeedTable::Draft {
   int written = 0, sorted = 0;          // number of entries with a record; with a cluster
 };
 
-SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries,
-                     int lanes, double lambda2)
+SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale,
+                     const std::vector<double>& wrap, int entries, int lanes, double lambda2)
     : scale_(scale), ik_(ik), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
   const int n = ik.chain.coordinates, k = ik.targets;
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * ik.tasks) + k, 16);
-  limits_ = std::make_unique<Scratch>(sizeof(float) * 4 * padded);
+  limits_ = std::make_unique<Scratch>(sizeof(float) * 6 * padded);
   auto* const limits = static_cast<float*>(limits_->get());
-  std::fill_n(limits, 4 * padded, 0.0f);
+  std::fill_n(limits, 6 * padded, 0.0f);
   for (int j = 0; j < n; ++j) {
     limits[j] = float(ik.lower[j]);
     limits[padded + j] = float(ik.upper[j]);
     limits[2 * padded + j] = is_long(ik, j) ? huge_cost : float(max_joint_step(ik, j));
     limits[3 * padded + j] = float(1 / joint_unit(ik, j));
+    const double half = 0.5 * ik.seed_range[j];
+    limits[4 * padded + j] = float(ik.seed_lower[j] + half);
+    limits[5 * padded + j] = half > 1e-18 ? predicted_discomfort / float(half * half) : 0;
   }
   table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
-  draft_ = std::make_unique<Draft>(ik, entries, size);
+  draft_ = std::make_unique<Draft>(ik, wrap, entries, size);
 }
 
 SeedTable::~SeedTable() = default;
@@ -176,6 +203,15 @@ bool SeedTable::build(long long deadline) {
   return true;
 }
 
+// Returns the weighted discomfort of a configuration (padded,).
+float SeedTable::discomfort(const float* q) const {
+  const float *middle = table_.limits + 4 * table_.padded, *weight = middle + table_.padded;
+  float sum = 0;
+  for (int j = 0; j < table_.padded; ++j)
+    sum += weight[j] * (q[j] - middle[j]) * (q[j] - middle[j]);
+  return sum;
+}
+
 // Groups the entries by cluster, in blocks.
 void SeedTable::arrange(int clusters) {
   const Draft& draft = *draft_;
@@ -188,11 +224,13 @@ void SeedTable::arrange(int clusters) {
   }
   const int blocks = begin_.back(), rows = rounded_up(clusters, lanes);
   cluster_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));
-  block_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * (k + 1));
+  block_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * (k + 2));
   record_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * size);
   auto* const record = static_cast<float*>(record_->get());
-  const Blocks to_cluster{static_cast<float*>(cluster_->get()), k, lanes};
-  const Blocks to_block{static_cast<float*>(block_->get()), k, lanes};
+  const Blocks to_cluster{static_cast<float*>(cluster_->get()), k, lanes, 0};
+  const Blocks to_block{static_cast<float*>(block_->get()), k, lanes, 1};
+  const float weight =
+      looked_up_discomfort / predicted_discomfort * float(variance(draft.reached, k));
   for (int c = 0; c < rows; ++c) {
     to_cluster.put(c, draft.reached.data() + std::min(c, clusters - 1) * k, c < clusters);
   }
@@ -200,9 +238,10 @@ void SeedTable::arrange(int clusters) {
     for (int place = begin_[c] * lanes, end = begin_[c + 1] * lanes, i = 0; place < end; ++place) {
       const bool real = i < int(owned[c].size());
       const int e = owned[c][real ? i++ : i - 1];
-      to_block.put(place, draft.reached.data() + std::ptrdiff_t(e) * k, real);
-      std::copy_n(draft.records.data() + std::size_t(e) * size, size,
-                  record + std::ptrdiff_t(place) * size);
+      const float* const from = draft.records.data() + std::size_t(e) * size;
+      to_block.put(place, draft.reached.data() + std::ptrdiff_t(e) * k, real,
+                   weight * discomfort(from));
+      std::copy_n(from, size, record + std::ptrdiff_t(place) * size);
     }
   }
   table_.entries = entries_;

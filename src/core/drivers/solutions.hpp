@@ -92,8 +92,8 @@ bool polish_singular(const SolveRequest& request, Workspace& workspace) {
 // ---- postprocessing ----------------------------------------------------------------------------
 
 bool unwinding_matters(const SolveRequest& request) {
-  return supple::unwinding_matters(request.wrap, request.posture, request.nearest,
-                                   request.max_solutions);
+  return supple::unwinding_matters(request.wrap, request.posture,
+                                   request.nearest || request.comfortable, request.max_solutions);
 }
 
 // Moves the joints of one lane by full turns toward the posture, q0 or the middle of their range,
@@ -111,8 +111,8 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
                           q0 ? q0 + j : nullptr);
   };
   return unwind(
-      ik, at, lane, request.wrap, workspace.posture_work, reference, [&] { evaluate(ik, at); },
-      acceptable);
+      ik, at, lane, request.wrap, workspace.posture_work, reference,
+      [&] { evaluate_error(ik, at); }, acceptable);
 }
 
 // Chooses the 2π wraps of the solution in workspace.single (`unwind`), unless the result would not

@@ -17,12 +17,16 @@ namespace {
 struct Nearest {
   SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 
-  void scan(const float* blocks, int begin, int end, int k, const float* feature) {
+  // Each entry has k values, followed by `offsets` alternative offsets of the distance, of which
+  // number `offset` is used.
+  void scan(const float* blocks, int begin, int end, int k, const float* feature, int offsets = 1,
+            int offset = 0) {
+    const int size = k + offsets;
     const SearchLanes* entry =
-        reinterpret_cast<const SearchLanes*>(blocks) + std::ptrdiff_t(begin) * (k + 1);
+        reinterpret_cast<const SearchLanes*>(blocks) + std::ptrdiff_t(begin) * size;
     SearchLanes number = SearchLanes(float(begin));
-    for (int b = begin; b < end; ++b, entry += k + 1) {
-      SearchLanes here = entry[k];
+    for (int b = begin; b < end; ++b, entry += size) {
+      SearchLanes here = entry[k + offset];
       for (int i = 0; i < k; ++i) here = fma(entry[i], SearchLanes(-feature[i]), here);
       const mask_t<SearchLanes> nearer = here < far;
       far = select(nearer, here, far);
@@ -69,7 +73,8 @@ Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
 
 // Predicts q (padded,) after the first step from a seed of the table toward a target, inside the
 // joint limits. Returns a penalty: the squared length of the step plus the weighted square of the
-// part that the limits cut off.
+// part that the limits cut off, and, if the request prefers comfortable seeds, the weighted squared
+// distances of the joints from the middle of their ranges.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {
   const IkProblem<float>& ik = *request.search;
@@ -108,12 +113,16 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   }
   const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
   const Row *longest = upper + rows, *per_unit = longest + rows;
+  const Row *middle = per_unit + rows, *weight = middle + rows;
   Row value(0.0f);
   for (int r = 0; r < rows; ++r) {
     const Row step = q[r], bound = longest[r];
     q[r] = min(max(from[r] + min(max(step, -bound), bound), lower[r]), upper[r]);
     const Row move = (q[r] - from[r]) * per_unit[r], clipped = step * per_unit[r] - move;
     value = fma(move, move, fma(clipped * Row(clipping_weight), clipped, value));
+    if (!request.comfortable) continue;
+    const Row off = q[r] - middle[r];
+    value = fma(off * weight[r], off, value);
   }
   float sum = 0;
   for (int i = 0; i < Table::row; ++i) sum += get(value, i);
@@ -137,7 +146,8 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   cluster.scan(table.cluster, 0, table.clusters, k, workspace.feature);
   const int scanned = std::min(cluster.sorted(clusters_scanned, place), clusters_scanned);
   for (int i = 0; i < scanned; ++i) {
-    seed.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature);
+    seed.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature,
+              2, request.comfortable);
   }
   listed.count = seed.sorted(predicted_seeds, place);
   const int first = std::min(listed.count, predicted_seeds);

@@ -179,14 +179,16 @@ struct Table {
   int clusters, blocks;          // number of blocks of clusters and of seeds
   int padded, size;              // number of values of a padded q, and of a record
   const float* cluster;          // (clusters, targets + 1, lanes)
-  const float* block;            // (blocks, targets + 1, lanes)
+  const float* block;            // (blocks, targets + 2, lanes)
   const int* begin;              // (clusters * lanes + 1,): the first block of each cluster
   // (blocks * lanes, size): for each seed, q (padded,), the first step of q for a unit displacement
   // of the target in each direction (6 * tasks, padded), and the target that the seed reaches
   // (targets,).
   const float* record;
   const float* scale;  // (targets,): factors of the values of a target
-  // (4, padded): lower limit, upper limit, largest first step, and 1 / `joint_unit` of each joint
+  // (6, padded): for each joint, the lower and the upper limit, the largest first step, 1 /
+  // `joint_unit`, the middle of its range, and the weight of its squared distance from there in the
+  // choice of seeds
   const float* limits;
 };
 
@@ -211,6 +213,7 @@ struct SolveRequest {
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`
   bool nearest;          // find the solution nearest to q0; requires `single` and max_solutions = 1
+  bool comfortable;      // prefer seeds with joints near the middle of their ranges
   double max_move;   // largest joint displacement from q0, needs `single` and q0; 0 for no bound
   double* q;         // (count, max_solutions, n)
   Outcome* outcome;  // (count, max_solutions)

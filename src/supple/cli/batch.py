@@ -22,7 +22,10 @@ _PATH = click.Path(path_type=Path)
 @click.option("--frame", metavar="NAME", help="Controlled frame; the end effector by default.")
 @click.option("--branches", type=int, metavar="N", help="Find up to N solutions of each pose.")
 @click.option(
-    "--prefer", default="fast", show_default=True, help='"fast", "limits" or "manipulability".'
+    "--prefer",
+    default="comfortable",
+    show_default=True,
+    help='"comfortable", "fast", "limits" or "manipulability".',
 )
 @click.option(
     "--position-tolerance", default=1e-6, show_default=True, help="Largest position error [m]."

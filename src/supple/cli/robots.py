@@ -17,6 +17,7 @@ import supple as sp
 from supple.cli.console import UsageError
 from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
+from supple.kinematics.plausible import plausible_range
 from supple.tables import FORMATS, Table, read_table
 
 Array = NDArray[Any]
@@ -280,6 +281,14 @@ def configuration(robot: sp.Robot, text: str | None, option: str) -> Array | Non
         q = np.empty(0)
     if q.shape != (robot.dof,) or not np.isfinite(q).all():
         raise UsageError(f"{option} must be {robot.dof} numbers for {robot.name}; given: {text}")
+    lower, upper = plausible_range(robot)
+    wrong = np.flatnonzero((q < lower) | (q > upper))
+    if len(wrong):
+        joint = robot.joint_names[wrong[0]]
+        raise UsageError(
+            f"{option} must be in radians, but {q[wrong[0]]:g} for the joint {joint} is probably "
+            f"in degrees; given: {text}"
+        )
     return q
 
 

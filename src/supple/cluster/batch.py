@@ -44,7 +44,7 @@ Columns = Mapping[str, Array]
 
 PART_ROWS = 131_072  # number of targets in a part: about a second of work on one core
 _SAMPLE = 1000  # number of rows of each file that are checked before any work
-_PREFERENCES = ("fast", "manipulability", "limits")
+_PREFERENCES = ("comfortable", "fast", "manipulability", "limits")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Solve:
         frame: Frame to move to the targets; the end effector by default.
         branches: Maximum number of solutions of each target; None for one solution, without the
             column `branch`.
-        prefer: "fast", "manipulability" or "limits", as in `supple.solve`.
+        prefer: "comfortable", "fast", "manipulability" or "limits", as in `supple.solve`.
         position_tolerance: Position tolerance [m].
         rotation_tolerance: Rotation tolerance [rad].
         max_seeds: Maximum number of seeds per target; None for the default of `supple.solve`.
@@ -78,7 +78,7 @@ class Solve:
     robot: Robot
     frame: str | None = None
     branches: int | None = None
-    prefer: Literal["fast", "manipulability", "limits"] = "fast"
+    prefer: Literal["comfortable", "fast", "manipulability", "limits"] = "comfortable"
     position_tolerance: float = 1e-6
     rotation_tolerance: float = 1e-6
     max_seeds: int | None = None

@@ -12,11 +12,12 @@ import numpy as np
 
 from supple import _core
 from supple._core import Goal
-from supple.errors import InputError, join_names, short_repr
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
+from supple.kinematics.plausible import check_plausible
 from supple.motion import damping
-from supple.motion.layout import CompiledTasks, task_names
+from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.open_task import OpenRows, OpenTask
@@ -28,6 +29,7 @@ from supple.motion.task import (
     PostureTask,
     Task,
 )
+from supple.motion.task_inputs import per_task
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
 # Gain of ErrorDamped in the default step [s²]: λ² = DAMPING r², where r is the `singular_rate` of
@@ -52,17 +54,6 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
     if any(isinstance(other, Robot) for other in others):
         raise InputError(f"the robot is the first argument: {usage}; given: {short_repr(robot)}")
     raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-
-
-def one_per_task(name: str, tasks: Sequence[Task]) -> str:
-    """Return the beginning of the error for an argument that needs one value per task."""
-    expected = f"{name} must be a sequence with one {name} for each of"
-    frames = [getattr(task, "frame", None) for task in tasks]
-    if all(type(task) is PoseTask for task in tasks) and all(frames):
-        names = join_names(frame for frame in frames if frame is not None)
-        selects = f"(frame={frames[0]!r} selects one)"
-        return f"{expected} {len(tasks)} tasks, the poses of {names} {selects}"
-    return f"{expected} {task_names(tasks)}"
 
 
 def step_length(dt: object, name: str = "dt") -> float:
@@ -158,17 +149,16 @@ def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
-    """Return the function that converts targets and velocities to the kernel's layout."""
+    """Return the function that converts targets and velocities to the kernel's layout.
+
+    It also raises the error for a configuration, q, that is probably in degrees.
+    """
 
     def convert(name: str, given: Any) -> Array:
-        if single:
-            given = (given,)
-        elif (
-            isinstance(given, str)
-            or not isinstance(given, Sequence)
-            or len(given) != len(layout.tasks)
-        ):
-            raise InputError(f"{one_per_task(name, layout.tasks)}; given: {short_repr(given)}")
+        if name == "q":  # (n,), outside `plausible_range`
+            check_plausible(layout.robot, given, name)
+            return np.asarray(given)
+        given = per_task(given, single, layout.tasks, name)
         numbers = layout.targets(given) if name == "target" else layout.velocities(given)
         if numbers.ndim != 1:
             raise InputError(f"{name} must not be a batch; given: batch axes {numbers.shape[:-1]}")

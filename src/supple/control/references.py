@@ -14,6 +14,7 @@ from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, Task
+from supple.motion.task_inputs import per_task
 
 _MAX_STEPS = 10_000_000
 
@@ -151,7 +152,7 @@ def _sampled(
             raise InputError(f"{name} must have {count} entries; given: {len(each)}")
         each = each[:count]
     make = layout.targets if name == "target" else layout.velocities
-    rows = [make((one,) if single else one) for one in each]
+    rows = [make(per_task(one, single, layout.tasks, name)) for one in each]
     for one, row in zip(each, rows, strict=True):
         if row.ndim != 1:
             raise InputError(f"each entry of {name} must not be a batch; given: {short_repr(one)}")

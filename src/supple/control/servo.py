@@ -31,6 +31,7 @@ from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping import Curvature, ErrorDamped
 from supple.motion.diagnostics import Report, explain_taken, unlimited_step
@@ -155,6 +156,7 @@ class Servo(_core.Servo):
                 "an alternate J is for resolved rate (order=1); given: order=2 and a task with "
                 "alternate=True"
             )
+        low, high = plausible_range(robot)
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
         self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
@@ -177,6 +179,8 @@ class Servo(_core.Servo):
                 input_spec(task, robot.dof, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
             ],
+            plausible_lower=np.minimum(low, bounds.lower).tolist(),
+            plausible_upper=np.maximum(high, bounds.upper).tolist(),
         )
         super().__init__(
             tasks=self._layout.kernel,

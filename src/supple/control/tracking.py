@@ -19,6 +19,7 @@ from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
 from supple.motion.layout import CompiledTasks, compile_selected
 from supple.motion.limits import Limits
@@ -198,4 +199,5 @@ def _start(q0: ArrayLike, robot: Robot) -> Array:
     q = coordinates(q0, robot.dof, "q0").astype(np.float64)
     if q.ndim != 1 or not np.isfinite(q).all():
         raise InputError(f"q0 must be finite, of shape ({robot.dof},); given: {short_repr(q0)}")
+    check_plausible(robot, q, "q0")
     return q

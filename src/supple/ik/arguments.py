@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.control.arguments import one_per_task
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.gpu.device import check_precision, device_named, is_named, on_a_gpu
-from supple.ik.preference import Preference, check_preference
+from supple.ik.preference import FIRST_FOUND, Preference, check_preference
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
+from supple.kinematics.plausible import check_plausible
 from supple.motion.linearization import Array
-from supple.motion.task import PoseTask, Task
 
 Progress: TypeAlias = Callable[[int, int], object]
 
@@ -116,19 +115,19 @@ def parse_options(
         )
     check_precision(precision, "cuda" if uses_gpu else "cpu")
     if prefer is None:
-        prefer = "nearest" if seeded else "fast"
+        prefer = "nearest" if seeded else "comfortable"
     check_preference(prefer, seeded)
     bound = None if max_move is None else _max_move(max_move, seeded, uses_gpu and there)
     count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
-    if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
+    if uses_gpu and there and (count is not None or prefer not in FIRST_FOUND):
         raise InputError(
-            'for targets in GPU memory, prefer must be "fast" or "nearest", and solutions must not '
-            f"be given; given: prefer={short_repr(prefer)}, solutions={count}. All options are "
-            "available for targets in NumPy arrays with device="
+            f"for targets in GPU memory, prefer must be {join_names(FIRST_FOUND)}, and solutions "
+            f"must not be given; given: prefer={short_repr(prefer)}, solutions={count}. All "
+            "options are available for targets in NumPy arrays with device="
         )
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
-    several = prefer != "fast" or (count or 1) > 1
+    several = prefer not in ("comfortable", "fast") or (count or 1) > 1
     return SolveOptions(
         position_tolerance=number(position_tolerance, "position_tolerance", above=0),
         rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
@@ -195,30 +194,6 @@ def check_iterated(
             raise InputError(f"{problem}; given: {short_repr(value)}")
 
 
-def per_task(target: Any, single: bool, all_tasks: Sequence[Task]) -> Sequence[ArrayLike]:
-    """Return one target for each task; `single` is the second result of `selected_tasks`."""
-    count = len(all_tasks)
-    if single or (count == 1 and isinstance(target, np.ndarray)):
-        return (_real(target),)
-    poses = all(isinstance(task, PoseTask) for task in all_tasks)
-    if isinstance(target, Sequence) and not isinstance(target, str) and len(target) == count:
-        return [_real(one) for one in target]
-    if poses and isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
-        return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]
-    expected = one_per_task("target", all_tasks)
-    if poses:
-        expected += f", or an array of shape (..., {count}, 4, 4)"
-    given = f"shape {target.shape}" if isinstance(target, np.ndarray) else short_repr(target)
-    raise InputError(f"{expected}; given: {given}")
-
-
-def _real(target: Any) -> Any:
-    """Return a target, or raise an error if it is complex: NumPy would drop the imaginary part."""
-    if isinstance(target, np.ndarray) and target.dtype.kind == "c":
-        raise InputError(f"target must be real numbers; given: an array of {target.dtype}")
-    return target
-
-
 def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
     """Return q0 as an array: one seed for all targets (n,), or one per target (..., n)."""
     if q0 is None:
@@ -228,12 +203,14 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
     if q.ndim == 1:
         if not np.isfinite(q).all():
             raise InputError(f"q0 must be finite; given: {short_repr(q0)}")
+        check_plausible(robot, q, "q0")
         return q
     if q.shape[:-1] != batch:
         raise InputError(
             f"q0 must have the shape ({robot.dof},), or (..., {robot.dof}) with the batch axes of "
             f"the targets, {batch}; given: {q.shape}"
         )
+    check_plausible(robot, q, "q0")
     return q
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, short_repr
 from supple.gpu.device import on_a_gpu
-from supple.ik.arguments import SolveOptions, per_task, seeds_of
+from supple.ik.arguments import SolveOptions, seeds_of
 from supple.ik.arms import AnyArm, ClosedFormArm, Found, arm_of
 from supple.ik.driver import Driver
 from supple.ik.preference import costs
@@ -26,6 +26,7 @@ from supple.ik.solutions import BatchSolutions, Solutions, all_of_one
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask
+from supple.motion.task_inputs import per_task
 
 SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
 MOST = 64  # maximum number of solutions of a search

@@ -15,7 +15,7 @@ import numpy as np
 from supple import _core
 from supple.errors import InputError
 from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
-from supple.ik.preference import costs
+from supple.ik.preference import FIRST_FOUND, costs
 from supple.ik.problem import CompiledProblem
 from supple.ik.report import make_report
 from supple.ik.same_branch import largest_move
@@ -24,6 +24,7 @@ from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions
 from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
 from supple.ik.subproblems import Subproblem, decoupled_solver, moving_subproblem
+from supple.ik.task_errors import Asked
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
@@ -52,10 +53,11 @@ class Driver:
         *found, failed = self._best(target[None], seed)
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
-        robot, tasks = self.problem.layout.robot, self.problem.layout.tasks
+        robot, tasks = self.problem.layout.robot, self.problem.kernel.given_tasks
+        asked = self._asked(target)
         if options.solutions is not None:
             parts = _fields(*(part[0] for part in found))
-            return Solutions(*parts, robot=robot, q0=seed, tasks=tasks)
+            return Solutions(*parts, robot=robot, q0=seed, tasks=tasks, _asked=asked)
         q, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
@@ -68,7 +70,8 @@ class Driver:
             max(starts - 1, 0),
             robot=robot,
             _q0=None if seed is None else seed.tobytes(),
-            tasks=None if seed is None else tasks,
+            tasks=tasks,
+            _asked=None if asked is None else asked.tobytes(),
         )
         if not options.explain:
             return solution
@@ -91,13 +94,24 @@ class Driver:
         flat, q0 = targets.reshape(-1, targets.shape[-1]), seeds
         if seeds is not None and seeds.ndim > 1:
             seeds = seeds.reshape(-1, seeds.shape[-1])
-        if options.prefer in ("fast", "nearest"):
+        if options.prefer in FIRST_FOUND:
             found = self._run(flat, seeds, progress=options.progress)
         else:
             found = self._best_by_chunks(flat, seeds)
         parts = (part[:, 0].reshape(*batch, *part.shape[2:]) for part in found[:4])
-        layout = self.problem.layout
-        return BatchSolution(*_fields(*parts), robot=layout.robot, q0=q0, tasks=layout.tasks)
+        return BatchSolution(
+            *_fields(*parts),
+            robot=self.problem.layout.robot,
+            q0=q0,
+            tasks=self.problem.kernel.given_tasks,
+            _asked=self._asked(targets),
+        )
+
+    def _asked(self, targets: Array) -> Asked | None:
+        """Return what is needed to compute the errors of each task later, if there are several."""
+        if len(self.problem.layout.tasks) == 1:
+            return None
+        return Asked(targets, self.options.tolerances[:2])
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return the best solutions of targets (B, k), computed in chunks to bound memory."""
@@ -113,7 +127,7 @@ class Driver:
     def _best(self, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return the best solutions of targets (B, k), and the statistics of failed seeds."""
         prefer, wanted = self.options.prefer, self.options.solutions or 1
-        alone = wanted == 1 and prefer in ("fast", "nearest")
+        alone = wanted == 1 and prefer in FIRST_FOUND
         most = wanted if alone or prefer == "fast" else max(wanted, _COMPARED)
         *found, count, failed = self._run(targets, seeds, max_solutions=most, single=True)
         if alone:
@@ -183,6 +197,7 @@ class Driver:
             max_solutions=max_solutions,
             single=single,
             nearest=options.prefer == "nearest" and max_solutions == 1,
+            comfortable=options.prefer == "comfortable" and max_solutions == 1,
             max_move=options.max_move or 0.0,
             explain=options.explain,
             threads=options.threads,

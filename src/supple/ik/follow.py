@@ -34,6 +34,7 @@ from supple.ik.problem import compile_problem
 from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, number
 from supple.kinematics.environment import thread_count
+from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.layout import selected_tasks
 from supple.motion.linearization import Array
@@ -114,6 +115,7 @@ def follow(
     if q0 is None:
         return _farthest(own, None)
     given = finite_array(q0, (robot.dof,), "q0")
+    check_plausible(robot, given, "q0")
     found, joint = _farthest(own, own.start(given)), own.outside(given)
     if joint is None or not found.pieces:
         return found

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple._core import Goal, Rule, StepSpec
+from supple._core import Rule, StepSpec
 from supple.control.controller import AnyStep, PythonStep
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
@@ -25,6 +25,7 @@ from supple.ik.problem import seed_range, task_numbers
 from supple.ik.solution import Solution
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import Asked, largest_errors
 from supple.kinematics.arrays import number
 from supple.motion.damping import DampingRule, ErrorNorm
 from supple.motion.layout import CompiledTasks, FloatArray, side_by_side
@@ -101,7 +102,14 @@ class StepSearch:
             return found[0]
         parts = (part.reshape(*lead, *part.shape[1:]) for part in found._parts())
         layout = self.layout
-        return BatchSolution(*parts, robot=layout.robot, q0=seeds, tasks=layout.tasks)
+        return BatchSolution(
+            *parts, robot=layout.robot, q0=seeds, tasks=layout.tasks, _asked=self._asked(targets)
+        )
+
+    def _asked(self, targets: Array) -> Asked | None:
+        """Return what is needed to compute the errors of each task later, if there are several."""
+        several = len(self.layout.tasks) > 1
+        return Asked(targets, self.options.tolerances[:2]) if several else None
 
     def _search(self, targets: Array, start: Array | None) -> BatchSolution:
         """Solve targets (B, k); the first start is from the seeds (B, n)."""
@@ -140,7 +148,8 @@ class StepSearch:
         position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
         restarts = np.maximum(restarts, 0)
         parts = (best, named, position, rotation, iterations, restarts)
-        return BatchSolution(*parts, robot=robot, q0=start, tasks=self.layout.tasks)
+        asked = self._asked(targets)
+        return BatchSolution(*parts, robot=robot, q0=start, tasks=self.layout.tasks, _asked=asked)
 
     def _descend(
         self,
@@ -249,29 +258,6 @@ class StepSearch:
         return in_python
 
 
-def rotating_rows(layout: CompiledTasks) -> list[NDArray[np.bool_]]:
-    """Return, for each task, which of its rows are rotations."""
-    return [_turns(task, layout) for task in layout.tasks]
-
-
-def largest_errors(
-    layout: CompiledTasks, e: FloatArray, rotating: Sequence[NDArray[np.bool_]] | None = None
-) -> Array:
-    """Return the largest position and rotation errors of all tasks (B, 2) [m, rad].
-
-    `e` (B, m) is the weighted error; `rotating` is the result of `rotating_rows`, if it is known.
-    """
-    plain = e / layout.weights
-    largest = np.zeros((len(e), 2))
-    kinds = rotating_rows(layout) if rotating is None else rotating
-    for part, turns, end in zip(layout.counts, kinds, np.cumsum(layout.counts), strict=True):
-        rows = plain[:, end - part : end]
-        for kind in (0, 1):
-            length = np.linalg.norm(rows[:, turns == bool(kind)], axis=1)
-            largest[:, kind] = np.maximum(largest[:, kind], length)
-    return largest
-
-
 # (indices of problems (B,), J (B, m, n), e (B, m), q (B, n), again) -> joint displacements (B, n).
 # `again` is true if the step of this iteration is computed once more, with some joints held.
 Move = Callable[[NDArray[np.intp], Any, Any, Array, bool], Array]
@@ -321,11 +307,3 @@ def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
         PythonStep(step, layout)  # raises an error if the step is invalid
         return None
     return None if spec.damping.rule in _HISTORY else spec
-
-
-def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
-    """Return a mask of the rows of a task that are rotations."""
-    rows = task.on(layout.robot)
-    if isinstance(task, OpenTask):
-        return np.full(len(rows.names), task.unit == "rad")
-    return np.array([rows.goal == Goal.AXIS or c >= 3 for c in rows.picked])

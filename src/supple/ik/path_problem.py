@@ -18,11 +18,11 @@ from supple.ik.arguments import SolveOptions
 from supple.ik.arms import AnyArm, Arm, ClosedFormArm, arm_of
 from supple.ik.branches import SAMPLES
 from supple.ik.driver import Driver
-from supple.ik.iterate_step import largest_errors, rotating_rows
 from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import CompiledProblem, turns
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import largest_errors, rotating_rows
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.errors import InputError, short_repr
-from supple.ik.arguments import per_task
 from supple.ik.problem import CompiledProblem
 from supple.kinematics.arrays import number
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
+from supple.motion.task_inputs import per_task
 
 COUNT = 200  # number of intervals of a path given by a function, before refinement
 _POSE = 12  # number of values of a target with a rotation

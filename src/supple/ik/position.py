@@ -17,7 +17,6 @@ from supple.ik.arguments import (
     Progress,
     check_iterated,
     parse_options,
-    per_task,
     seeds_of,
 )
 from supple.ik.branches import all_solver, check_all, solve_all
@@ -34,6 +33,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.damping import DampingRule
 from supple.motion.layout import compile_tasks, selected_tasks
 from supple.motion.task import Task, TaskLike
+from supple.motion.task_inputs import per_task
 
 if TYPE_CHECKING:
     from typing import overload
@@ -151,12 +151,15 @@ def solve(
         solve(robot, T, solutions=8)       several solutions of one pose -> Solutions
         solve(robot, T, solutions="all")   all of them; for a batch -> BatchSolutions
 
-    No initial guess is needed: damped least squares starts from many seeds, and solutions are
-    verified in double precision. If no seed reaches the target, the result is the closest pose
-    found (with the smallest weighted error), and the status is `SolveStatus.UNREACHABLE` if the
-    target is proven to be out of reach, else `SolveStatus.NOT_CONVERGED`. The same arguments give
-    the same result, regardless of the number of threads and of the other targets in a batch; but a
-    target alone and the same target in a batch may get different solutions.
+    No initial guess is needed: damped least squares starts from many seeds, comfortable ones first,
+    and solutions are verified in double precision. If no seed reaches the target, the result is the
+    No initial guess is needed: damped least squares starts from many seeds, comfortable ones first,
+    and solutions are verified in double precision. If no seed reaches the target, the result is the
+    closest pose found (with the smallest weighted error), and the status is
+    `SolveStatus.UNREACHABLE` if the target is proven to be out of reach, else
+    `SolveStatus.NOT_CONVERGED`. The same arguments give the same result, regardless of the number
+    of threads and of the other targets in a batch; but a target alone and the same target in a
+    batch may get different solutions.
 
     Args:
         robot: The robot to solve for.
@@ -169,14 +172,17 @@ def solve(
             while the other targets stay met.
         q0: Seed (n,), or one per target (..., n) [rad or m]. `Solution.moved` and `same_branch` say
             how far the solution is from it, and whether it is on the same branch.
-        prefer: Preference among the solutions. "fast" returns the first one found (default without
-            q0). "nearest" returns one near q0 or, if there is none, the solution with the smallest
-            maximum joint displacement (default with q0). "manipulability", "limits" (far from joint
-            limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
+        prefer: Preference among the solutions. "comfortable" starts from seeds with joints near the
+            middle of their ranges, at no extra cost (default without q0). "fast" returns the first
+            solution found, wherever it is. "nearest" returns one near q0 or, if there is none, the
+            solution with the smallest maximum joint displacement (default with q0).
+            "manipulability", "limits" (far from joint limits) or a cost as a function of q (n,)
+            return the best of up to 8 solutions.
         max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in this
             box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
         solutions: Maximum number of distinct solutions of one target, at most 100,000, ordered by
-            `prefer`. With "fast" the search stops at this number and orders them as "limits". "all"
+            `prefer`. With "fast" (default without q0) the search stops at this number and orders
+            them as "limits". "all"
             gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
             form if three consecutive axes intersect or are parallel (`robot.structure`), also on a
             GPU; otherwise as eigenvalues. For other robots, they are searched. All are verified;
@@ -209,7 +215,7 @@ def solve(
         stream: CUDA stream for targets in GPU memory; by default that of the array, or the default
             stream. The call is asynchronous and returns a `GpuSolution`, or `GpuSolutions` with
             solutions="all"; max_move and a number of solutions are not supported, and `prefer` must
-            be "fast" or "nearest".
+            be "comfortable", "fast" or "nearest"; the first two are the same on a GPU.
         precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
             "double".
 
@@ -233,6 +239,8 @@ def solve(
         solutions=solutions,
         explain=explain or None,
     )
+    if prefer is None and q0 is None and solutions is not None:
+        prefer = "fast"
     options = parse_options(
         target,
         began=began,

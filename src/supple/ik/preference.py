@@ -9,14 +9,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from supple.errors import InputError, short_repr, unknown_name_error
-from supple.ik.problem import CompiledProblem
+from supple.ik.problem import CompiledProblem, seed_range
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
 Objective: TypeAlias = Callable[[Array], float]
-Preference: TypeAlias = Literal["fast", "nearest", "manipulability", "limits"] | Objective
+Preference: TypeAlias = (
+    Literal["comfortable", "fast", "nearest", "manipulability", "limits"] | Objective
+)
 
-NAMES = ("fast", "nearest", "manipulability", "limits")
+NAMES = ("comfortable", "fast", "nearest", "manipulability", "limits")
+FIRST_FOUND = ("comfortable", "fast", "nearest")  # the search itself applies these preferences
 
 
 def check_preference(prefer: object, seeded: bool) -> None:
@@ -41,6 +44,8 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
 
     For "fast", the costs are those of "limits".
     """
+    if prefer == "comfortable":
+        return discomfort(problem.layout.robot, q)
     if prefer == "nearest" and q0 is not None:
         return np.asarray(np.abs(q - q0).max(axis=-1))
     if prefer == "manipulability":
@@ -61,6 +66,21 @@ def _limit_proximity(robot: Robot, q: Array) -> Array:
         return np.zeros(q.shape[:-1])
     low, high = robot.lower[bounded], robot.upper[bounded]
     return np.asarray((np.abs(2 * q[..., bounded] - low - high) / (high - low)).max(axis=-1))
+
+
+def discomfort(robot: Robot, q: Array) -> Array:
+    """Return the mean squared distance of the joints from the middle of their ranges (...).
+
+    Distances are relative to half the range: 0 in the middle, 1 at a limit. The range of a joint
+    that can turn by more than a full turn is the turn in the middle; that of a prismatic joint
+    without limits is twice the size of the robot.
+    """
+    low, span, _ = seed_range(robot)
+    moves = span > 0
+    if not moves.any():
+        return np.zeros(q.shape[:-1])
+    x = (2 * (q - low)[..., moves] - span[moves]) / span[moves]
+    return np.asarray((x**2).mean(axis=-1))
 
 
 def _evaluated(prefer: Objective, q: Array) -> float:

@@ -62,23 +62,34 @@ _FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the s
 
 @dataclass(frozen=True, eq=False)
 class SeedTable:
-    """A table of seeds, looked up by the targets that they reach.
+    """A table of seeds, looked up by the targets that they reach: src/core/drivers/seed_table.hpp.
 
     Attributes:
         seeds: Configurations (N, n).
-        reached: Targets that these configurations reach, in the kernel's layout (N, k).
+        discomfort: The discomfort of each (N,).
         scale: Weights of the target values in the distance used to look up seeds (k,).
     """
 
     seeds: Array
-    reached: Array
+    discomfort: Array
     scale: Array
 
-    def table(self) -> NDArray[np.float32]:
-        """Return the scaled targets, each followed by half its squared norm (N, k + 1)."""
-        scaled = self.reached * self.scale.astype(np.float32)
-        half = 0.5 * (scaled**2).sum(axis=-1, keepdims=True)
-        return np.concatenate([scaled, half], axis=-1).astype(np.float32)
+    @staticmethod
+    def of(robot: Robot, shares: Array, scale: Array) -> SeedTable:
+        """Return the table of a sequence (N, n) of evenly distributed shares of the ranges."""
+        low, span, _ = seed_range(robot)
+        is_even = np.arange(1, len(shares) + 1)[:, None] % _core.EVEN_SEEDS == 1
+        spacing = np.where(is_even | (turns(robot) > 0), 1.0, _core.MIDDLE_SPACING)
+        u = 2 * shares - 1
+        x = u * (spacing + (1 - spacing) * u**2)
+        return SeedTable(low + 0.5 * (1 + x) * span, (x**2).sum(axis=-1), scale)
+
+    def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
+        """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""
+        scaled = layout.reached(self.seeds) * self.scale.astype(np.float32)
+        weight = _core.LOOKED_UP_DISCOMFORT * scaled.var(axis=0).sum()
+        half = 0.5 * (scaled**2).sum(axis=-1) + weight * self.discomfort
+        return np.concatenate([scaled, half[:, None]], axis=-1).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +261,8 @@ def _compiled(
     relaxed = _relaxed(weights, measures, reach, own_rule=damping is not None)
     scale, true_scale = (_scale(each, measures, reach) for each in (relaxed, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
-    starts = SeedTable(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
+    features = np.array([x for one in rows for x in _features(one, reach)])
+    starts = SeedTable.of(robot, shares, features)
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
     spec = _core.SolverSpec(
@@ -279,7 +291,7 @@ def _compiled(
         targets=_kinds(tasks, moved, layout),
     )
     kernel = _core.Solver(tasks=layout.kernel, spec=spec)
-    kernel.given_tasks = layout.tasks
+    kernel.given_tasks = tasks
     return CompiledProblem(
         layout,
         tuple(moved),

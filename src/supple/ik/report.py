@@ -9,6 +9,7 @@ import numpy as np
 
 from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
 from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
@@ -47,6 +48,10 @@ class SolveReport:
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
         hint: A likely mistake in the target; empty if there is none.
+        missed: Tasks that are not met, if there are several: for each its name in words, and its
+            position and rotation error [m], [rad].
+        surplus: A sentence if the tasks have more rows than joints that move them, so that only
+            special targets can be met; else empty.
     """
 
     explanation: Report
@@ -61,9 +66,12 @@ class SolveReport:
     iterations: int
     seconds: float
     hint: str = ""
+    missed: tuple[tuple[str, float, float], ...] = ()
+    surplus: str = ""
 
     def __str__(self) -> str:
-        lines = [self.hint] if self.hint else []
+        lines = [missed_text(self.missed)] if self.missed else []
+        lines += [line for line in (self.surplus, self.hint) if line]
         ran = f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
         lines.append(f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs")
         if self.failed:
@@ -118,21 +126,22 @@ def make_report(
     explanation = explain(lin, DLS(problem.rule))
     at_limit, blocking = _limits(problem, lin, q, solution.q0, max_move or np.inf)
     seeds, count, position, rotation = failed.tolist()
+    met = status == SolveStatus.CONVERGED
     return SolveReport(
         explanation=explanation,
         sigma_min=lin.sigma_min,
         lambda2=explanation.lambda2 or 0.0,
         at_limit=at_limit,
-        blocking=() if status == SolveStatus.CONVERGED else blocking,
+        blocking=() if met else blocking,
         seeds=int(seeds),
         failed=int(count),
-        stopped=0 if status == SolveStatus.CONVERGED else int(seeds - count),
+        stopped=0 if met else int(seeds - count),
         best_failed=(position, rotation) if count else None,
         iterations=solution.iterations,
         seconds=seconds,
-        hint=""
-        if status == SolveStatus.CONVERGED
-        else unit_hint(problem.layout.robot, solution.position_error),
+        hint="" if met else unit_hint(layout.robot, solution.position_error),
+        missed=() if met else solution.missed,
+        surplus="" if met else surplus_rows(layout.robot, layout.tasks),
     )
 
 

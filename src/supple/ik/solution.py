@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from supple.errors import InputError
 from supple.ik.report import SolveReport
 from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import Asked, missed_tasks, missed_text, solution_errors, surplus_rows
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
@@ -34,7 +35,7 @@ class Solution:
         restarts: Number of seeds after the first, including those that ran in parallel.
         report: A diagnosis, with `explain=True`; otherwise None.
         robot: The robot of the call.
-        tasks: The tasks of the call if it had a q0; otherwise None.
+        tasks: The tasks of the call.
     """
 
     q: Array
@@ -47,6 +48,7 @@ class Solution:
     robot: Robot | None = field(default=None, repr=False)
     _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
     tasks: Any = field(default=None, repr=False)
+    _asked: bytes | None = field(default=None, repr=False)  # with several tasks: `Asked` as bytes
 
     @property
     def success(self) -> bool:
@@ -55,6 +57,40 @@ class Solution:
 
     def __bool__(self) -> bool:
         return self.success
+
+    @property
+    def position_errors(self) -> Array:
+        """The position error of each task (k,) [m]; zero for tasks without a position.
+
+        This and `rotation_errors` are computed when they are read. A `PostureTask` is a preference
+        and has no error. All errors are infinite if nothing was solved.
+        """
+        return self._errors()[:, 0]
+
+    @property
+    def rotation_errors(self) -> Array:
+        """The rotation error of each task (k,) [rad]; zero for tasks without a rotation."""
+        return self._errors()[:, 1]
+
+    @property
+    def missed(self) -> tuple[tuple[str, float, float], ...]:
+        """The tasks that are not met, if there are several tasks.
+
+        For each its name in words, its position error [m] and its rotation error [rad].
+        """
+        if self._asked is None:
+            return ()
+        return missed_tasks(self.tasks, self._errors(), Asked.of(self._asked).tolerances)
+
+    def _errors(self) -> Array:
+        """Return the position and rotation errors of each task (k, 2)."""
+        whole = np.array([[self.position_error, self.rotation_error]])
+        if self._asked is None:
+            return whole
+        if not np.isfinite(whole).all():
+            return np.full((len(self.tasks), 2), np.inf)
+        asked = Asked.of(self._asked)
+        return solution_errors(robot_of(self), self.tasks, self.q, asked.targets)
 
     @property
     def q0(self) -> Array | None:
@@ -105,8 +141,23 @@ class Solution:
 
         return solution_html(self)
 
+    def __repr__(self) -> str:
+        names = [each.name for each in fields(self) if each.repr]
+        names += ["position_errors", "rotation_errors"] * (self._asked is not None)
+        return f"Solution({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
     def __str__(self) -> str:
-        return self._sentence() if self.report is None else f"{self._sentence()}\n{self.report}"
+        if self.report is not None:
+            return f"{self._sentence()}\n{self.report}"
+        return "\n".join([self._sentence(), *self._causes()])
+
+    def _causes(self) -> list[str]:
+        """Return which of several tasks are missed, and whether tasks have too many rows."""
+        if self.status in (SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT):
+            return []
+        lines = [missed_text(self.missed)] if self.missed else []
+        surplus = surplus_rows(self.robot, self.tasks) if self.robot and self.tasks else ""
+        return lines + [surplus] * bool(surplus)
 
     def _sentence(self) -> str:
         if self.status == SolveStatus.CONVERGED:

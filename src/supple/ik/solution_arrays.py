@@ -14,9 +14,12 @@ from supple.ik.report import unit_hint
 from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import Asked, solution_errors, surplus_rows
 from supple.kinematics import Robot
+from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
 from supple.motion.status_array import StatusArray
+from supple.motion.task_inputs import task_name
 
 if TYPE_CHECKING:
     from typing import overload
@@ -45,6 +48,7 @@ class SolutionArrays:
     robot: Robot | None = field(default=None, kw_only=True)
     q0: Array | None = field(default=None, kw_only=True)
     tasks: Any = field(default=None, kw_only=True)
+    _asked: Asked | None = field(default=None, kw_only=True)  # with several tasks
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", StatusArray.of(SolveStatus, self.status))
@@ -53,6 +57,27 @@ class SolutionArrays:
     def success(self) -> NDArray[np.bool_]:
         """Whether each target is met within the tolerances (...)."""
         return np.asarray(self.status == SolveStatus.CONVERGED)
+
+    @property
+    def position_errors(self) -> Array:
+        """The position error of each task (..., k) [m]; zero for tasks without a position.
+
+        The definition is that of `Solution.position_errors`; computed when it is read.
+        """
+        return self._errors()[..., 0]
+
+    @property
+    def rotation_errors(self) -> Array:
+        """The rotation error of each task (..., k) [rad]; zero for tasks without a rotation."""
+        return self._errors()[..., 1]
+
+    def _errors(self) -> Array:
+        """Return the position and rotation errors of each task (..., k, 2)."""
+        whole = np.stack([self.position_error, self.rotation_error], axis=-1)[..., None, :]
+        if self._asked is None:
+            return whole
+        errors = solution_errors(robot_of(self), self.tasks, self.q, self._asked.targets)
+        return np.where(np.isfinite(whole).all(axis=-1, keepdims=True), errors, np.inf)
 
     @property
     def moved(self) -> Array:
@@ -110,7 +135,9 @@ class SolutionArrays:
             )
         if not integers or len(each) < len(self.shape):
             parts: Any = (np.array(part[index]) for part in self._parts())
-            return replace(self, **dict(zip(_PARTS, parts, strict=True)), q0=self._seed(index))
+            asked = None if self._asked is None else self._asked.part(index, self.shape)
+            named = dict(zip(_PARTS, parts, strict=True))
+            return replace(self, **named, q0=self._seed(index), _asked=asked)
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
         q0 = self._seed(each)
         return Solution(
@@ -122,7 +149,8 @@ class SolutionArrays:
             int(restarts),
             robot=self.robot,
             _q0=None if q0 is None else q0.tobytes(),
-            tasks=None if q0 is None else self.tasks,
+            tasks=self.tasks,
+            _asked=None if self._asked is None else self._asked.part(each, self.shape).tobytes(),
         )
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
@@ -152,7 +180,26 @@ class SolutionArrays:
 
     def __repr__(self) -> str:
         converged = int(self.success.sum())
-        return f"<{type(self).__name__} {self.shape}: {converged} of {self.size} converged>"
+        missed = "".join(f", {count} miss {name}" for name, count, _, _ in self._missed())
+        return f"<{type(self).__name__} {self.shape}: {converged} of {self.size} converged{missed}>"
+
+    def _missed(self) -> list[tuple[str, int, float, float]]:
+        """Return the tasks that are missed, if there are several.
+
+        For each its name in words, the number of targets, and the largest position and rotation
+        error among those whose errors are finite.
+        """
+        if self._asked is None or self.success.all():
+            return []
+        failed = self[~self.success]
+        errors = failed._errors().reshape(-1, len(self.tasks), 2)
+        errors = errors[np.isfinite(errors).all(axis=(1, 2))]
+        above = (errors > self._asked.tolerances).any(axis=-1)
+        return [
+            (task_name(task), int(above[:, k].sum()), *errors[:, k].max(axis=0).tolist())
+            for k, task in enumerate(self.tasks)
+            if above[:, k].any()
+        ]
 
     def _seed(self, index: Any) -> Array | None:
         """Return the seeds of a part of the solutions."""
@@ -189,6 +236,13 @@ class BatchSolution(SolutionArrays):
         counts = [(status, self.status.count(status)) for status in SolveStatus]
         lines = [f"{self.size} target{'s' if self.size != 1 else ''}"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
+        lines += [
+            f"  {n:>6} miss {name}, by up to {error_text(*errors)}"
+            for name, n, *errors in self._missed()
+        ]
+        if self.robot is not None and self.tasks and not self.success.all():
+            surplus = surplus_rows(self.robot, self.tasks)
+            lines += [surplus] * bool(surplus)
         if self.robot is not None and self.status.count(SolveStatus.UNREACHABLE) == self.size > 0:
             hint = unit_hint(self.robot, float(self.position_error.min()))
             lines += [hint] * bool(hint)

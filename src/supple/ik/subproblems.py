@@ -46,7 +46,7 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
     its damping rule has a direction that refers to all rows.
     """
     robot, tasks = problem.layout.robot, problem.layout.tasks
-    groups = _groups([moving_joints(robot, task) for task in tasks])
+    groups = groups_of([moving_joints(robot, task) for task in tasks])
     whole = len(groups) == 1 and len(groups[0][1]) == robot.dof
     rule = problem.settings[0]
     if not groups or whole or problem.rest or (isinstance(rule, Region) and rule.direction):
@@ -113,7 +113,7 @@ def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     return frozenset((frame | base | axes).values())
 
 
-def _groups(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
+def groups_of(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
     """Group tasks that share a coordinate, directly or through other tasks.
 
     Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first

@@ -23,10 +23,10 @@ from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
+from supple.motion.task_inputs import per_task, task_names
 from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
-_MAX_NAMED = 8  # maximum number of tasks named in a message
 
 _TASK_AXES = {
     None: _core.TASK_AXES_BASE,
@@ -294,7 +294,9 @@ def linearize(
     layout = compile_tasks(robot, as_tasks(tasks))
     at, count = coordinates(q, robot.dof, "q"), thread_count(threads)
     single = isinstance(tasks, str | Task)
-    targets = _at(at, layout.targets(per_task(target, single, layout, "target")), "target")
+    none = (None,) * len(layout.tasks)
+    aimed = none if target is None else per_task(target, single, layout.tasks)
+    targets = _at(at, layout.targets(aimed), "target")
     missing = np.isnan(targets)
     some = np.where(missing, layout._any.astype(at.dtype), targets) if missing.any() else targets
     J, e, bad = layout.kernel.linearize(at, some, count)
@@ -305,7 +307,7 @@ def linearize(
         e = np.where(layout.per_row(missing), e.dtype.type(0), e)
     aims = some if layout.tilts.any() else None
     if velocity is not None:
-        speeds = layout.velocities(per_task(velocity, single, layout, "velocity"))
+        speeds = layout.velocities(per_task(velocity, single, layout.tasks, "velocity"))
         desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count, aims)
         _check_bad(bad, at, "velocity")
         e = e + desired
@@ -333,20 +335,6 @@ def linearize(
     )
 
 
-def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
-    """Return the given targets or velocities as one entry per task; None where nothing is given."""
-    if given is None:
-        return (None,) * len(layout.tasks)
-    if single:
-        return (given,)
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InputError(
-            f"{name} must be a sequence with one entry for each of {task_names(layout.tasks)}; "
-            f"given: {short_repr(given)}"
-        )
-    return given
-
-
 def _at(q: FloatArray, numbers: NDArray[np.float64], name: str) -> FloatArray:
     """Return values in the kernel's layout (..., k) with the batch axes and the type of q."""
     try:
@@ -368,16 +356,6 @@ def _check_bad(bad: int, q: FloatArray, name: str) -> None:
             f"q and {name} must be finite, and small enough for a finite result; given: "
             f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
-
-
-def task_names(tasks: Sequence[Task]) -> str:
-    """Return tasks in words, for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
-    each = []
-    for task in tasks[:_MAX_NAMED]:
-        frame = getattr(task, "frame", None)
-        each.append(type(task).__name__ + (f" of {frame!r}" if frame else ""))
-    each += [f"{len(tasks) - _MAX_NAMED} more"] * (len(tasks) > _MAX_NAMED)
-    return f"{len(tasks)} tasks, {', '.join(each)}"
 
 
 def selected_tasks(

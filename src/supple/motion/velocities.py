@@ -20,13 +20,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
-from supple.motion.layout import (
-    CompiledTasks,
-    compile_selected,
-    per_task,
-    selected_tasks,
-    task_names,
-)
+from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Linearization
 from supple.motion.redundancy.priority import Augmented
@@ -35,6 +29,7 @@ from supple.motion.status_array import StatusArray
 from supple.motion.steps.batch import check_sizes, run_batch, with_effectors
 from supple.motion.steps.step import Step, guaranteed_norm, kernel_of
 from supple.motion.task import PostureTask, Task, TaskLike
+from supple.motion.task_inputs import per_task, task_names
 from supple.motion.wrapped import gives_up
 
 FloatArray = NDArray[np.floating[Any]]
@@ -244,7 +239,8 @@ class OpenVelocityIk(VelocityIk):
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         n = self.layout.robot.dof
         at = coordinates(q, n, "q").astype(np.float64)
-        asked = self.layout.velocities(per_task(velocity, not self.tasks, self.layout, "velocity"))
+        tasks = self.layout.tasks
+        asked = self.layout.velocities(per_task(velocity, not self.tasks, tasks, "velocity"))
         before = coordinates(qd, n, "qd").astype(np.float64) if self.brakes else at
         try:
             lead = np.broadcast_shapes(*(one.shape[:-1] for one in (at, asked, before)))

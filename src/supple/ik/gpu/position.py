@@ -155,7 +155,7 @@ class GpuSolver:
         self.device.use()
         self._architecture = architecture
         stream = self.device.stream()
-        table = np.ascontiguousarray(problem.seed_table.table().T)
+        table = np.ascontiguousarray(problem.seed_table.table(problem.layout).T)
         self._table = self._kept(table, stream)
         self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
         directions, heights, probes = problem.kernel.reach()

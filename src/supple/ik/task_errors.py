@@ -1,0 +1,153 @@
+"""The errors of each task at a solution, and why tasks cannot be met in general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple._core import Goal
+from supple.ik.subproblems import groups_of, moving_joints
+from supple.kinematics import Robot
+from supple.kinematics.arrays import FloatArray
+from supple.kinematics.unit_text import error_text
+from supple.motion.layout import CompiledTasks, compile_tasks
+from supple.motion.linearization import Array
+from supple.motion.open_task import OpenTask
+from supple.motion.task import PostureTask, Task
+from supple.motion.task_inputs import task_name
+
+_SAMPLES = 8  # number of configurations at which J shows which joints move a task
+_STILL = 1e-12  # relative size of a column of J below which its joint does not move the task
+
+
+class Asked(NamedTuple):
+    """What `solve` was asked for with several tasks.
+
+    Attributes:
+        targets: Targets in the kernel's layout, (..., k) or (k,) for all.
+        tolerances: Tolerances of position and rotation [m], [rad].
+    """
+
+    targets: Array
+    tolerances: tuple[float, float]
+
+    def part(self, index: Any, shape: tuple[int, ...]) -> Asked:
+        """Return what was asked for a part of the batch axes `shape`."""
+        shared = self.targets.ndim == 1 and shape
+        return self if shared else Asked(np.array(self.targets[index]), self.tolerances)
+
+    def tobytes(self) -> bytes:
+        """Return one target and the tolerances as bytes, which are faster to copy."""
+        return np.append(self.targets, self.tolerances).tobytes()
+
+    @staticmethod
+    def of(data: bytes) -> Asked:
+        """Return what `tobytes` has converted."""
+        *target, position, rotation = np.frombuffer(data).tolist()
+        return Asked(np.array(target), (position, rotation))
+
+
+def errors_of_tasks(
+    layout: CompiledTasks, e: FloatArray, rotating: Sequence[NDArray[np.bool_]] | None = None
+) -> Array:
+    """Return the position and rotation errors of each task (B, k, 2) [m, rad].
+
+    `e` (B, m) is the weighted error; `rotating` is the result of `rotating_rows`, if it is known.
+    """
+    plain = e / layout.weights
+    kinds = rotating_rows(layout) if rotating is None else rotating
+    errors = np.zeros((len(e), len(kinds), 2))
+    ends = np.cumsum(layout.counts)
+    for k, (turns, rows, end) in enumerate(zip(kinds, layout.counts, ends, strict=True)):
+        own = plain[:, end - rows : end]
+        for kind in (0, 1):
+            errors[:, k, kind] = np.linalg.norm(own[:, turns == bool(kind)], axis=1)
+    return errors
+
+
+def largest_errors(
+    layout: CompiledTasks, e: FloatArray, rotating: Sequence[NDArray[np.bool_]] | None = None
+) -> Array:
+    """Return the largest position and rotation errors of all tasks (B, 2) [m, rad]."""
+    return np.asarray(errors_of_tasks(layout, e, rotating).max(axis=1, initial=0.0))
+
+
+def rotating_rows(layout: CompiledTasks) -> list[NDArray[np.bool_]]:
+    """Return, for each task, which of its rows are rotations."""
+    return [_turns(task, layout) for task in layout.tasks]
+
+
+def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
+    """Return a mask of the rows of a task that are rotations."""
+    rows = task.on(layout.robot)
+    if isinstance(task, OpenTask):
+        return np.full(len(rows.names), task.unit == "rad")
+    return np.array([rows.goal == Goal.AXIS or c >= 3 for c in rows.picked])
+
+
+def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Array) -> Array:
+    """Return the position and rotation errors of each task (..., k, 2) [m, rad].
+
+    Args:
+        robot: The robot.
+        tasks: The tasks, in the caller's order.
+        q: Configurations (..., n).
+        targets: Targets (..., k) in the kernel's layout, where those of postures come last.
+
+    A posture is a preference and has no error. The errors of a target that is not finite are
+    infinite.
+    """
+    order = sorted(range(len(tasks)), key=lambda i: isinstance(tasks[i], PostureTask))
+    layout = compile_tasks(robot, tuple(tasks[i] for i in order))
+    lead = q.shape[:-1]
+    flat = np.ascontiguousarray(q.reshape(-1, robot.dof))
+    aims = np.broadcast_to(targets, (*lead, targets.shape[-1])).reshape(len(flat), -1)
+    finite = np.isfinite(aims).all(axis=1)
+    made = np.full((len(flat), len(tasks), 2), np.inf)
+    made[finite] = errors_of_tasks(layout, layout.error(flat[finite], aims[finite]))
+    for k, i in enumerate(order):
+        if isinstance(tasks[i], PostureTask):
+            made[finite, k] = 0.0
+    return made[:, np.argsort(order)].reshape(*lead, len(tasks), 2)
+
+
+def missed_tasks(
+    tasks: Sequence[Task], errors: Array, tolerances: tuple[float, float]
+) -> tuple[tuple[str, float, float], ...]:
+    """Return the tasks with errors (k, 2) above the tolerances: name, position, rotation error."""
+    return tuple(
+        (task_name(task), float(position), float(rotation))
+        for task, (position, rotation) in zip(tasks, errors, strict=True)
+        if position > tolerances[0] or rotation > tolerances[1]
+    )
+
+
+def missed_text(missed: Sequence[tuple[str, float, float]]) -> str:
+    """Return in words which tasks are missed, and by how much."""
+    each = (f"{name} by {error_text(position, rotation)}" for name, position, rotation in missed)
+    return f"missed: {'; '.join(each)}"
+
+
+def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
+    """Return a sentence if tasks have more rows than joints that move them, else "".
+
+    Rows with an allowed range do not count: they are met in a whole set of configurations.
+    """
+    met = [task for task in tasks if not isinstance(task, PostureTask | OpenTask)]
+    if len(met) < len(tasks) and any(isinstance(task, OpenTask) for task in tasks):
+        return ""  # the joints of an open task are not known
+    for members, _ in groups_of([moving_joints(robot, task) for task in met]):
+        layout = compile_tasks(robot, tuple(met[k] for k in members))
+        rows = int((~layout.ranged).sum())
+        sizes = np.abs(layout.jacobian(robot.random(_SAMPLES, seed=0))).max(axis=(0, 1))
+        joints = int((sizes > _STILL * sizes.max()).sum())
+        if rows > joints:
+            return (
+                f"{joints} joint{'s' * (joints != 1)} cannot meet {rows} rows except at special "
+                "targets: ask for fewer with rows= or tolerance= of a task, with a PositionTask, "
+                "or with a PositionTask and an AxisTask"
+            )
+    return ""

@@ -1,0 +1,78 @@
+"""Targets and velocities of several tasks, as callers give them: one for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from supple.errors import InputError, join_names, short_repr
+from supple.motion.task import PoseTask, Task
+
+_MAX_NAMED = 8  # maximum number of tasks named in a message
+
+
+def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "target") -> Any:
+    """Return a sequence with one target or velocity for each task.
+
+    `solve`, `follow`, `Servo`, `track` and `linearize` all read their arguments with this function.
+
+    Args:
+        given: The value of a single task; for several tasks a sequence with one value per task. The
+            targets of k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it. An
+            array for a sequence of only one task is the value of that task.
+        single: Whether a task was given, not a sequence of tasks: see `selected_tasks`.
+        tasks: The tasks.
+        name: Name of the argument: "target", "velocity" or "acceleration".
+
+    Raises:
+        InputError: There is not one value for each task, or an array is complex.
+    """
+    count = len(tasks)
+    if not isinstance(given, Sequence) and hasattr(given, "__array__"):
+        given = np.asarray(given)
+    is_array = isinstance(given, np.ndarray)
+    if single or (count == 1 and is_array):
+        return (_real(given, name),)
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count:
+        return [_real(one, name) for one in given]
+    poses = name == "target" and all(isinstance(task, PoseTask) for task in tasks)
+    if poses and is_array and given.shape[-3:] == (count, 4, 4):
+        return [np.ascontiguousarray(_real(given[..., i, :, :], name)) for i in range(count)]
+    expected = one_per_task(name, tasks)
+    if poses:
+        expected += f", or an array of shape (..., {count}, 4, 4)"
+    shown = f"shape {given.shape}" if is_array else short_repr(given)
+    raise InputError(f"{expected}; given: {shown}")
+
+
+def _real(given: Any, name: str) -> Any:
+    """Return a value, or raise an error if it is complex: NumPy would drop the imaginary part."""
+    if isinstance(given, np.ndarray) and given.dtype.kind == "c":
+        raise InputError(f"{name} must be real numbers; given: an array of {given.dtype}")
+    return given
+
+
+def one_per_task(name: str, tasks: Sequence[Task]) -> str:
+    """Return the beginning of the error for an argument that needs one value per task."""
+    expected = f"{name} must be a sequence with one {name} for each of"
+    frames = [getattr(task, "frame", None) for task in tasks]
+    if all(type(task) is PoseTask for task in tasks) and all(frames):
+        names = join_names(frame for frame in frames if frame is not None)
+        selects = f"(frame={frames[0]!r} selects one)"
+        return f"{expected} {len(tasks)} tasks, the poses of {names} {selects}"
+    return f"{expected} {task_names(tasks)}"
+
+
+def task_name(task: Task) -> str:
+    """Return a task in words, for messages: "PoseTask of 'E0'"."""
+    frame = getattr(task, "frame", None)
+    return type(task).__name__ + (f" of {frame!r}" if frame else "")
+
+
+def task_names(tasks: Sequence[Task]) -> str:
+    """Return tasks in words, for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
+    each = [task_name(task) for task in tasks[:_MAX_NAMED]]
+    each += [f"{len(tasks) - _MAX_NAMED} more"] * (len(tasks) > _MAX_NAMED)
+    return f"{len(tasks)} tasks, {', '.join(each)}"

@@ -1,0 +1,171 @@
+"""`solve`, `Servo`, `track`, `linearize` and `follow` read targets in the same way.
+
+Every spelling of the targets of some tasks is accepted by all of them, with the same result, or
+rejected by all of them with the same sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from names import without_addresses
+from several_arms import arms
+from supple import (
+    AxisTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    Robot,
+    Servo,
+    linearize,
+    load,
+    solve,
+    track,
+)
+from supple.errors import InputError
+
+Array = np.ndarray
+KINDS: dict[str, tuple[type, Callable[[Array], Array]]] = {
+    "pose": (PoseTask, lambda T: T),
+    "position": (PositionTask, lambda T: T[:3, 3]),
+    "orientation": (OrientationTask, lambda T: T[:3, :3]),
+    "axis": (AxisTask, lambda T: T[:3, 2]),
+}
+
+
+class ArrayLike:
+    """An array of another library: it has `__array__`, but is no sequence."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return np.asarray(self.values, dtype)
+
+
+def nested(values: Any) -> Any:
+    return [np.asarray(one).tolist() for one in values]
+
+
+# Spellings of the targets of several tasks, from a list of arrays.
+SPELLINGS: dict[str, Callable[[list[Array]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "nested lists": nested,
+    "float32": lambda given: [one.astype(np.float32) for one in given],
+    "not contiguous": lambda given: [np.asfortranarray(one) for one in given],
+    "array": np.stack,
+    "array of another library": lambda given: ArrayLike(np.stack(given)),
+    "only the first": lambda given: given[0],
+    "one too many": lambda given: [*given, given[0]],
+    "one too few": lambda given: given[:-1],
+    "complex": lambda given: [one + 0j for one in given],
+    "complex array": lambda given: np.stack(given) + 0j,
+    "strings": lambda given: ["here"] * len(given),
+    "a string": lambda given: "here",
+    "a number": lambda given: 3.0,
+    "a mapping": lambda given: dict(enumerate(given)),
+    "a set": lambda given: {1.0, 2.0},
+    "an iterator": iter,
+    "flat": lambda given: [one.ravel() for one in given],
+    "rows": lambda given: [one[:2] for one in given],
+    "not finite": lambda given: [one * np.nan for one in given],
+}  # fmt: skip
+
+
+def readers(robot: Robot, tasks: Any, q: Array) -> dict[str, Callable[[Any], Any]]:
+    """Return functions of a target whose results depend on nothing but its values."""
+    servo = Servo(robot, tasks, dt=0.01)
+
+    def stepped(target: Any) -> Array:
+        servo.reset()
+        return servo(q, target=target)
+
+    return {
+        "solve": lambda target: solve(robot, target, tasks=tasks, q0=q).q,
+        "Servo": stepped,
+        "track": lambda target: (
+            track(robot, q, target=lambda t: target, tasks=tasks, dt=0.01, duration=0.02).q
+        ),
+        "linearize": lambda target: linearize(robot, tasks, q, target).e,
+    }
+
+
+def outcome(read: Callable[[Any], Any], target: Any) -> tuple[Any, str]:
+    """Return the result of a reader, or the sentence with which it rejects the target."""
+    try:
+        return read(target), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def one_task_each(robot: Robot, kinds: tuple[str, ...]) -> tuple[list[Any], Callable[[Array], Any]]:
+    tips = robot.tips[: len(kinds)]
+    tasks = [KINDS[kind][0](tip) for kind, tip in zip(kinds, tips, strict=True)]
+
+    def targets(q: Array) -> list[Array]:
+        poses = [robot.fk(q, tip) for tip in tips]
+        return [KINDS[kind][1](T).copy() for kind, T in zip(kinds, poses, strict=True)]
+
+    return tasks, targets
+
+
+def check(
+    each: dict[str, Callable[[Any], Any]], expected: dict[str, Any], make: Callable[[], Any]
+) -> None:
+    """A target is accepted by all readers like the canonical one, or rejected by all alike."""
+    sentences = {}
+    for name, read in each.items():
+        made, sentences[name] = outcome(read, make())
+        if made is not None:
+            np.testing.assert_allclose(made, expected[name], atol=1e-5)
+    assert len(set(sentences.values())) == 1, sentences
+
+
+@pytest.mark.parametrize("kinds", [*product(KINDS, repeat=2)], ids=without_addresses)
+def test_targets_of_two_tasks(kinds: tuple[str, ...]) -> None:
+    robot = arms("ur5e", "panda")
+    q = robot.random(1, seed=1)[0]
+    tasks, targets = one_task_each(robot, kinds)
+    given = targets(np.clip(q + 0.05, robot.lower, robot.upper))
+    each = readers(robot, tasks, q)
+    expected = {name: read(given) for name, read in each.items()}
+    for spelling, spelled in SPELLINGS.items():
+        if "array" in spelling and given[0].shape != given[1].shape:
+            continue  # arrays of different shapes do not stack
+        check(each, expected, lambda spelled=spelled: spelled(given))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_targets_of_one_task(kind: str, listed: bool) -> None:
+    """One task alone, or in a list, which takes the array of its target as well."""
+    robot = load("panda")
+    q = robot.neutral()
+    task, value = KINDS[kind][0](robot.tips[0]), KINDS[kind][1](robot.fk(q + 0.05))
+    each = readers(robot, [task] if listed else task, q)
+    expected = {name: read(value) for name, read in each.items()}
+    spellings = [value, value.astype(np.float32), ArrayLike(value), value + 0j, value * np.nan]
+    spellings += [[value], [value.tolist()]] if listed else [value.tolist()]
+    for target in [*spellings, "here", 3.0, {}, value.ravel()[:2]]:
+        check(each, expected, lambda target=target: target)
+
+
+def test_several_poses_as_forward_kinematics_returns_them() -> None:
+    robot = arms("ur5e", "panda")
+    q = robot.random(1, seed=2)[0]
+    goal = np.clip(q + 0.05, robot.lower, robot.upper)
+    T = robot.fk(goal)
+    assert T.shape == (2, 4, 4)
+    servo, other = Servo(robot, dt=0.01), Servo(robot, dt=0.01)
+    np.testing.assert_array_equal(servo(q, target=T), other(q, target=[*T]))
+    for _ in range(400):
+        q = servo(q, target=T)
+    np.testing.assert_allclose(robot.fk(q), T, atol=1e-6)
+    moved = track(robot, q, target=np.stack([T] * 5), dt=0.01)
+    np.testing.assert_allclose(robot.fk(moved.q[-1]), T, atol=1e-6)

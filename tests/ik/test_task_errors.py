@@ -1,0 +1,163 @@
+"""A solution of several tasks says which one missed by how much, and whether it could be met."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import generated
+import supple
+from several_arms import arms, far_of
+from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, solve
+from supple.redundancy import OpenTask
+from targets import reached
+
+Array = np.ndarray
+ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", "60"))
+
+
+def some(robot: supple.Robot, count: int) -> list[Array]:
+    """Return targets of two arms; those of the second are out of reach every other time."""
+    T = [robot.fk(robot.random(count, seed=3), tip) for tip in robot.tips]
+    T[1][::2, 0, 3] += 3.0
+    return T
+
+
+def test_each_error_is_that_of_its_task() -> None:
+    robot = arms("ur5e", "panda")
+    T = some(robot, 6)
+    found = solve(robot, T)
+    expected = far_of(robot, found.q, T).transpose(0, 2, 1)
+    np.testing.assert_allclose(found.position_errors, expected[0], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_errors, expected[1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(found.success, [False, True] * 3)
+    assert (
+        repr(found)
+        == f"<BatchSolution (6,): 3 of 6 converged, 3 miss PoseTask of '{robot.tips[1]}'>"
+    )
+    assert f"3 miss PoseTask of '{robot.tips[1]}', by up to " in str(found)
+    for part in (found[2:5], found[~found.success]):
+        np.testing.assert_array_equal(part.position_errors.shape, (*part.shape, 2))
+    np.testing.assert_array_equal(found[2:5].position_errors, found.position_errors[2:5])
+    for i, one in enumerate(found):
+        np.testing.assert_allclose(one.position_errors, found.position_errors[i], rtol=1e-12)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_report_names_the_task_that_missed(fast: bool, order: int) -> None:
+    robot = arms("ur5e", "panda")
+    T = [one[0] for one in some(robot, 1)]
+    tasks = [PoseTask(tip) for tip in robot.tips]
+    if order:
+        T, tasks = T[::-1], tasks[::-1]
+    target = T if fast else [one.tolist() for one in T]
+    found = solve(robot, target, tasks=tasks)
+    far = 1 - order
+    assert found.status == SolveStatus.UNREACHABLE
+    assert found.position_errors[far] == pytest.approx(found.position_error)
+    assert found.position_errors[1 - far] <= 1e-6
+    assert f"missed: PoseTask of '{robot.tips[1]}' by " in str(found)
+    assert robot.tips[0] not in str(found)
+    assert "position_errors=array(" in repr(found)
+    explained = solve(robot, target, tasks=tasks, explain=True)
+    ((name, position, rotation),) = explained.report.missed
+    assert name == f"PoseTask of '{robot.tips[1]}'"
+    np.testing.assert_allclose(
+        [position, rotation],
+        [explained.position_errors[far], explained.rotation_errors[far]],
+    )
+    assert f"missed: {name} by " in str(explained)
+    assert str(explained).count("missed") == 1
+
+
+def test_a_posture_is_a_preference_and_has_no_error() -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(1, seed=4)[0])
+    for tasks, target in (
+        ([PoseTask(), PostureTask()], [T, robot.neutral()]),
+        ([PostureTask(), PoseTask()], [robot.neutral(), T]),
+    ):
+        found = solve(robot, target, tasks=tasks)
+        assert found.success
+        assert found.tasks == tuple(tasks)
+        place = tasks.index(PoseTask())
+        assert found.position_errors[1 - place] == 0
+        assert found.position_errors[place] == pytest.approx(found.position_error, abs=1e-12)
+
+
+def test_one_task_has_the_error_of_the_solution() -> None:
+    robot = supple.load("panda")
+    found = solve(robot, robot.fk(robot.random(3, seed=5)))
+    np.testing.assert_array_equal(found.position_errors, found.position_error[:, None])
+    np.testing.assert_array_equal(found[1].rotation_errors, [found[1].rotation_error])
+    assert found[1].missed == ()
+
+
+def test_nothing_was_solved() -> None:
+    robot = arms("ur5e", "panda")
+    T = [robot.fk(robot.random(2, seed=6), tip) for tip in robot.tips]
+    T[0][0] = np.nan
+    found = solve(robot, T)
+    assert np.isinf(found.position_errors[0]).all()
+    assert np.isfinite(found.position_errors[1]).all()
+    late = solve(robot, T[0][1:2] * 1, frame=robot.tips[0], timeout=0.0)
+    assert np.isinf(late.position_errors).all() == np.isinf(late.position_error).all()
+
+
+def test_open_tasks_have_errors_too() -> None:
+    robot = supple.load("panda")
+    level = OpenTask(lambda q: q[1] + q[3], unit="rad")
+    tasks: Any = (PositionTask(), level)
+    found = solve(robot, ([0.4, 0.2, 0.5], [9.0]), tasks=tasks, max_seeds=1, max_iterations=50)
+    assert not found.success
+    assert found.rotation_errors[1] == pytest.approx(abs(9.0 - found.q[1] - found.q[3]))
+    assert found.rotation_errors[0] == 0
+    assert found.missed[-1][0] == "OpenTask"
+
+
+def test_five_joints_cannot_meet_six_rows() -> None:
+    robot = supple.load("youbot")
+    T = robot.fk(robot.random(1, seed=7)[0])
+    assert "cannot" not in str(solve(robot, T))  # a special target
+    T[:3, :3] = T[:3, :3] @ np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 1]]).T[::-1, ::-1]
+    words = "5 joints cannot meet 6 rows except at special targets"
+    found = solve(robot, T, explain=True)
+    assert not found.success
+    assert found.report.surplus.startswith(words)
+    assert str(found).count(words) == 1
+    assert words in str(solve(robot, T))
+    assert words in str(solve(robot, T[None]))
+
+
+def test_surplus_rows_are_counted_on_every_robot() -> None:
+    """The sentence appears if J has more rows than columns that move them, and only then."""
+    for seed in range(ROBOTS):
+        robot = generated.robot(seed, size=1.0)
+        for task in (PoseTask(robot.tips[0]), PositionTask(robot.tips[0]), AxisTask(robot.tips[0])):
+            q = generated.configurations(robot, 20, seed)
+            lin = supple.linearize(robot, task, q)
+            columns = int((np.abs(lin.J).max(axis=(0, 1)) > 1e-12).sum())
+            target = reached(robot, (task,), q[:1])[0][0]
+            moved = target + 100.0 if isinstance(task, PositionTask) else target
+            if isinstance(task, PoseTask):
+                moved = target.copy()
+                moved[:3, 3] += 100.0
+            found = solve(robot, moved, tasks=task, max_seeds=2)
+            assert found or ("cannot meet" in str(found)) == (lin.J.shape[-2] > columns), seed
+
+
+def test_rows_with_a_tolerance_do_not_count() -> None:
+    robot = supple.load("youbot")
+    T = robot.fk(robot.random(1, seed=8)[0])
+    T[:3, 3] += 5.0
+    for task in (
+        PoseTask(tolerance={"rz": 0.5}),
+        PoseTask(rows=("x", "y", "z", "rx", "ry")),
+        PositionTask(),
+    ):
+        target = T[:3, 3] if isinstance(task, PositionTask) else T
+        assert "cannot" not in str(solve(robot, target, tasks=task))
