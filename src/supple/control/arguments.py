@@ -152,7 +152,9 @@ def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
         return _core.InputSpec(velocity=6, target=16)
     if kind is PositionTask:
         return _core.InputSpec(velocity=3, target=3)
-    if kind in (OrientationTask, AxisTask):
+    if kind is OrientationTask:
+        return _core.InputSpec(velocity=3, velocity_begin=3, target=9)
+    if kind is AxisTask:
         return _core.InputSpec(velocity=3, velocity_begin=3)
     return _core.InputSpec()
 
