@@ -34,7 +34,6 @@ _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rat
 # folds.hpp instead of ‖e‖. The joint speed along a singular direction is at most
 # 1/(2 sqrt(DAMPING)) = 16 rad/s.
 DAMPING = 1e-3
-SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 GAIN = 20.0  # default gain of the error to a target [1/s]
 ACCELERATION_TIME = 0.0525  # default time in which the fastest joint reaches its speed limit [s]
 
