@@ -195,13 +195,14 @@ SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& sta
 
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
 // direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
-// current speed does not come from this function.
+// current speed does not come from this function. `condition` is the condition number of J in mode
+// "halt", else zero.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
-                              const T* high, T* x, T* scratch) {
+                              const T* high, T condition, T* x, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
   const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
-                           max(servo.halt_condition, state.condition)};
+                           max(servo.halt_condition, condition)};
   T size(0), off(0);
   for (int i = 0; i < m; ++i) {
     d[i] = dot(n, state.J + i * n, x);
@@ -210,7 +211,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   }
   const bool whole = !servo.whole ||
                      off <= square(T(same_direction<T>) * state.halting) * dot(m, state.e, state.e);
-  state.partial = !whole;
+  if (!whole) state.course = Course::stopped;
   if (size > 0 && whole) {
     bool halts = false;
     const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
@@ -302,8 +303,10 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
   const bool shares = shares_bound(servo);
   all_boxes(servo, n, state, !shares, low, high, x0);
-  state.partial = false;
-  state.halting = servo.halt_condition > 0 ? halting_factor(servo, state, x0, rest) : T(1);
+  state.course = Course::kept;
+  T condition(0);
+  state.halting =
+      servo.halt_condition > 0 ? halting_factor(servo, state, x0, condition, rest) : T(1);
   for (int j = 0; j < n; ++j) {
     x0[j] = x0[j] * state.halting;
     x[j] = x0[j];
@@ -322,7 +325,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     settle_speeds(servo, m, n, state, x, low, high, rest);
   }
   state.damping_applied = state.lambda2;
-  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
+  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
   if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
   if (!kept && state.held_lambda2 >= 0) {
     fit_damped(servo, m, n, state, low, high, x0, x, rest);
@@ -330,7 +333,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   } else if (!kept) {
     fit_in_box(servo, m, n, state, low, high, x, rest);
   }
-  state.scattered = keeps && !kept;
+  if (keeps && !kept) state.course = Course::lost;
   move_joints(servo, n, state, x, x0);
   if (state.beyond < 0) return;
   for (int i = 0; i < m * n; ++i) {

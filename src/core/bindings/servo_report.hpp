@@ -116,8 +116,8 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   }
   const double size = std::sqrt(norm2);
   if (state.halting < 1) found |= halts;
-  if (state.scattered) found |= direction_lost;
-  if (state.partial) found |= out_of_reach;
+  if (state.course == Course::lost) found |= direction_lost;
+  if (state.course == Course::stopped) found |= out_of_reach;
   const bool bounded = servo.bound < std::numeric_limits<double>::infinity();
   const bool unexplained = !(held || found);
   if (bounded && state.limited != 0 && (size >= servo.bound * nearly || unexplained)) {

@@ -42,8 +42,9 @@ class Limits(ReadOnlyArrays):
     In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
     its range at this rate keeps all its limits, whatever the command. A joint that starts outside
     its range is driven back as fast as possible, but such that it can stop inside. A joint that
-    cannot stop in time, or whose excess over max_speed is more than one step can remove, is slowed
-    down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
+    cannot stop in time is slowed down nevertheless: its position limits hold, and its acceleration
+    limit is exceeded. A joint of a `Servo` that is faster than a new speed limit slows down within
+    its acceleration limit; a single step (`box`, `velocities`) gives the speed limit precedence
     (docs/servo.md).
 
     With max_jerk, the change of a speed per step may itself change by max_jerk dt². A joint then
