@@ -17,7 +17,7 @@ import pytest
 from loops import robot
 from supple import Limits, Servo, StepStatus
 
-MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "40"))
+MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
 EXCEEDED = (
     StepStatus.ACCELERATION_EXCEEDED
     | StepStatus.JERK_EXCEEDED

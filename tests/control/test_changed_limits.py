@@ -18,7 +18,7 @@ from supple import DLS, Limits, PostureTask, Robot, Servo, StepStatus, damping, 
 from supple.errors import InputError
 from supple.redundancy import OpenTask
 
-MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "40"))
+MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
 STEPS = 300  # number of steps of a motion
 TOO_FAST = StepStatus.SPEED_EXCEEDED | StepStatus.NORM_EXCEEDED
 Q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])

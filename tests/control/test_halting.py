@@ -14,7 +14,7 @@ from loops import Array, robot
 from supple import DLS, Limits, Linearization, PositionTask, Robot, Servo, StepStatus, damping
 from supple.errors import InputError
 
-MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "40"))
+MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
 DT = 0.01
 ACCELERATION = 10.0
 

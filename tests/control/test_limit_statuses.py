@@ -13,7 +13,7 @@ import pytest
 import generated
 from supple import DLS, Limits, Servo, StepStatus, damping
 
-MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "40"))
+MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
 MODES = ("exact", "scale", "halt")
 INF = np.inf
 

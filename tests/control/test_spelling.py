@@ -17,7 +17,7 @@ from loops import Array
 from supple import Limits, OrientationTask, PoseTask, PositionTask, PostureTask, Robot, Servo
 from supple.control import servo as module
 
-ROBOTS = int(os.environ.get("SUPPLE_MOTIONS", "40")) // 4
+ROBOTS = int(os.environ.get("SUPPLE_MOTIONS", "24")) // 4
 DT = 0.01
 XYZ, TURNS = ("x", "y", "z"), ("rx", "ry", "rz")
 
