@@ -27,7 +27,10 @@ FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.p
         tests/motion/test_damping_recipe.py tests/motion/test_step.py tests/motion/test_linearization.py \
         tests/control/test_servo_limits.py tests/control/test_servo_input.py \
         tests/ik/test_position.py tests/ik/test_position_input.py tests/ik/test_subproblems.py
-NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_follow_law.py
+NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_follow_law.py \
+           tests/control/test_all_limits.py tests/control/test_changed_limits.py \
+           tests/control/test_halting.py tests/control/test_limit_statuses.py \
+           tests/control/test_spelling.py
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
@@ -76,7 +79,8 @@ soak-servo: $(VENV)/installed
 # 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size.
 # SUPPLE_SEED=... draws others.
 test-nightly: $(VENV)/installed $(VENV)/test-tools
-	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 $(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
+	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
+		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots

@@ -29,7 +29,7 @@ from supple.motion.status import StepStatus
 from supple.redundancy import NullSpace, Priority
 
 STEPS = 2000  # number of steps of one motion
-LARGE, FEWER = 10, 200  # robots with more joints than LARGE take fewer steps, each 15 times as long
+LARGE, FEWER = 10, 10  # robots with more joints than LARGE take fewer steps, each 15 times as long
 TARGETS = 100  # number of targets of a path in mode "path"
 JUMP = 200  # largest number of steps between jumps of the command
 DIRECTION = 1e-9  # largest relative deviation from the direction of the command in mode "scale"
@@ -64,18 +64,28 @@ def some_limits(rng: np.random.Generator, robot: sp.Robot, mode: str, dt: float)
     n, inf = robot.dof, np.inf
     speed = 10 ** rng.uniform(-1, 1, n)
     acceleration = speed / 10 ** rng.uniform(-2, 0.5, n)
-    kind = rng.integers(4)  # above 0: limits on acceleration; 2: on jerk; 3: one joint unlimited
     jerk = acceleration / (10 ** rng.uniform(-2, 0.3, n))
+    norm = float(np.linalg.norm(speed)) * 10 ** rng.uniform(-1.5, 0)
     lower = np.where(np.isfinite(robot.lower), robot.lower, -3.0)
     upper = np.where(np.isfinite(robot.upper), robot.upper, 3.0)
-    if kind == 3:
+
+    def kept(most: np.ndarray) -> np.ndarray:
+        """Return limits of all joints, of some of them or of none."""
+        share = rng.choice([0.0, 0.0, 0.0, 0.5, 1.0])
+        return np.where(rng.random(n) < share, inf, most)
+
+    free = rng.random() < 0.1
+    if mode != "path":
+        speed, acceleration, jerk = kept(speed), kept(acceleration), kept(jerk)
+    if free:
         lower[0], upper[0] = -inf, inf
     return sp.Limits(
         lower=lower,
         upper=upper,
         max_speed=speed,
-        max_acceleration=acceleration if kind > 0 else np.full(n, inf),
-        max_jerk=jerk if kind == 2 else np.full(n, inf),
+        max_acceleration=acceleration,
+        max_jerk=jerk if mode != "path" or rng.random() < 0.3 else np.full(n, inf),
+        max_norm=norm if mode != "path" and rng.random() < 0.5 else inf,
         mode=mode,  # type: ignore[arg-type]
     )
 
@@ -106,11 +116,11 @@ def commands(rng: np.random.Generator, servo: sp.Servo, count: int) -> tuple[Any
     return targets, velocities
 
 
-def motion(seed: int) -> tuple[Counter[str], str]:
+def motion(seed: int, steps: int = STEPS) -> tuple[Counter[str], str]:
     """Run one random motion; return the counts of steps and of failed checks, and a description."""
     rng = np.random.default_rng(seed)
     robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
-    count = FEWER if robot.dof > LARGE else STEPS
+    count = steps // FEWER if robot.dof > LARGE else steps
     mode = MODES[rng.integers(len(MODES))]
     dt = 10 ** rng.uniform(-3.3, -1.3)
     limits = some_limits(rng, robot, mode, dt)
@@ -124,8 +134,7 @@ def motion(seed: int) -> tuple[Counter[str], str]:
     q = np.clip(robot.random(seed=rng), limits.lower, limits.upper)
     start, end = np.empty((count, robot.dof)), np.empty((count, robot.dof))
     speed, told = np.empty((count, robot.dof)), np.zeros(count, int)
-    # Measurements that jump toward a limit, and a bound on the norm, may require more acceleration.
-    excusable = bool(noise) or isinstance(getattr(step, "rule", None), damping.Optimal)
+    excusable = bool(noise)  # measurements that jump toward a limit require more acceleration
     turned, before = 0, np.zeros(0)
     for k in range(count):
         if added is not None:
@@ -239,6 +248,7 @@ def broken(
         "not finite": (~np.isfinite(end) | ~np.isfinite(speed)).any(1).sum(),
         "position": outside.any(1).sum(),
         "speed": (np.abs(speed) > limits.max_speed * (1 + 1e-9)).any(1).sum(),
+        "norm": (np.linalg.norm(speed, axis=1) > limits.max_norm * (1 + 1e-9)).sum(),
         "acceleration": hard.any(1).sum(),
         "jerk": jerky.any(1).sum(),
         "moves by its speed": (moved & inside & ~outside).any(1).sum() if not excusable else 0,

@@ -1,4 +1,4 @@
-// The default step of a control loop, and the mode that halts before singularities.
+// The default step of a control loop.
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
@@ -8,39 +8,6 @@
 #include "supple/servo_state.hpp"
 
 namespace supple::inline SUPPLE_ISA {
-
-// Returns the condition number of J (m x n; overwritten).
-template <class T>
-SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
-  T *sigma = scratch, *work = sigma + m + n;
-  singular_values(m, n, J, sigma, work);
-  const T least = max(sigma[(m < n ? m : n) - 1], Number<T>::tiny);
-  return sigma[0] / least;
-}
-
-// Length of the trial motion that shows whether a step leads away from a singularity [rad or m].
-template <class T>
-inline constexpr T probe = T(1e-3);
-
-// Returns the factor by which a motion slows down before a singularity: 1 up to the condition
-// number `slow_condition`, 0 from `halt_condition` on, and linear between. A motion that reduces
-// the condition number leads away from the singularity and is not slowed down.
-template <class T>
-SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
-  Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  const StepRows<T> rows = rows_of(servo, state);
-  T *J = scratch + 12 * servo.chain.joints, *q = J + rows.all * n, *rest = q + n;
-  for (int i = 0; i < m * n; ++i) J[i] = state.J[i];
-  const T here = condition_number(m, n, J, rest), size = sqrt(dot(n, state.dq, state.dq));
-  if (here <= servo.slow_condition || !(size > 0)) return T(1);
-  for (int j = 0; j < n; ++j) q[j] = fma(probe<T> / size, state.dq[j], state.q[j]);
-  forward(servo.chain, q, joint_poses);
-  rows_jacobian(rows, joint_poses, J);
-  if (condition_number(m, n, J, rest) < here) return T(1);
-  const T part = (servo.halt_condition - here) / (servo.halt_condition - servo.slow_condition);
-  return min(max(part, T(0)), T(1));
-}
 
 // Whether a coordinate moves only prismatic joints.
 template <class T>

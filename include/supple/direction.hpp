@@ -7,6 +7,7 @@
 // command is. Tuned constants are explained in docs/constants.md.
 #pragma once
 
+#include "supple/condition.hpp"
 #include "supple/limits.hpp"
 #include "supple/step.hpp"
 #include "supple/step_rows.hpp"
@@ -25,12 +26,13 @@ inline constexpr T same_direction = T(1e-10);
 template <class T>
 inline constexpr T stop_margin = T(1e-7);
 
-// The robot, its tasks and its limits, as far as a stop depends on them. `bound` limits ‖q̇‖.
+// The robot, its tasks and its limits, as far as a stop depends on them. `bound` limits ‖q̇‖, and
+// `most_condition` the condition number of J where the robot stops, unless it is zero.
 template <class T>
 struct Stopper {
   StepRows<T> rows;
   const JointLimit<T>* limit;
-  T dt, bound;
+  T dt, bound, most_condition;
 };
 
 // The interval of factors s >= 0 for which a joint motion s x (n) is inside a box: low <= s x <=
@@ -118,7 +120,7 @@ SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, 
 template <class T>
 SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates;
-  return 12 * chain.joints + 2 * m * n + m * m + 2 * m + 7 * n;
+  return 12 * chain.joints + 3 * m * n + m * m + 3 * m + 8 * n;
 }
 
 // Whether the joints can stop along the direction d (m) within all limits. q, v and c (n each;
@@ -158,6 +160,12 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
+// Whether the condition number of J allows a stop at q (n).
+template <class T>
+SUPPLE_FN bool may_stop_at(const Stopper<T>& of, const T* q, T* scratch) {
+  return !(of.most_condition > 0) || condition_at(of.rows, q, scratch) <= of.most_condition;
+}
+
 // Writes s times `along` (n) to x (n), and clamps x to the box, which it can leave by rounding
 // errors only. If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
@@ -177,10 +185,11 @@ inline constexpr int slower_tries = 3;
 // Returns a factor s such that the joints can stop along d = J x (m) after the step s x: 1 if
 // possible, else the largest suitable one of a few smaller factors. s is above 1 only if the box
 // requires it, and negative if no suitable factor is found. q and v (n) are the positions and
-// speeds before the step, low and high (n) the box of the step.
+// speeds before the step, low and high (n) the box of the step. `halts` becomes true if a larger
+// factor would lead too close to a singularity.
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
-                             const T* high, const T* q, const T* v, T* scratch) {
+                             const T* high, const T* q, const T* v, bool& halts, T* scratch) {
   const int n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
@@ -194,7 +203,10 @@ SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const
       change[j] = speed[j] - v[j];
       next[j] = fma(speed[j], of.dt, q[j]);
     }
-    if (stops_along(of, d, next, speed, change, rest)) return s;
+    if (stops_along(of, d, next, speed, change, rest)) {
+      if (may_stop_at(of, next, rest)) return s;
+      halts = true;
+    }
     if (fastest == found.least) break;
   }
   return T(-1);

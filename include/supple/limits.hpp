@@ -28,6 +28,38 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
+// An infinite acceleration limit of a joint with a jerk limit is replaced by one that takes this
+// many steps to reach.
+inline constexpr int longest_ramp = 1 << 20;
+
+// Returns the largest change of the speed in a step of length dt [s] of a joint with a jerk limit.
+// `ramp` is its jerk limit times dt².
+template <class L, class T>
+SUPPLE_INLINE L largest_smooth_change(const JointLimit<T>& limit, const L& dt, const L& ramp) {
+  return min(L(limit.acceleration) * dt, ramp * L(T(longest_ramp)));
+}
+
+// Returns the largest speed that a joint has from now on, in either direction, if it stops as fast
+// as its limits on acceleration and jerk allow, after a step at the speed x. `speed` is that of the
+// step before.
+template <class T>
+SUPPLE_FN T peak_after(const JointLimit<T>& limit, T speed, T x, T dt) {
+  if (!(limit.jerk < Number<T>::huge)) return abs(x);
+  return peak_speed(x, x - speed, T(limit.jerk * dt * dt));
+}
+
+// Returns the largest speed that a joint has from the next step on, in either direction, if it
+// stops as fast as its limits on acceleration and jerk allow. No other step leads to a lower one.
+template <class T>
+SUPPLE_FN T lowest_peak(const JointLimit<T>& limit, T speed, T change, T dt) {
+  if (!(limit.jerk < Number<T>::huge)) {
+    return limit.acceleration < Number<T>::huge ? max(abs(speed) - limit.acceleration * dt, T(0))
+                                                : T(0);
+  }
+  const T ramp = limit.jerk * dt * dt, most = largest_smooth_change(limit, dt, ramp);
+  return peak_after(limit, speed, T(speed + stopping_change(speed, change, ramp, most)), dt);
+}
+
 // Computes the admissible speeds [low, high] of a joint with a jerk limit in the next step of
 // length dt [s], given its position, its speed and the change of its speed in the last step. From
 // each of these speeds the joint can stop inside its range by the stopping rule of stopping.hpp
@@ -38,10 +70,8 @@ template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, const L& q,
                                                   const L& speed, const L& change, const L& dt,
                                                   L& low, L& high) {
-  // An infinite acceleration limit is replaced by one that takes 2^20 steps to reach.
-  const T much = T(1 << 20);
   const L ramp = L(limit.jerk) * dt * dt, zero(0), none = L(Number<T>::huge);
-  const L most = min(L(limit.acceleration) * dt, ramp * L(much)), max_speed(limit.speed);
+  const L most = largest_smooth_change(limit, dt, ramp), max_speed(limit.speed);
   const L above = (L(limit.upper) - q) / dt, below = (q - L(limit.lower)) / dt;
   const mask_t<L> over = above < zero, under = below < zero;
   const L noise = L(T(16) * Number<T>::epsilon) * abs(q) / dt;

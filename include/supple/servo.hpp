@@ -26,7 +26,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
                        m + decoupled_scratch(m, n),
                        4 * n + free_depth_scratch(m, n),
                        self_motion_scratch(servo.chain.joints, m, n),
-                       12 * servo.chain.joints + 2 * m * n + 2 * (m + n) + n,
+                       12 * servo.chain.joints + (every + m) * n + m + 6 * n,
                        9 * n + m + stopper_scratch(servo.chain, m),
                        filter_scratch(m, n),
                        redundancy_scratch(m, n),
@@ -160,11 +160,6 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
       state.lambda2 = estimated_step(*servo.step, m, n, J, e, state.u, state.sigma, state.estimate,
                                      state.dq, scratch);
       break;
-  }
-  state.halting = L(1);
-  if (servo.halt_condition > 0) {
-    state.halting = halting_factor(servo, state, scratch);
-    for (int j = 0; j < n; ++j) state.dq[j] = state.dq[j] * state.halting;
   }
 }
 

@@ -5,6 +5,8 @@
 #include "supple/box.hpp"
 #include "supple/direction.hpp"
 #include "supple/folds.hpp"
+#include "supple/halting.hpp"
+#include "supple/norm_bound.hpp"
 #include "supple/servo_state.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -83,48 +85,6 @@ SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const Ser
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
   const L applied = limited_step(n, n, norm, L(0), low, high, L(servo.bound), x, active_set, rest);
   return state.lambda2 + max(applied - least, L(0));
-}
-
-// Slows down joints that return from outside their limits if ‖q̇‖ would otherwise exceed `most`, to
-// speeds between the required ones and the lowest that their acceleration limits allow. If these
-// are too fast as well, the bound on the norm has precedence over the acceleration limits.
-template <class L, class T, class N>
-SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
-                           const mask_t<L>& exceeds, L* low, L* high) {
-  const L zero(0);
-  // Returns the speed of joint j nearest to zero: inside its box or, if the joint is outside its
-  // limits, within its acceleration limit.
-  const auto least = [&](int j) {
-    const JointLimit<T>& limit = servo.limit[j];
-    const bool brakes = limit.acceleration < Number<T>::huge;
-    const L brake = L(brakes ? limit.acceleration : T(0)) * L(servo.dt), speed = state.qd[j];
-    const L down = brakes ? min(speed + brake, zero) : zero;
-    const L up = brakes ? max(speed - brake, zero) : zero;
-    const L over = select(state.q[j] > L(limit.upper), max(high[j], down), high[j]);
-    const L under = select(state.q[j] < L(limit.lower), min(low[j], up), low[j]);
-    return select(high[j] < zero, over, select(low[j] > zero, under, zero));
-  };
-  L pp(0), pd(0), dd(0);
-  for (int j = 0; j < n; ++j) {
-    const L p = least(j), d = max(low[j], min(high[j], zero)) - p;
-    pp = fma(p, p, pp), pd = fma(p, d, pd), dd = fma(d, d, dd);
-  }
-  // Solve ‖p + t d‖ = most for t.
-  const L room = max(most * most - pp, zero), half = max(pd, zero);
-  const mask_t<L> slows = exceeds & (room > zero);
-  const L t =
-      select(slows, room / select(slows, half + sqrt(fma(half, half, dd * room)), L(1)), zero);
-  const mask_t<L> too_fast = exceeds & !(room > zero);
-  const L slower = select(too_fast, most / sqrt(select(too_fast, pp, L(1))), L(1));
-  for (int j = 0; j < n; ++j) {
-    const L p = least(j), near = max(low[j], min(high[j], zero));
-    const L to = fma(t, near - p, p) * slower;
-    const mask_t<L> down = exceeds & (high[j] < zero), up = exceeds & (low[j] > zero);
-    high[j] = select(down, to, high[j]);
-    low[j] = select(up, to, low[j]);
-    low[j] = select(down, min(low[j], high[j]), low[j]);
-    high[j] = select(up, max(high[j], low[j]), high[j]);
-  }
 }
 
 // Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
@@ -212,53 +172,50 @@ SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state,
   state.held_lambda2 = most;
 }
 
-// Whether the jerk of some joint is limited.
-template <class T>
-SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
-  bool limited = false;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
-    limited = limited || servo.limit[j].jerk < Number<T>::huge;
-  }
-  return limited;
-}
-
 // Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
 // without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
 // Otherwise a joint that compensates for a braking one would have to brake later, and the two would
 // oscillate.
-template <class L, class T, class M, class N>
-SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* x,
-                             L* low, L* high, L* scratch) {
-  L *slowest = scratch, *fastest = slowest + n, *goal = fastest + n, *rest = goal + n;
-  const L dt(servo.dt);
+template <class T, class M, class N>
+SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* x,
+                             T* low, T* high, T* scratch) {
+  T *slowest = scratch, *fastest = slowest + n, *goal = fastest + n, *rest = goal + n;
   for (int j = 0; j < n; ++j) {
-    speed_box(servo.limit[j], state.q[j], dt, slowest[j], fastest[j]);
+    speed_box(servo.limit[j], state.q[j], servo.dt, slowest[j], fastest[j]);
     goal[j] = x[j];
   }
   fit_in_box(servo, m, n, state, slowest, fastest, goal, rest);
+  if (shares_bound(servo)) share_bound(servo, n, state, goal, low, high);
   for (int j = 0; j < n; ++j) {
     if (!(servo.limit[j].jerk < Number<T>::huge)) continue;
-    narrow_to(goal[j], state.qd[j], L(servo.limit[j].jerk) * dt * dt, low[j], high[j]);
+    const T ramp = servo.limit[j].jerk * servo.dt * servo.dt;
+    narrow_to(goal[j], state.qd[j], ramp, low[j], high[j]);
   }
 }
 
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
 // direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
-// current speed does not come from this function.
+// current speed does not come from this function. `condition` is the condition number of J in mode
+// "halt", else zero.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
-                              const T* high, T* x, T* scratch) {
+                              const T* high, T condition, T* x, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
-  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound};
+  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
+                           max(servo.halt_condition, condition)};
   T size(0), off(0);
   for (int i = 0; i < m; ++i) {
     d[i] = dot(n, state.J + i * n, x);
     size = fma(d[i], d[i], size);
-    off += square(d[i] - state.e[i]);
+    off += square(d[i] - state.halting * state.e[i]);
   }
-  const bool whole = !servo.whole || off <= square(T(same_direction<T>)) * dot(m, state.e, state.e);
+  const bool whole = !servo.whole ||
+                     off <= square(T(same_direction<T>) * state.halting) * dot(m, state.e, state.e);
+  if (!whole) state.course = Course::stopped;
   if (size > 0 && whole) {
-    const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, rest);
+    bool halts = false;
+    const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
+    if (halts) state.halting = T(0);
     if (s >= 0) {
       for (int i = 0; i < m; ++i) state.direction[i] = d[i];
       put_scaled(n, s, low, high, x, s != T(1), x, state.active_set);
@@ -285,10 +242,10 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
 }
 
 // Computes the admissible speeds of all joints, low and high (n), and the step before limits, x0
-// (n), as speeds.
+// (n), as speeds. If `bounded`, the boxes have common speeds within the bound on ‖q̇‖.
 template <class L, class T, class N>
-SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state, L* low, L* high,
-                         L* x0) {
+SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state, bool bounded,
+                         L* low, L* high, L* x0) {
   const L dt(servo.dt), rest_rate(servo.rest_gain);
   L nearest(0);
   for (int j = 0; j < n; ++j) {
@@ -299,6 +256,7 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
+  if (!bounded) return;
   // Joints that return from outside their limits must not raise ‖q̇‖ above its bound.
   const L most = L(servo.bound) * L(just_below<T>);
   const mask_t<L> exceeds = nearest > most * most;
@@ -330,7 +288,7 @@ SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, con
 template <class L, class T, class M, class N>
 SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
   L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
-  all_boxes(servo, n, state, low, high, x0);
+  all_boxes(servo, n, state, true, low, high, x0);
   for (int j = 0; j < n; ++j) x[j] = x0[j];
   fit_in_box(servo, m, n, state, low, high, x, rest);
   move_joints(servo, n, state, x, x0);
@@ -343,8 +301,14 @@ template <class T>
 SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
-  all_boxes(servo, n, state, low, high, x0);
+  const bool shares = shares_bound(servo);
+  all_boxes(servo, n, state, !shares, low, high, x0);
+  state.course = Course::kept;
+  T condition(0);
+  state.halting =
+      servo.halt_condition > 0 ? halting_factor(servo, state, x0, condition, rest) : T(1);
   for (int j = 0; j < n; ++j) {
+    x0[j] = x0[j] * state.halting;
     x[j] = x0[j];
     // A stopped joint keeps its speed: J and e contain only the other joints (`correct_folds`).
     if (state.beyond >= 0 && state.stopped[j] != 0) {
@@ -361,14 +325,15 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     settle_speeds(servo, m, n, state, x, low, high, rest);
   }
   state.damping_applied = state.lambda2;
-  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
+  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
+  if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
   if (!kept && state.held_lambda2 >= 0) {
     fit_damped(servo, m, n, state, low, high, x0, x, rest);
     if (state.beyond >= 0) mark_stopped(n, state);
   } else if (!kept) {
     fit_in_box(servo, m, n, state, low, high, x, rest);
   }
-  state.scattered = keeps && !kept;
+  if (keeps && !kept) state.course = Course::lost;
   move_joints(servo, n, state, x, x0);
   if (state.beyond < 0) return;
   for (int i = 0; i < m * n; ++i) {

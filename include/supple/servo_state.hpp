@@ -17,6 +17,13 @@ enum class ControlMode : int {
   estimated,  // damping by singular values estimated from step to step
 };
 
+// What became of the direction of a command that is to be kept.
+enum class Course : int {
+  kept,
+  stopped,  // J cannot perform the whole command, and the motion stops
+  lost,     // the motion has another direction
+};
+
 template <class T>
 struct Servo {
   Chain<T> chain;
@@ -87,11 +94,11 @@ struct ServoState {
   L* stopped = nullptr;
   L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
-  bool scattered = false;   // whether the direction could not be kept
-  L halting = L(1);         // factor by which the motion slows down before a singularity
-  L held_lambda2 = L(-1);   // λ² while joints are held at limits; if negative, lambda2 is used
-  L beyond = L(-1);         // length of the part of e beyond folds; negative if J is not corrected
-  L* ranges = nullptr;      // memory of ranges.hpp; null if no row has an allowed range
+  Course course = Course::kept;
+  L halting = L(1);        // factor by which the motion slows down before a singularity
+  L held_lambda2 = L(-1);  // λ² while joints are held at limits; if negative, lambda2 is used
+  L beyond = L(-1);        // length of the part of e beyond folds; negative if J is not corrected
+  L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
 };
 
 }  // namespace supple

@@ -84,6 +84,21 @@ SUPPLE_INLINE L stopping_change(const L& speed, const L& change, const L& ramp, 
   return min(max(to_rest, max(change - ramp, -most)), min(change + ramp, most));
 }
 
+// Returns the sum of the changes after `change` if their sizes shrink to zero as fast as the jerk
+// limit allows.
+template <class L>
+SUPPLE_INLINE L shrinking_sum(const L& change, const L& ramp) {
+  const L size = abs(change) / ramp, whole = floor_small(size);
+  return copysign(ramp * whole * fma(L(scalar_t<L>(-0.5)), whole + L(1), size), change);
+}
+
+// Returns the largest speed, in either direction, that a joint has from now on under the stopping
+// rule: its speed, or that which it has when its change has shrunk to zero.
+template <class L>
+SUPPLE_INLINE L peak_speed(const L& speed, const L& change, const L& ramp) {
+  return max(abs(speed), abs(speed + shrinking_sum(change, ramp)));
+}
+
 // Returns the sum of the speeds of all later steps under the stopping rule, up to the step after
 // which the joint is farthest ahead; at least zero. Times dt, it is the distance that the joint
 // needs to stop. It grows with the speed and with the change. `steps` receives the number of these
@@ -97,9 +112,7 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   using T = scalar_t<L>;
   const L zero(0), one(1), half(T(0.5)), sixth(T(1) / T(6));
   // Whether the speed remains above zero if its changes shrink to zero from now on.
-  const L size = abs(change) / ramp, whole = floor_small(size);
-  const L tail = ramp * whole * fma(-half, whole + one, size);
-  const mask_t<L> ahead = speed + copysign(tail, change) >= zero;
+  const mask_t<L> ahead = speed + shrinking_sum(change, ramp) >= zero;
 
   // First phase: p changes, of which the i-th is change - ramp i. It lasts as long as they are not
   // below -most, and the speed is high enough for shrinking changes to end at rest.
@@ -171,7 +184,8 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
   const L stop = stopping_change(speed, change, ramp, most);
   if (any(limited)) {
     const L ramps = one + (abs(change) + ramp) / ramp, margin = ramps * ramps * unit;
-    const L to_limit = largest_change(max(max_speed - speed - margin, zero), ramp);
+    const L below = max_speed - speed - margin;
+    const L to_limit = select(below < zero, below, largest_change(max(below, zero), ramp));
     high = select(limited, min(high, to_limit), high);
     valid = valid & (stop <= high + margin + margin);
   }

@@ -160,7 +160,10 @@ _PART = (
 )
 _LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
 # Arguments of `Limits.for_robot` that users look for in the functions that take limits.
-_OF_LIMITS = ("mode", "max_speed", "max_acceleration", "max_jerk", "max_norm", "speed_factor")
+_OF_LIMITS = (
+    *("mode", "max_speed", "max_acceleration", "max_jerk", "max_norm", "speed_factor"),
+    *("slow_condition", "halt_condition"),
+)
 HINTS = {  # for `known_arguments`
     "joints": _PART,
     "limits": _LIMITS,

@@ -100,13 +100,13 @@ def test_halting_slows_down_and_stops_before_a_singularity_and_lets_the_arm_leav
     servo = Servo(arm, dt=0.005, limits=limits)
     q = np.array([0.3, -1.0, 1.2, -1.6, -1.5, 0.4])
     command, halting = np.array([0.2, 0, 0, 0, 0, 0]), False
-    for _ in range(1500):
+    for _ in range(1700):
         q = servo(q, command)
         halting = halting or StepStatus.HALTING in servo.status
     sigma = np.linalg.svd(servo._J, compute_uv=False)
     assert halting
     assert np.abs(servo.qd).max() < 1e-2
-    assert 17 < sigma[0] / sigma[-1] < 30.5
+    assert 29.9 < sigma[0] / sigma[-1] <= 30
     for _ in range(400):
         q = servo(q, -command)
     np.testing.assert_allclose(servo._J @ servo.qd, -command, atol=1e-9)

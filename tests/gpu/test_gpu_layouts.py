@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from supple.ik.gpu import position, subproblems, targets
+from supple.ik.gpu import branches, position, subproblems, targets
 from supple.motion import gpu_velocities
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
@@ -23,16 +23,29 @@ PRELUDE = (
 )
 
 
+MIRRORS = [
+    (position.Request, "Request", "ik/gpu/problem.hpp"),
+    (targets.View, "View", "ik/gpu/targets.cu"),
+    (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
+    (gpu_velocities.Request, "Request", "motion/velocity.cu"),
+    (branches.Request, "BranchRequest", "ik/gpu/branches.cu"),
+]
+
+
+def test_no_mirror_is_forgotten() -> None:
+    declared = {
+        (".".join(("supple", *file.relative_to(SOURCES).with_suffix("").parts)), name)
+        for file in SOURCES.rglob("*.py")
+        for name in re.findall(r"^class (\w+)\(ctypes\.", file.read_text(), re.M)
+    }
+    assert declared == {(mirror.__module__, mirror.__name__) for mirror, *_ in MIRRORS}
+
+
 @pytest.mark.skipif(not shutil.which(COMPILER[0]), reason="no compiler here")
 @pytest.mark.parametrize(
     ("mirror", "name", "file"),
-    [
-        (position.Request, "Request", "ik/gpu/problem.hpp"),
-        (targets.View, "View", "ik/gpu/targets.cu"),
-        (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
-        (gpu_velocities.Request, "Request", "motion/velocity.cu"),
-    ],
-    ids=["Request", "View", "SolutionArrays", "velocity Request"],
+    MIRRORS,
+    ids=[mirror.__module__ + "." + mirror.__name__ for mirror, *_ in MIRRORS],
 )
 def test_python_and_the_compiler_agree(
     mirror: type[ctypes.Structure], name: str, file: str, tmp_path: Path

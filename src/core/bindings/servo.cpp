@@ -10,6 +10,7 @@
 
 #include "kernels/isa.hpp"
 #include "bindings/servo_inputs.hpp"
+#include "bindings/servo_limits.hpp"
 #include "bindings/servo_memory.hpp"
 #include "bindings/servo_report.hpp"
 #include "bindings/specs.hpp"
@@ -54,7 +55,7 @@ class PyServo {
       owned_.emplace_back(spec.steps[k], by_priority ? rows_[k] : m, n);
       steps_.push_back(owned_.back().view());
     }
-    limits_ = spec.limits.in_kernel<double>(n);
+    limits_.set(spec.limits, n);
     servo_ = {.chain = all.chain<double>(),
               .tasks = int(rows_.size()),
               .rows = m,
@@ -69,7 +70,7 @@ class PyServo {
               .filter = {.max_gain = spec.filter.max_gain,
                          .printed = spec.filter.printed,
                          .directions = spec.filter.directions},
-              .limit = limits_.data(),
+              .limit = limits_.in_force(),
               .bound = spec.limits.max_norm,
               .keep_direction = spec.limits.keep_direction,
               .acceleration_level = spec.second_order,
@@ -137,6 +138,20 @@ class PyServo {
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
     memory_.reset([&speed](int j) { return number(speed, j); });
+    limits_.remember_peaks(last(), servo_.dt);
+  }
+
+  // Replaces the limits and what depends on them: the gain of the error, the condition numbers of
+  // mode "halt", and the evaluation of open tasks.
+  void set_limits(const LimitsSpec& limits, double gain, double slow_condition,
+                  double halt_condition, nb::object open_rows) {
+    limits_.remember_peaks(last(), servo_.dt);
+    limits_.set(limits, servo_.chain.coordinates);
+    limits_.apply(last(), servo_);
+    servo_.gain = gain;
+    servo_.slow_condition = slow_condition;
+    servo_.halt_condition = halt_condition;
+    open_rows_ = std::move(open_rows);
   }
 
   nb::object speeds() const { return copy(last().qd, {servo_.chain.coordinates}); }
@@ -163,7 +178,7 @@ class PyServo {
   double chosen() const { return last().lambda2; }
   double beyond() const { return last().beyond; }
 
-  int flags() const { return step_flags(servo_, memory_.last()); }
+  int flags() const { return step_flags(servo_, memory_.last()) | limits_.excesses(last()); }
   double missed() const { return missed_share(servo_, memory_.last()); }
   double sigma_min() const { return supple::sigma_min(servo_, memory_.last()); }
 
@@ -180,22 +195,27 @@ class PyServo {
   nb::object joint_flags() const {
     const npy_intp n = servo_.chain.coordinates;
     const nb::object made = new_array(NPY_INT64, 1, &n);
-    for (int j = 0; j < n; ++j)
-      data_of<std::int64_t>(made)[j] = supple::joint_flags(servo_, memory_.last(), j);
+    for (int j = 0; j < n; ++j) {
+      const int found = supple::joint_flags(servo_, memory_.last(), j);
+      data_of<std::int64_t>(made)[j] = limits_.too_fast(last(), j) ? found | over_speed : found;
+    }
     return made;
   }
 
   // Returns the whole state on which later steps, and reports about the last step, depend.
   nb::object memory() const {
-    const npy_intp size = memory_.saved_size();
+    const npy_intp size = saved_size();
     const nb::object all = new_array(NPY_DOUBLE, 1, &size);
     memory_.save(data_of<double>(all));
+    limits_.save(data_of<double>(all) + memory_.saved_size());
     return all;
   }
   void recall(nb::handle all) {
-    if (!contiguous_data(all, memory_.saved_size()))
-      throw nb::value_error("memory must come from a Servo with the same robot and tasks");
-    memory_.recall(data_of<double>(nb::borrow(all)));
+    const double* const from = contiguous_data(all, saved_size());
+    if (!from) throw nb::value_error("memory must come from a Servo with the same robot and tasks");
+    memory_.recall(from);
+    limits_.recall(from + memory_.saved_size());
+    limits_.apply(last(), servo_);
   }
 
   // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
@@ -216,6 +236,7 @@ class PyServo {
 
  private:
   const ServoState<double>& last() const { return memory_.last().state; }
+  int saved_size() const { return memory_.saved_size() + limits_.saved_size(); }
 
   // Returns number j of a row of floats or doubles.
   static double number(const Batch& row, int j) {
@@ -224,6 +245,7 @@ class PyServo {
 
   void run(const Batch& at, const Command<double>& command, double* next) {
     const int n = servo_.chain.coordinates;
+    limits_.apply(last(), servo_);
     for (int j = 0; j < n; ++j) {
       if (!std::isfinite(number(at, j))) {
         raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
@@ -358,7 +380,7 @@ class PyServo {
   nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
-  std::vector<JointLimit<double>> limits_;
+  ServoLimits limits_;
   Ints rows_;
   std::vector<InputSpec> inputs_;
   Doubles plausible_lower_, plausible_upper_;  // (n,), or empty
@@ -402,6 +424,10 @@ void bind_servo(nb::module_& m) {
                    " | None = None) -> numpy.typing.NDArray[numpy.float64]"))
       .def("_reset", &PyServo::reset, "qd"_a,
            nb::sig("def _reset(self, qd: numpy.typing.ArrayLike) -> None"))
+      .def("_set_limits", &PyServo::set_limits, nb::kw_only(), "limits"_a, "gain"_a,
+           "slow_condition"_a, "halt_condition"_a, "open_rows"_a.none(),
+           nb::sig("def _set_limits(self, *, limits: LimitsSpec, gain: float, slow_condition: "
+                   "float, halt_condition: float, open_rows: typing.Any) -> None"))
       .def_prop_ro("_qd", &PyServo::speeds,
                    nb::sig("def _qd(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_side", &PyServo::sides,

@@ -10,7 +10,7 @@
 
 namespace supple {
 
-inline constexpr int pose_size = 16;
+inline constexpr int pose_size = 16, rotation_size = 9;
 
 // Residual of orthonormality |RᵀR - I| that rounding alone may cause.
 inline constexpr double orthonormal_tolerance = 1e-14;
@@ -31,16 +31,63 @@ inline bool is_pose(const double* T) {
          T[12] == 0 && T[13] == 0 && T[14] == 0 && T[15] == 1;
 }
 
+// Writes a number to `to`. Returns whether `given` is a Python number, or a float64 of NumPy.
+inline bool put_number(PyObject* given, double* to) {
+  if (PyFloat_Check(given)) {
+    *to = PyFloat_AS_DOUBLE(given);
+    return true;
+  }
+  if (!PyLong_CheckExact(given)) return false;
+  *to = PyLong_AsDouble(given);
+  if (*to != -1.0 || !PyErr_Occurred()) return true;
+  PyErr_Clear();
+  return false;
+}
+
+// Writes `rows` times `columns` numbers to `to`; a vector has one row. Returns whether `given` is a
+// float64 array of this shape, with any strides, or a list or tuple of numbers, nested for a
+// matrix. Python converts other objects, or raises an error.
+inline bool put_numbers(nb::handle given, int rows, int columns, double* to) {
+  if (PyArray_CheckExact(given.ptr())) {
+    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    const int axes = rows > 1 ? 2 : 1;
+    if (PyArray_TYPE(array) != NPY_DOUBLE || PyArray_NDIM(array) != axes ||
+        !PyArray_ISBEHAVED_RO(array) || PyArray_DIM(array, axes - 1) != columns ||
+        (axes == 2 && PyArray_DIM(array, 0) != rows)) {
+      return false;
+    }
+    const npy_intp down = axes == 2 ? PyArray_STRIDE(array, 0) : 0,
+                   right = PyArray_STRIDE(array, axes - 1);
+    const char* const from = PyArray_BYTES(array);
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < columns; ++c) {
+        *to++ = *reinterpret_cast<const double*>(from + r * down + c * right);
+      }
+    }
+    return true;
+  }
+  if (!PyList_CheckExact(given.ptr()) && !PyTuple_CheckExact(given.ptr())) return false;
+  const int count = rows > 1 ? rows : columns;
+  if (PySequence_Fast_GET_SIZE(given.ptr()) != count) return false;
+  for (int i = 0; i < count; ++i) {
+    PyObject* const one = PySequence_Fast_GET_ITEM(given.ptr(), i);
+    if (rows > 1 ? !put_numbers(one, 1, columns, to + i * columns) : !put_number(one, to + i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Writes a pose (4, 4) as the columns of its rotation, then its position. Returns whether `given`
-// is a C-contiguous float64 array of a pose.
-inline bool put_pose(nb::handle given, double* to) {
-  auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-  if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
-      PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != 4 || PyArray_DIM(array, 1) != 4 ||
-      !PyArray_ISCARRAY_RO(array)) {
+// holds the numbers of a pose (`put_numbers`) or, if `rotation`, of a rotation (3, 3).
+inline bool put_pose(nb::handle given, bool rotation, double* to) {
+  double T[pose_size] = {}, R[rotation_size];
+  if (rotation && put_numbers(given, 3, 3, R)) {
+    for (int r = 0; r < 3; ++r) std::copy_n(R + 3 * r, 3, T + 4 * r);
+    T[15] = 1;
+  } else if (!put_numbers(given, 4, 4, T)) {
     return false;
   }
-  const auto* T = static_cast<const double*>(PyArray_DATA(array));
   if (!is_pose(T)) return false;
   for (int c = 0; c < 4; ++c) {
     for (int r = 0; r < 3; ++r) to[3 * c + r] = T[4 * r + c];
@@ -59,17 +106,15 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
     std::fill(to, to + size, target ? std::nan("") : 0.0);
     return optional;
   }
-  if (target && input.target == pose_size) return put_pose(given, to);
-  if (count == 0 || !contiguous_data(given, count)) return false;
-  const auto* from =
-      static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
+  if (target && input.target >= rotation_size && task.goal == Goal::frame) {
+    return put_pose(given, input.target == rotation_size, to);
+  }
+  if (count == 0) return false;
   const bool position = target && task.goal == Goal::frame;  // becomes a pose with R = I
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
-  for (int i = 0; i < count; ++i) {
-    if (!std::isfinite(from[i])) return false;
-    to[(target ? (position ? 9 : 0) : input.velocity_begin) + i] = from[i];
-  }
-  return true;
+  double* const into = to + (target ? (position ? 9 : 0) : input.velocity_begin);
+  if (!put_numbers(given, 1, count, into)) return false;
+  return std::all_of(into, into + count, [](double x) { return std::isfinite(x); });
 }
 
 }  // namespace supple

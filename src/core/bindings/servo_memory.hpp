@@ -118,7 +118,7 @@ class ServoMemory {
       if (state.stopped) state.stopped[j] = 0;
     }
     std::fill_n(state.direction, m_, 0.0);
-    state.scattered = false;
+    state.course = Course::kept;
     state.halting = 1;
     state.before = state.sigma = -1;
     state.has_previous = false;
@@ -135,7 +135,7 @@ class ServoMemory {
     const double rest[scalars] = {state.sigma,   state.lambda2,   state.damping_applied,
                                   state.limited, state.before,    double(state.has_previous),
                                   found.largest, found.effective, found.across,
-                                  found.alpha2,  state.beyond,    double(state.scattered),
+                                  found.alpha2,  state.beyond,    double(int(state.course)),
                                   state.halting};
     std::copy_n(state.q, record_, to);
     std::copy_n(rest, scalars, to + record_);
@@ -149,7 +149,7 @@ class ServoMemory {
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
     state.estimate = {from[6], from[7], from[8], from[9]};
-    state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
+    state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12];
   }
 
   // Arrays for the next command, for the norm of a step in Python, and for the kernel.

@@ -22,7 +22,7 @@ struct ServoRecord {
 // The values of StepStatus in Python.
 inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
-                     direction_lost = 512, halts = 1024;
+                     direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
@@ -66,8 +66,13 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   if (fastest >= limit.speed * nearly) return found | at_speed;
   if (rise >= limit.acceleration * dt * nearly) return found | at_acceleration;
   if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
-  if (!(limit.jerk < std::numeric_limits<double>::infinity())) return found | at_position;
-  if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) return found | at_jerk;
+  const bool smooth = limit.jerk < std::numeric_limits<double>::infinity();
+  if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) {
+    // Not at the end of its own range of speeds: it settles, or leaves others room in the norm.
+    if (smooth) return found | at_jerk;
+    if (servo.bound < std::numeric_limits<double>::infinity()) return found;
+  }
+  if (!smooth) return found | at_position;
   // The position limit holds the joint, unless the result would be the same without it.
   JointLimit<double> free = limit;
   free.upper = std::numeric_limits<double>::infinity();
@@ -76,6 +81,25 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
   const double unbounded = end > 0 ? high : -low;
   const bool same = std::abs(fastest - unbounded) <= (1 - nearly) * std::abs(unbounded);
   return found | (same ? at_speed : at_position);
+}
+
+// Returns ‖e - J q̇‖/‖e‖ for q̇ before limits.
+inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
+  const ServoState<double>& state = record.state;
+  const int n = servo.chain.coordinates, m = servo.rows;
+  double left = 0;
+  for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
+  return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
+}
+
+// Whether jerks are limited, but no acceleration.
+inline bool smooth_only(const Servo<double>& servo) {
+  const auto limited = [&](double JointLimit<double>::* which) {
+    return std::any_of(servo.limit, servo.limit + servo.chain.coordinates, [&](const auto& limit) {
+      return limit.*which < std::numeric_limits<double>::infinity();
+    });
+  };
+  return limited(&JointLimit<double>::jerk) && !limited(&JointLimit<double>::acceleration);
 }
 
 // Returns what changed or limited the last step, as flags of StepStatus.
@@ -91,25 +115,24 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= joint_flags(servo, record, j);
   }
   const double size = std::sqrt(norm2);
-  if (state.limited != 0 && (size >= servo.bound * nearly || !(held || found))) found |= at_norm;
+  if (state.halting < 1) found |= halts;
+  if (state.course == Course::lost) found |= direction_lost;
+  if (state.course == Course::stopped) found |= out_of_reach;
+  const bool bounded = servo.bound < std::numeric_limits<double>::infinity();
+  const bool unexplained = !(held || found);
+  if (bounded && state.limited != 0 && (size >= servo.bound * nearly || unexplained)) {
+    found |= at_norm;
+  } else if (state.limited != 0 && unexplained && servo.keep_direction) {
+    // No joint is at a limit: a faster step could not be followed by a stop within the limits.
+    found |= smooth_only(servo) ? at_jerk : at_acceleration;
+  }
   const double asked = dot(m, state.desired, state.desired);
   if (servo.curvature > 0 && state.lambda2 > 0) {
     std::vector<double> lost(m);
     if (lost_part(servo, record, lost.data()) > noticed * std::sqrt(asked)) found |= damped;
   }
   if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
-  if (state.scattered) found |= direction_lost;
-  if (state.halting < 1) found |= halts;
   return found;
-}
-
-// Returns ‖e - J q̇‖/‖e‖ for q̇ before limits.
-inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
-  const ServoState<double>& state = record.state;
-  const int n = servo.chain.coordinates, m = servo.rows;
-  double left = 0;
-  for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
-  return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
 }
 
 // Returns the smallest singular value of J in the last step.

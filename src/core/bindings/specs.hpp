@@ -227,7 +227,8 @@ struct LimitsSpec {
 
 // Sizes of the velocity and target arrays of a task that the compiled control loop reads itself, or
 // 0 if Python converts them. `velocity_begin` is the offset of the velocity's values in the twist
-// or rows of the kernel. A target of size 16 is a pose (4, 4).
+// or rows of the kernel. For a frame, a target of size 16 is a pose (4, 4), and one of size 9 a
+// rotation (3, 3) or a pose.
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
 

@@ -36,7 +36,6 @@ _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rat
 # folds.hpp instead of ‖e‖. The joint speed along a singular direction is at most
 # 1/(2 sqrt(DAMPING)) = 16 rad/s.
 DAMPING = 1e-3
-SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 GAIN = 20.0  # default gain of the error to a target [1/s]
 ACCELERATION_TIME = 0.0525  # default time in which the fastest joint reaches its speed limit [s]
 
@@ -143,7 +142,9 @@ def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
         return _core.InputSpec(velocity=6, target=16)
     if kind is PositionTask:
         return _core.InputSpec(velocity=3, target=3)
-    if kind in (OrientationTask, AxisTask):
+    if kind is OrientationTask:
+        return _core.InputSpec(velocity=3, velocity_begin=3, target=9)
+    if kind is AxisTask:
         return _core.InputSpec(velocity=3, velocity_begin=3)
     return _core.InputSpec()
 

@@ -14,7 +14,6 @@ from supple._core import (
     FilterSpec,
     Secondary,
     SecondarySpec,
-    ServoSpec,
     StepSpec,
 )
 from supple.errors import InputError, short_repr
@@ -98,11 +97,12 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     return controller
 
 
-def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
+def open_rows(
+    layout: CompiledTasks, gain: float, rate_gain: float, *, second_order: bool
+) -> Callable[..., None] | None:
     """Return the function that evaluates open tasks in a control loop; None without open tasks."""
     if not layout.open:
         return None
-    gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
 
     def evaluate(
         J: Array,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.control.arguments import (
     DAMPING,
-    HALT_CONDITION,
-    SLOW_CONDITION,
     check_order,
     check_robot_first,
     command_converter,
@@ -28,30 +25,34 @@ from supple.control.arguments import (
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller, open_rows
+from supple.control.explanation import explain_last_step
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping import Curvature, ErrorDamped
-from supple.motion.diagnostics import Report, explain_taken, unlimited_step
-from supple.motion.direction_text import direction_text
+from supple.motion.diagnostics import Report
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.redundancy.priority import Priority
-from supple.motion.status import NEARLY, StepStatus, held_joints
+from supple.motion.status import StepStatus
 from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS, Pseudoinverse
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
-_TOLD = 1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
 _NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
-_SAME = 1e-6  # relative difference below which two joint velocities count as parallel
 
 
 _DAMPED = int(StepStatus.DAMPED)
+# What to do instead of setting an attribute.
+_INSTEAD = {
+    "robot": "make a new Servo(robot, ...)",
+    "qd": "servo.reset(qd) sets the joint speeds",
+    **{name: f"make a new Servo(robot, {name}=...)" for name in ("tasks", "step", "dt", "gain")},
+}
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 
 
@@ -81,20 +82,11 @@ class Servo(_core.Servo):
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
     zero, unless only accelerations are given: then the velocity is not controlled.
 
-    Attributes:
-        robot: The controlled robot.
-        tasks: The tasks, their rows stacked in this order.
-        step: The step that computes joint speeds (or accelerations) from J and e.
-        limits: The limits of the joints.
+    The limits can be changed at any time: `servo.limits = ...`. All else is fixed.
 
     References:
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
     """
-
-    robot: Robot
-    tasks: tuple[Task, ...]
-    step: AnyStep
-    limits: Limits
 
     @known_arguments(**HINTS)
     def __init__(
@@ -134,19 +126,18 @@ class Servo(_core.Servo):
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
-        self.robot = robot
+        self._robot = robot
         self._layout, self._single = compile_selected(robot, frame, tasks)
-        self.tasks = self._layout.tasks
-        self.limits = bounds = limits_for(limits, robot, moved_frames(self._layout))
+        self._limits = bounds = limits_for(limits, robot, moved_frames(self._layout))
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None
         self._curvature = largest_curvature(self._layout) * self._dt
         plain = order == 1 and not self._layout.open and not keeps and self._curvature > 0
         self._folds = step is None and plain
-        self.step = self._default_step() if step is None else step
-        default = 100.0 if order == 2 else default_gain(bounds, self._dt)
-        self._gain = number(default if gain is None else gain, "gain", least=0)
+        self._step_used = self._default_step() if step is None else step
+        self._given_gain = gain
+        self._gain = self._gain_within(bounds)
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
@@ -159,7 +150,8 @@ class Servo(_core.Servo):
         low, high = plausible_range(robot)
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
-        self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
+        self._step_bound = controller.max_speed if order == 1 else math.inf
+        slow, halt = bounds.conditions
         spec = _core.ServoSpec(
             mode=controller.mode,
             steps=controller.steps,
@@ -173,8 +165,8 @@ class Servo(_core.Servo):
             rest_gain=rest,
             curvature=self._curvature if self._folds else 0.0,
             whole=keeps and self._default and order == 1,
-            slow_condition=SLOW_CONDITION if bounds.mode == "halt" else 0.0,
-            halt_condition=HALT_CONDITION if bounds.mode == "halt" else 0.0,
+            slow_condition=slow,
+            halt_condition=halt,
             inputs=[
                 input_spec(task, robot.dof, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
@@ -188,9 +180,32 @@ class Servo(_core.Servo):
             convert=command_converter(self._layout, self._single),
             secondary_velocity=controller.secondary_velocity,
             python_step=controller.python_step,
-            open_rows=open_rows(self._layout, spec),
+            open_rows=self._open_rows(),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # A subclass may have attributes of its own.
+        own = type(self) is not Servo and not hasattr(Servo, name)
+        if name == "limits" or name.startswith("_") or own:
+            super().__setattr__(name, value)
+        elif hasattr(Servo, name):
+            raise AttributeError(
+                f"{name} of a Servo cannot be set; {_INSTEAD.get(name, 'it is computed')}"
+            )
+        else:
+            raise AttributeError(
+                f"a Servo has no attribute {name!r}; the only one that can be set is limits"
+            )
+
+    def _gain_within(self, limits: Limits) -> float:
+        """Return the gain of the error: the given one, or the default one within these limits."""
+        default = 100.0 if self._order == 2 else default_gain(limits, self._dt)
+        return number(default if self._given_gain is None else self._given_gain, "gain", least=0)
+
+    def _open_rows(self) -> Callable[..., None] | None:
+        """Return the function that evaluates open tasks; None without open tasks."""
+        return open_rows(self._layout, self._gain, self._rate_gain, second_order=self._order == 2)
 
     def _default_step(self) -> AnyStep:
         """Return the default step for the mode of the limits and the order."""
@@ -202,6 +217,58 @@ class Servo(_core.Servo):
 
     def __repr__(self) -> str:
         return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
+
+    @property
+    def robot(self) -> Robot:
+        """The controlled robot."""
+        return self._robot
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks, their rows stacked in this order."""
+        return self._layout.tasks
+
+    @property
+    def step(self) -> AnyStep:
+        """The step that computes joint speeds (or accelerations) from J and e."""
+        return self._step_used
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the joints. Setting them takes effect in the next step.
+
+        Joints that are faster than the new limits slow down as fast as their limits on acceleration
+        and jerk allow, with the status SPEED_EXCEEDED or NORM_EXCEEDED. The mode cannot change.
+        """
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        if not isinstance(limits, Limits):
+            raise InputError(
+                f"limits must be Limits of {self.robot.dof} joints; given: {short_repr(limits)}"
+            )
+        made = limits_for(limits, self.robot)
+        if made.mode != self._limits.mode:
+            raise InputError(
+                "the mode of a Servo cannot change: make a new Servo with these limits, and "
+                f"reset(qd) it to the current speeds; given: {made.mode!r} instead of "
+                f"{self._limits.mode!r}"
+            )
+        self._limits, self._gain = made, self._gain_within(made)
+        slow, halt = made.conditions
+        self._set_limits(
+            limits=limits_spec(made, self._bound),
+            gain=self._gain,
+            slow_condition=slow,
+            halt_condition=halt,
+            open_rows=self._open_rows(),
+        )
+
+    @property
+    def _bound(self) -> float:
+        """The bound on the norm of all speeds: that of the limits, or of the step."""
+        return min(self._limits.max_norm, self._step_bound)
 
     @property
     def dt(self) -> float:
@@ -310,60 +377,13 @@ class Servo(_core.Servo):
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
         if not self._begun:
             raise InputError("explain needs a step; given: a Servo that has not been called")
-        qd, before = self._qd, self._before
-        speed = float(np.linalg.norm(qd))
-        second = (qd - before) / self._dt + self._rest_gain * before
-        linearization = self.linearization
-        asked = float(np.linalg.norm(self._asked)) or 1.0
-        share = float(np.linalg.norm(self.lost)) / asked
-        told = share > _TOLD and self._chosen > 0
-        report = explain_taken(
-            linearization,
-            self.step,
-            qd if self._order == 1 else second,
-            speed=speed,
-            chosen=self._chosen,
-            lambda2=self._lambda2,
-            held=held_joints(
-                self.limits,
-                self.robot.joint_names,
-                self._before,
-                self._side,
-                self._joint_flags.tolist(),
-                self._exceeded(),
-            ),
-            max_norm=self._bound if speed >= self._bound * NEARLY else None,
-            mode=self.limits.mode if self._held else None,
-            factor=self._factor(linearization),
-        )
-        return replace(
-            report,
-            damped=(share, direction_text(self.lost, linearization.rows)) if told else None,
-            beyond=max(self._beyond, 0.0) / asked,
-        )
+        return explain_last_step(self)
 
     def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
         """Return a mask (...) of the steps that, before limits, perform less than is possible."""
         levels = self._layout.counts if isinstance(self.step, Priority) else None
         weights = row_weights(self.step, self._layout.counts)
         return gives_up(J, e, dq, weights=weights, levels=levels)
-
-    def _factor(self, linearization: Linearization) -> float | None:
-        """Return the factor by which mode "scale" slowed all joints; None if it is unknown."""
-        if self.limits.mode == "exact" or not self._held:
-            return None
-        step = unlimited_step(self.step, linearization, self._chosen)
-        if step is None:
-            return None
-        if self._order == 2:
-            step = self._before + self._dt * (step - self._rest_gain * self._before)
-        qd, size = self._qd, float(step @ step)
-        factor = float(step @ qd) / size if size > 0 else 0.0
-        kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
-        return factor if kept else None
-
-    def _exceeded(self) -> Array:
-        return self.limits.exceeded(self._before, self._qd, self._dt)
 
     # ---- copies --------------------------------------------------------------------------------
 
@@ -374,7 +394,7 @@ class Servo(_core.Servo):
             "dt": self._dt,
             "step": None if self._default else self.step,
             "limits": self.limits,
-            "gain": self._gain,
+            "gain": self._given_gain,
             "order": self._order,
             "rate_gain": self._rate_gain,
             "rest_gain": self._rest_gain,

@@ -211,6 +211,7 @@ class SolutionArrays:
         return tuple(getattr(self, name) for name in _PARTS)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class BatchSolution(SolutionArrays):
     """Solutions of a batch of targets, one per target; `str()` returns a summary.
 

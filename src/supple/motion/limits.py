@@ -31,6 +31,7 @@ from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale", "halt", "path"]
 MODES = ("exact", "scale", "halt", "path")
+SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
 _MAX_LISTED = 12  # maximum number of joints in a repr
 
 
@@ -41,8 +42,9 @@ class Limits(ReadOnlyArrays):
     In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
     its range at this rate keeps all its limits, whatever the command. A joint that starts outside
     its range is driven back as fast as possible, but such that it can stop inside. A joint that
-    cannot stop in time, or whose excess over max_speed is more than one step can remove, is slowed
-    down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
+    cannot stop in time is slowed down nevertheless: its position limits hold, and its acceleration
+    limit is exceeded. A joint of a `Servo` that is faster than a new speed limit slows down within
+    its acceleration limit; a single step (`box`, `velocities`) gives the speed limit precedence
     (docs/servo.md).
 
     With max_jerk, the change of a speed per step may itself change by max_jerk dt². A joint then
@@ -62,6 +64,8 @@ class Limits(ReadOnlyArrays):
             the tool on its path and changes the timing.
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of the joints' positions, "rad" or "m"; empty if unknown.
+        slow_condition: Condition number of J from which mode "halt" slows down, at least 1.
+        halt_condition: Condition number of J at which mode "halt" halts, above slow_condition.
     """
 
     lower: Array
@@ -73,6 +77,8 @@ class Limits(ReadOnlyArrays):
     mode: Mode = "exact"
     joints: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
+    slow_condition: float = SLOW_CONDITION
+    halt_condition: float = HALT_CONDITION
 
     def __post_init__(self) -> None:
         n = real_numbers(self.lower, "Limits: lower must be numbers").size
@@ -98,6 +104,8 @@ class Limits(ReadOnlyArrays):
         mode: object = self.mode
         if not isinstance(mode, str) or mode not in MODES:
             raise InputError(f"Limits: mode must be one of {MODES}; given: {short_repr(self.mode)}")
+        slow = number(self.slow_condition, "Limits: slow_condition", least=1)
+        number(self.halt_condition, "Limits: halt_condition", above=slow)
 
     @classmethod
     def for_robot(
@@ -114,6 +122,8 @@ class Limits(ReadOnlyArrays):
         acceleration_time: float | None = None,
         frame: FrameNames = None,
         mode: Mode = "exact",
+        slow_condition: float = SLOW_CONDITION,
+        halt_condition: float = HALT_CONDITION,
     ) -> Limits:
         """Return the limits of a robot's description, with some of them replaced by the arguments.
 
@@ -136,6 +146,8 @@ class Limits(ReadOnlyArrays):
                 not move it, such as wheels, have a fastest joint of their own. By default none.
             frame: Name of a frame, or several, for acceleration_time; the end effectors by default.
             mode: As in `Limits`.
+            slow_condition: Condition number of J from which mode "halt" slows down.
+            halt_condition: Condition number of J at which mode "halt" halts.
         """
         check_robot(robot)
         number(speed_factor, "Limits: speed_factor", above=0, most=1)
@@ -158,7 +170,17 @@ class Limits(ReadOnlyArrays):
             acceleration = np.where(np.isinf(acceleration), derived, acceleration)
         units = tuple("m" if slides else "rad" for slides in robot.prismatic)
         return cls(
-            low, high, fastest, acceleration, jerk, max_norm, mode, tuple(robot.joint_names), units
+            low,
+            high,
+            fastest,
+            acceleration,
+            jerk,
+            max_norm,
+            mode,
+            tuple(robot.joint_names),
+            units,
+            slow_condition,
+            halt_condition,
         )
 
     @classmethod
@@ -173,7 +195,9 @@ class Limits(ReadOnlyArrays):
             "" if math.isinf(self.max_norm) else f", norm of all speeds at most {self.max_norm:g}"
         )
         plural = "s" * (len(self.lower) != 1)
-        lines = [f'Limits of {len(self.lower)} joint{plural}, mode "{self.mode}"{norm}']
+        slow, halt = self.conditions
+        halts = f" at the condition number {halt:g}, slower from {slow:g}" if halt else ""
+        lines = [f'Limits of {len(self.lower)} joint{plural}, mode "{self.mode}"{halts}{norm}']
         width = max(map(len, self._names[:_MAX_LISTED]), default=0)
         units = self.units or ("",) * len(self.lower)
         rows = zip(
@@ -195,6 +219,11 @@ class Limits(ReadOnlyArrays):
             lines.append(f"  {name:<{width}}  {', '.join(said)}")
         more = len(self.lower) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+    @property
+    def conditions(self) -> tuple[float, float]:
+        """The condition numbers of mode "halt", `slow_condition` first; zeros in other modes."""
+        return (self.slow_condition, self.halt_condition) if self.mode == "halt" else (0.0, 0.0)
 
     @property
     def _names(self) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ class StepStatus(IntFlag):
             removes more than 1 % of the command.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
         JERK_LIMIT: A joint is at its maximum jerk.
-        ACCELERATION_LIMIT: A joint is at its maximum acceleration.
+        ACCELERATION_LIMIT: A joint is at its maximum acceleration; in modes "scale" and "halt",
+            also if a faster motion could not stop in time.
         SPEED_LIMIT: A joint is at its maximum speed.
         POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
         ACCELERATION_EXCEEDED: A joint exceeds its maximum acceleration; otherwise it would have
@@ -44,12 +45,16 @@ class StepStatus(IntFlag):
             other limits, or the bound on the norm.
         OUT_OF_REACH: More than 1 % of the command points beyond the end of the reach: the arm is
             stretched, or at another singularity (such as a straight wrist) where the joints lead no
-            farther in the singular direction, or could not stop before it. In mode "path" of
-            `track`: the motion ends because the next target is not reached.
+            farther in the singular direction, or could not stop before it. In modes "scale" and
+            "halt": the motion stops because J cannot perform the whole command. In mode "path" of
+            `track`: it ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
             "halt", should keep it: joints return from outside their limits, or were moved by
             something other than the `Servo`.
         HALTING: The motion slows down or halts before a singularity, in mode "halt".
+        SPEED_EXCEEDED: A joint exceeds its maximum speed, which was lowered while it moved; it
+            slows down as its limits on acceleration and jerk allow.
+        NORM_EXCEEDED: The norm of all joint speeds exceeds its bound for the same reason.
     """
 
     FOLLOWING = 0
@@ -64,6 +69,8 @@ class StepStatus(IntFlag):
     OUT_OF_REACH = 256
     DIRECTION_LOST = 512
     HALTING = 1024
+    SPEED_EXCEEDED = 2048
+    NORM_EXCEEDED = 4096
 
     @property
     def sentence(self) -> str:
@@ -96,6 +103,8 @@ _SENTENCES = {
     StepStatus.OUT_OF_REACH: "part of the command is beyond the end of the reach",
     StepStatus.DIRECTION_LOST: "the direction of the command cannot be kept",
     StepStatus.HALTING: "the motion slows down or halts before a singularity",
+    StepStatus.SPEED_EXCEEDED: "a joint slows down to its maximum speed",
+    StepStatus.NORM_EXCEEDED: "the joints slow down to the bound on the norm of their speeds",
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)
@@ -136,7 +145,7 @@ def statuses_of(
     at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
     exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
     ends = _held_ends(before, active, exceeds)
-    at_norm = limited & (at_bound | ~active.any(axis=1))
+    at_norm = limited & (at_bound | ~active.any(axis=1)) & np.isfinite(bound)
     jerks = jerk_exceeded(limits, before, change, qd, dt).any(axis=1)
     status = np.bitwise_or.reduce(limits_acting(limits, q, before, change, ends, dt), axis=1)
     status |= _DAMPED * damped | _NORM * at_norm | _EXCEEDED * exceeds.any(axis=1)
@@ -256,7 +265,9 @@ def held_joints(
     """
     held, ends = [], _held_ends(before, active, exceeded > EXCEEDS)
     for j in np.flatnonzero(ends).tolist():
-        which = next(name for kind, name in _LIMIT_NAMES.items() if kind & int(flags[j]))
+        which = next((name for kind, name in _LIMIT_NAMES.items() if kind & int(flags[j])), None)
+        if which is None:  # held by the bound on the norm
+            continue
         upper = int(ends[j])
         values = {
             "position": (limits.upper if upper > 0 else limits.lower)[j],

@@ -232,8 +232,9 @@ def _constants(arm: _core.ArmSpec) -> str:
     kind = "parallel" if arm.parallel else "spherical"
     return (
         "namespace supple {\n\nstruct Arm {\n"
-        f"  static constexpr ClosedForm<double> form = {{ArmKind::{kind}, {arm.first}, "
-        f"{{{lines}}}, {arm.length.hex()}, {arm.slack.hex()}, 1}};\n"
+        f"  static constexpr ClosedForm<double> form = {{.kind = ArmKind::{kind}, "
+        f".first = {arm.first}, .axis = {{{lines}}}, .length = {arm.length.hex()}, "
+        f".slack = {arm.slack.hex()}, .samples = 1}};\n"
         f"  static constexpr int coordinate[6] = {{{', '.join(map(str, arm.coordinates))}}};\n"
         f"  static constexpr Pose<double> home = {{{{{', '.join(columns)}}}, {position}}};\n"
         "};\n\n}  // namespace supple\n"

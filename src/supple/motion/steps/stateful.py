@@ -35,9 +35,13 @@ class StatefulStep(Generic[Memory]):
 
     Attributes:
         inner: The step with memory.
-        memory: The current memory; None before the first call and after `reset`.
+        memory: The current memory; None before the first call and after `reset`. It can be set.
         used: The memory that the last call used.
     """
+
+    inner: StepWithMemory[Memory]
+    memory: Memory | None
+    used: Memory | None
 
     def __init__(self, inner: StepWithMemory[Memory]) -> None:
         if not has_memory(inner):
@@ -45,9 +49,16 @@ class StatefulStep(Generic[Memory]):
                 "StatefulStep: inner must be a step with the methods `start` and `step`; "
                 f"given: {short_repr(inner)}"
             )
-        self.inner = inner
-        self.memory: Memory | None = None
-        self.used: Memory | None = None
+        self._set(inner=inner, memory=None, used=None)
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "memory":
+            raise AttributeError(f"only the memory of a StatefulStep can be set; given: {name!r}")
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return f"StatefulStep({self.inner!r})"
@@ -56,12 +67,12 @@ class StatefulStep(Generic[Memory]):
         """Return q̇ (n,) and update the memory."""
         memory = self.inner.start(linearization) if self.memory is None else self.memory
         dq, self.memory = self.inner.step(linearization, memory)
-        self.used = memory
+        self._set(used=memory)
         return dq
 
     def reset(self) -> None:
         """Clear the memory: the next call is the first of a motion."""
-        self.memory = self.used = None
+        self._set(memory=None, used=None)
 
 
 def has_memory(step: object) -> bool:

@@ -1,0 +1,70 @@
+"""The explanation of the last step of a `Servo`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supple.motion.diagnostics import Report, explain_taken, unlimited_step
+from supple.motion.direction_text import direction_text
+from supple.motion.linearization import Linearization
+from supple.motion.status import NEARLY, held_joints
+
+if TYPE_CHECKING:
+    from supple.control.servo import Servo
+
+_TOLD = 1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
+_SAME = 1e-6  # relative difference below which two joint velocities count as parallel
+
+
+def explain_last_step(servo: Servo) -> Report:
+    """Return what the last step of a Servo did and why."""
+    qd, before = servo._qd, servo._before
+    speed = float(np.linalg.norm(qd))
+    second = (qd - before) / servo.dt + servo._rest_gain * before
+    linearization = servo.linearization
+    asked = float(np.linalg.norm(servo._asked)) or 1.0
+    share = float(np.linalg.norm(servo.lost)) / asked
+    told = share > _TOLD and servo._chosen > 0
+    report = explain_taken(
+        linearization,
+        servo.step,
+        qd if servo._order == 1 else second,
+        speed=speed,
+        chosen=servo._chosen,
+        lambda2=servo.lambda2,
+        held=held_joints(
+            servo.limits,
+            servo.robot.joint_names,
+            before,
+            servo._side,
+            servo._joint_flags.tolist(),
+            servo.limits.exceeded(before, qd, servo.dt),
+        ),
+        max_norm=servo._bound if speed >= servo._bound * NEARLY else None,
+        mode=servo.limits.mode if servo._held else None,
+        factor=_factor(servo, linearization),
+    )
+    return replace(
+        report,
+        damped=(share, direction_text(servo.lost, linearization.rows)) if told else None,
+        beyond=max(servo._beyond, 0.0) / asked,
+    )
+
+
+def _factor(servo: Servo, linearization: Linearization) -> float | None:
+    """Return the factor by which mode "scale" slowed all joints; None if it is unknown."""
+    if servo.limits.mode == "exact" or not servo._held:
+        return None
+    step = unlimited_step(servo.step, linearization, servo._chosen)
+    if step is None:
+        return None
+    if servo._order == 2:
+        step = servo._before + servo.dt * (step - servo._rest_gain * servo._before)
+    qd, size = servo._qd, float(step @ step)
+    factor = float(step @ qd) / size if size > 0 else 0.0
+    kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
+    return factor if kept else None

@@ -1,0 +1,68 @@
+"""All limits hold together in every step, in every combination, from rest.
+
+The motions are those of tools/soak_servo.py (`make soak-servo` runs many more). SUPPLE_MOTIONS sets
+their number.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from loops import robot
+from supple import Limits, Servo, StepStatus
+
+MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
+EXCEEDED = (
+    StepStatus.ACCELERATION_EXCEEDED
+    | StepStatus.JERK_EXCEEDED
+    | StepStatus.SPEED_EXCEEDED
+    | StepStatus.NORM_EXCEEDED
+)
+
+
+@pytest.fixture(scope="module")
+def soak() -> ModuleType:
+    path = Path(__file__).parents[2] / "tools/soak_servo.py"
+    spec = importlib.util.spec_from_file_location("soak_servo", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("seed", range(MOTIONS))
+def test_no_random_motion_breaks_a_limit(soak: ModuleType, seed: int) -> None:
+    """Robots, limits, modes, steps, tasks, commands and noise are random."""
+    found, about = soak.motion(seed, 400)
+    assert set(found) <= {"steps"}, (about, found)
+
+
+@pytest.mark.parametrize("seed", range(MOTIONS // 8))
+@pytest.mark.parametrize("jerk", [100.0, 1000.0])
+@pytest.mark.parametrize("mode", ["exact", "scale"])
+def test_all_limits_hold_from_rest(mode: str, jerk: float, seed: int) -> None:
+    """With a new reachable target every 100 steps, norm and jerk are often active together."""
+    arm, dt, rng = robot("panda"), 0.002, np.random.default_rng((4, seed))
+    limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, max_norm=1.0, mode=mode)  # type: ignore[arg-type]
+    servo = Servo(arm, dt=dt, limits=limits)
+    q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    speeds = [np.zeros(7), np.zeros(7)]
+    for k in range(600):
+        if k % 100 == 0:
+            target = arm.fk(arm.random(seed=rng))
+        q = servo(q, target=target)
+        speeds.append(servo.qd)
+        assert not servo.status & EXCEEDED
+    qd = np.array(speeds)
+    assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
+    assert np.abs(np.diff(qd, axis=0)).max() <= 10.0 * dt * (1 + 1e-9)
+    assert np.abs(np.diff(qd, n=2, axis=0)).max() <= jerk * dt * dt * (1 + 1e-9)
+    if mode == "exact":
+        assert np.linalg.norm(qd, axis=1).max() > 0.999  # the bound is used

@@ -1,0 +1,60 @@
+"""An attribute of a public object takes effect when it is set, or setting it raises an error."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+import pytest
+from test_copies import EXAMPLES, PANDA, Q, public_classes
+
+import supple as sp
+from supple import paths
+
+UR5E = sp.load("ur5e")
+START = np.array([0.3, -1.2, 1.4, -1.1, 0.5, 0.2])
+LINE = np.repeat(UR5E.fk(START)[None], 5, axis=0)
+LINE[:, 0, 3] += np.linspace(0, 0.05, 5)
+FOLLOWED = sp.follow(UR5E, LINE)
+
+# Objects of public classes without an example in test_copies.py.
+MORE = (sp.Servo(PANDA, dt=0.01), FOLLOWED, FOLLOWED.pieces[0])
+# Attributes that can be set; tests/control/test_changed_limits.py and tests/motion/test_stateful.py
+# show their effect.
+SETTABLE = {sp.Servo: {"limits"}, sp.steps.StatefulStep: {"memory"}}
+OBJECTS = [one for one in (*EXAMPLES, *MORE) if not isinstance(one, Enum | BaseException)]
+
+
+def test_every_public_class_is_here() -> None:
+    """Members of an Enum and errors are Python's own objects."""
+    plain = {one for one in public_classes() if not issubclass(one, Enum | BaseException)}
+    assert plain | {paths.JointPath, paths.Followed} <= {type(one) for one in OBJECTS}
+
+
+@pytest.mark.parametrize("one", OBJECTS, ids=lambda one: type(one).__name__)
+def test_no_attribute_is_set_without_an_effect(one: object) -> None:
+    settable: set[str] = SETTABLE.get(type(one), set())
+    names = {name for name in dir(one) if not name.startswith("_")}
+    assert settable <= names
+    for name in sorted(names - settable | {"invented", "limit"}):
+        with pytest.raises((AttributeError, TypeError)):  # TypeError: a dataclass with slots
+            setattr(one, name, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("robot", r"make a new Servo\(robot, \.\.\.\)"),
+        ("tasks", r"make a new Servo\(robot, tasks=\.\.\.\)"),
+        ("dt", r"make a new Servo\(robot, dt=\.\.\.\)"),
+        ("qd", r"servo\.reset\(qd\)"),
+        ("lambda2", "it is computed"),
+        ("limit", "the only one that can be set is limits"),
+    ],
+)
+def test_the_error_of_a_servo_says_what_to_do(name: str, instead: str) -> None:
+    servo = sp.Servo(PANDA, dt=0.01)
+    before = repr(servo)
+    with pytest.raises(AttributeError, match=instead):
+        setattr(servo, name, Q)
+    assert repr(servo) == before
