@@ -49,7 +49,7 @@ def test_claims_are_sentences(ran: Ran, name: str) -> None:
         assert claim.paper
         assert claim.measured
         assert claim.why, "a claim must have a reason, whether it holds or not"
-        assert type(claim.holds) is bool
+        assert type(claim.holds) is bool or claim.holds is None
 
 
 def test_progress_rises_to_one() -> None:
@@ -86,6 +86,25 @@ def test_every_panel_says_what_it_shows(ran: Ran, name: str) -> None:
         assert any(ax.get_title(loc=side) for side in ("left", "center", "right"))
         assert ax.get_xlabel()
         assert ax.get_ylabel()
+
+
+def test_annotations_outside_of_a_panel_are_refused() -> None:
+    """Matplotlib would omit them; arrows and notes of the common style extend the panel instead."""
+
+    def drawing(outside: bool) -> Callable[[Figure], None]:
+        def draw(figure: Figure) -> None:
+            ax = figure.subplots()
+            ax.plot([0, 1], [0, 1])
+            style.arrow(ax, (1, 1), (3, 4), "black")
+            style.note(ax, "there", (-2.0, 5.0))
+            if outside:
+                ax.annotate("nowhere", (9, 9))
+
+        return draw
+
+    assert b"there" in style.rendered(Outcome({}, (), drawing(False)), "x", "svg")
+    with pytest.raises(ValueError, match="outside of its panel: 'nowhere'"):
+        style.rendered(Outcome({}, (), drawing(True)), "x", "svg")
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 3.0])
