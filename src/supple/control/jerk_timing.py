@@ -48,14 +48,15 @@ def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
     u, piece = _cells(spline, grading, bounds)
     rows = _Rows.along(spline, grading, u[:-1], np.diff(u), piece, bounds)
     starts = np.stack([envelope(u, rows.need(), slope) for slope in _SLOPES])
-    tight, begin, before, best = np.ones((3, len(piece))), 1.0, np.inf, None
+    tight, begin, before = np.ones((3, len(piece))), 1.0, np.inf
+    best = np.inf, u, piece, np.ones((len(piece), 3))
     for k in range(_ROUNDS):
         end = max(_GAP, 10.0 ** (-2 - k))
         squared = _squared_speed(rows, u, starts, tight, begin, end)
         peaks, held, used = rows.of(squared, np.diff(u))
         excess, t = peaks.max(axis=0), durations(squared, np.diff(u))
         worst, duration = excess.max(), t.sum()
-        if best is None or duration * np.sqrt(worst) < best[0]:
+        if duration * np.sqrt(worst) < best[0]:
             best = duration * np.sqrt(worst), u, piece, squared / worst
         if end == _GAP and worst <= _EXCEEDED:
             break
@@ -206,7 +207,8 @@ def _parts(lost: Array) -> NDArray[np.intp]:
     """
     root, target = np.sqrt(lost), max(_LOST, float(lost.sum()) / 4)
     while True:
-        parts = np.clip(np.ceil(root * (root.sum() / target) - 0.5), 1, _MOST).astype(np.intp)
+        wanted = np.ceil(root * (root.sum() / target) - 0.5)
+        parts = np.asarray(np.clip(wanted, 1, _MOST), np.intp)
         if (parts - 1).sum() <= _GROWTH * len(lost):
             return parts
         target *= 1.2
