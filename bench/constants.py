@@ -57,6 +57,9 @@ VALUES: dict[str, tuple[float, float]] = {
     "clipping_weight": (0, 4096),
     "_FINE": (1.002, 1.008),
     "RAMP": (0.125, 0.4),
+    "_EXCEEDED": (1.00025, 1.001),
+    "_COARSE": (1.005, 1.02),
+    "_RESTART": (1e-4, 1e-3),
 }
 
 # C++ code that reads a constant of the kernel from the environment when the library is loaded.

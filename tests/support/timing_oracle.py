@@ -158,6 +158,19 @@ def duration_by_jerk(
     return best
 
 
+def limit_by_jerk(
+    path: CubicSpline, speed: Array, acceleration: Array, jerk: Array, nodes: int = 300
+) -> float:
+    """Return the duration that `duration_by_jerk` approaches with more nodes [s].
+
+    Its error is inversely proportional to their number.
+    """
+    coarse, fine = (
+        duration_by_jerk(path, speed, acceleration, jerk, nodes=n) for n in (nodes, 2 * nodes)
+    )
+    return 2 * fine - coarse
+
+
 def graded(first: float, last: float, nodes: int, power: int) -> Array:
     """Return nodes that are dense at both ends, like positions at equal times of a motion."""
     x = np.linspace(-1, 1, nodes)
@@ -185,3 +198,27 @@ def band_diagonal(values: Array, nodes: int, repeats: int) -> coo_matrix:
     return coo_matrix(
         (values, (rows, np.tile(np.arange(1, nodes - 1), repeats))), shape=(len(rows), nodes)
     )
+
+
+def line_duration(speed: float, acceleration: float, jerk: float) -> float:
+    """Return the shortest duration of a motion from rest to rest over a distance of 1 [s].
+
+    Its peak speed is found by bisection; up to seven phases have constant jerk.
+    """
+
+    def ramp(peak: float) -> float:
+        """Return the duration from rest to the peak speed; its mean speed is half of the peak."""
+        constant = peak * jerk >= acceleration**2
+        return (
+            peak / acceleration + acceleration / jerk
+            if constant
+            else 2 * float(np.sqrt(peak / jerk))
+        )
+
+    if speed * ramp(speed) <= 1:
+        return ramp(speed) + 1 / speed
+    least, most = 0.0, speed
+    for _ in range(200):
+        middle = (least + most) / 2
+        least, most = (middle, most) if middle * ramp(middle) < 1 else (least, middle)
+    return 2 * ramp(least)

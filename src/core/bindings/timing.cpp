@@ -40,22 +40,30 @@ nb::object slopes(nb::handle s, nb::handle q, int width) {
   return made;
 }
 
-// Returns the coefficients of the squared speed (timing.hpp), starting from the positive
-// coefficients `start`.
-nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight, nb::handle speed,
-                         nb::handle acceleration, nb::handle jerk, nb::handle start, int joints,
-                         int degree) {
-  const npy_intp points = npy_intp(first.size()), unknowns = nb::len(start);
+// Returns the coefficients of the squared speed (timing.hpp), starting from the fastest of some
+// positive coefficients `starts` (k, unknowns).
+nb::object squared_speed(const Ints& first, const Ints& kinds, nb::handle basis, nb::handle weight,
+                         nb::handle speed, nb::handle acceleration, nb::handle jerk,
+                         nb::handle starts, int joints, int degree, double begin, double end) {
+  const npy_intp points = npy_intp(first.size()), count = nb::len(starts);
+  if (count < 1) throw_field_error("starts", "at least 1 entry long", count);
+  const npy_intp unknowns = nb::len(nb::object(starts[0]));
   for (int each : first) {
     if (each < 0 || each + degree >= unknowns)
       throw_field_error("each entry of first", "from 0 to " + std::to_string(unknowns - degree - 1),
                         each);
   }
+  if (kinds.size() != first.size())
+    throw_field_error("kinds", "as long as first", npy_intp(kinds.size()));
+  const int all = jerk.is_none() ? 1 : 3;
+  for (int each : kinds) {
+    if (each < 0 || each > all)
+      throw_field_error("each entry of kinds", "from 0 to " + std::to_string(all), each);
+  }
   const npy_intp shape[] = {unknowns};
   nb::object made = new_array(NPY_DOUBLE, 1, shape);
   double* const c = data_of<double>(made);
-  const double* const given = checked(start, unknowns, 0, "start");
-  std::copy(given, given + unknowns, c);
+  const double* const given = checked(starts, count, unknowns, "starts");
   TimingSolver solver({
       .points = int(points),
       .unknowns = int(unknowns),
@@ -64,12 +72,14 @@ nb::object squared_speed(const Ints& first, nb::handle basis, nb::handle weight,
       .first = first.data(),
       .basis = checked(basis, points, 3 * (degree + 1), "basis"),
       .weight = checked(weight, points, 0, "weight"),
+      .kinds = kinds.data(),
       .speed = checked(speed, points, 0, "speed"),
       .acceleration = checked(acceleration, points, 2 * joints, "acceleration"),
       .jerk = jerk.is_none() ? nullptr : checked(jerk, points, 3 * joints, "jerk"),
   });
   const Unlocked unlocked;
-  solver.solve(c);
+  solver.choose(int(count), given, begin, c);
+  solver.solve(c, begin, end);
   return made;
 }
 
@@ -80,13 +90,15 @@ void bind_timing(nb::module_& m) {
         "Return the slopes (N, n) of the cubic spline through q (N, n) at s (N,), N >= 4.",
         nb::sig("def spline_slopes(s: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY
                 ", width: int) -> " SUPPLE_ARRAY));
-  m.def("squared_speed", &squared_speed, nb::kw_only(), "first"_a, "basis"_a, "weight"_a, "speed"_a,
-        "acceleration"_a, "jerk"_a.none(), "start"_a, "joints"_a, "degree"_a,
+  m.def("squared_speed", &squared_speed, nb::kw_only(), "first"_a, "kinds"_a, "basis"_a, "weight"_a,
+        "speed"_a, "acceleration"_a, "jerk"_a.none(), "starts"_a, "joints"_a, "degree"_a, "begin"_a,
+        "end"_a,
         "Return the spline coefficients of the squared speed of the fastest motion along a path.",
-        nb::sig("def squared_speed(*, first: collections.abc.Sequence[int], basis: " SUPPLE_ARRAY
+        nb::sig("def squared_speed(*, first: collections.abc.Sequence[int]"
+                ", kinds: collections.abc.Sequence[int], basis: " SUPPLE_ARRAY
                 ", weight: " SUPPLE_ARRAY ", speed: " SUPPLE_ARRAY ", acceleration: " SUPPLE_ARRAY
-                ", jerk: " SUPPLE_ARRAY " | None, start: " SUPPLE_ARRAY
-                ", joints: int, degree: int) -> " SUPPLE_ARRAY));
+                ", jerk: " SUPPLE_ARRAY " | None, starts: " SUPPLE_ARRAY
+                ", joints: int, degree: int, begin: float, end: float) -> " SUPPLE_ARRAY));
 }
 
 }  // namespace supple

@@ -28,6 +28,7 @@ struct TimingProblem {
   const int* first;      // (points,): index of the first coefficient on which a point depends
   const double* basis;   // (points, 3, degree + 1): factors of these coefficients in b, b', b''
   const double* weight;  // (points,): weights of the integral
+  const int* kinds;      // (points,): 1 for speed and acceleration, 2 for jerk, 3 for all limits
   const double* speed;   // (points,): m in the inequality of the speed
   const double* acceleration;  // (points, joints, 2): q', q'', divided by acceleration limits
   const double* jerk;  // (points, joints, 3): q', q'', q''' divided by jerk limits; null for none
@@ -35,9 +36,8 @@ struct TimingProblem {
 
 class TimingSolver {
  public:
-  static constexpr double final_gap = 1e-3;  // relative accuracy of the duration
-  static constexpr double reduction = 0.1;   // factor of the barrier's weight per round
-  static constexpr int max_steps = 200;
+  static constexpr double reduction = 0.1;  // factor of the barrier's weight per round
+  static constexpr int max_steps = 2000;
 
   explicit TimingSolver(const TimingProblem& problem)
       : p_(problem),
@@ -46,22 +46,44 @@ class TimingSolver {
         gradient_(problem.unknowns),
         trial_(problem.unknowns) {}
 
-  // Minimizes the duration, starting from positive coefficients c (unknowns,), which are
-  // overwritten. Returns the number of Newton steps.
-  int solve(double* c) {
-    scale_inside(c, 0.5);
-    const double count = double(p_.points) * (1 + 2 * p_.joints * (p_.jerk ? 2 : 1));
+  // Copies the fastest of `count` sets of positive coefficients `starts` (count, unknowns) to c,
+  // scaled so that all limits hold with some slack: speed, acceleration and jerk all grow with b.
+  // If the optimization does not begin anew, coefficients inside all limits are not scaled.
+  void choose(int count, const double* starts, double begin, double* c) {
+    const bool anew = begin >= 1;
+    double best = std::numeric_limits<double>::infinity();
+    for (int k = 0; k < count; ++k, starts += p_.unknowns) {
+      double time = 0, most = 0;
+      measure(starts, &time, &most);
+      const double factor = anew || most >= 1 ? (1 - 0.5 * std::min(begin, 1.0)) / most : 1;
+      if (!(time / std::sqrt(factor) < best)) continue;
+      best = time / std::sqrt(factor);
+      for (int i = 0; i < p_.unknowns; ++i) c[i] = starts[i] * factor;
+    }
+  }
+
+  // Minimizes the duration, starting from positive coefficients c (unknowns,) inside all limits,
+  // which are overwritten. The weight of the barrier decreases from round to round: in a convex
+  // problem, the duration exceeds the optimum by the fraction `begin` after the first round, and
+  // by at most `end` after the last one. Returns the number of Newton steps.
+  int solve(double* c, double begin, double end) {
+    double count = 0;  // of inequalities
+    for (int i = 0; i < p_.points; ++i) {
+      if (accelerates(i)) count += 1 + 2 * p_.joints;
+      if (jerks(i)) count += 2 * p_.joints;
+    }
     double duration = 0;
     double value = evaluate(c, 0, &duration);
-    double mu = duration / count;
+    double mu = begin * duration / count;
     int steps = 0;
     for (;;) {
+      double last = 1;  // length of the last step
       value = evaluate(c, mu, &duration);
-      for (int inner = 0; inner < 12 && steps < max_steps; ++inner, ++steps) {
+      for (int inner = 0; inner < 60 && steps < max_steps; ++inner, ++steps) {
         assemble(c, mu);
         const double decrease = newton();
         if (!(decrease > 0.05 * mu * count * 1e-2)) break;
-        double step = 1;
+        double step = p_.jerk ? std::min(1.0, 3 * last) : 1;
         double next = std::numeric_limits<double>::infinity();
         for (int tries = 0; tries < 40; ++tries, step *= 0.6) {
           for (int i = 0; i < p_.unknowns; ++i) trial_[i] = c[i] - step * gradient_[i];
@@ -71,9 +93,10 @@ class TimingSolver {
         if (!(next < value)) break;
         std::copy(trial_.begin(), trial_.end(), c);
         value = next;
+        last = step;
       }
-      if (mu * count < final_gap * duration || steps >= max_steps) return steps;
-      mu = std::max(mu * reduction, 0.5 * final_gap * duration / count);
+      if (mu * count < end * duration || steps >= max_steps) return steps;
+      mu = std::max(mu * reduction, 0.5 * end * duration / count);
     }
   }
 
@@ -81,6 +104,9 @@ class TimingSolver {
   TimingProblem p_;
   int band_;
   std::vector<double> hessian_, gradient_, trial_;
+
+  bool accelerates(int point) const { return p_.kinds[point] & 1; }
+  bool jerks(int point) const { return p_.kinds[point] & 2; }
 
   // Computes b, b' and b'' at a point.
   void at(const double* c, int point, double* b) const {
@@ -99,23 +125,23 @@ class TimingSolver {
     return d[2] * b[0] + 1.5 * d[1] * b[1] + 0.5 * d[0] * b[2];
   }
 
-  // Scales c so that all limits hold with some slack: speed, acceleration and jerk all grow with b.
-  void scale_inside(double* c, double fraction) const {
-    double most = 0;
+  // Computes the duration with coefficients c, and the factor by which to divide them so that the
+  // motion just keeps all limits.
+  void measure(const double* c, double* duration, double* most) const {
     for (int i = 0; i < p_.points; ++i) {
       double b[3];
       at(c, i, b);
-      most = std::max(most, b[0] * p_.speed[i]);
+      *duration += p_.weight[i] / std::sqrt(b[0]);
+      double third = 0;
+      if (accelerates(i)) *most = std::max(*most, b[0] * p_.speed[i]);
       for (int j = 0; j < p_.joints; ++j) {
         const std::size_t k = std::size_t(i) * p_.joints + j;
-        most = std::max(most, std::abs(acceleration(p_.acceleration + 2 * k, b)));
-        if (p_.jerk) {
-          const double rate = std::abs(jerk(p_.jerk + 3 * k, b)) * std::sqrt(b[0]);
-          most = std::max(most, std::cbrt(rate * rate));
-        }
+        if (accelerates(i))
+          *most = std::max(*most, std::abs(acceleration(p_.acceleration + 2 * k, b)));
+        if (jerks(i)) third = std::max(third, std::abs(jerk(p_.jerk + 3 * k, b)));
       }
+      *most = std::max(*most, std::cbrt(third * third * b[0]));
     }
-    for (int i = 0; i < p_.unknowns; ++i) c[i] *= fraction / most;
   }
 
   // Returns the duration plus the barrier; infinite outside the limits.
@@ -132,18 +158,21 @@ class TimingSolver {
       if (!(b[0] > 0)) return outside;
       const double root = 1 / std::sqrt(b[0]);
       time += p_.weight[i] * root;
-      double slack = 1 - b[0] * p_.speed[i];
-      if (!(slack > 0)) return outside;
-      const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
-      double least = slack;
-      for (int j = 0; j < p_.joints; ++j, d += 2) {
-        const double f = acceleration(d, b), own = 1 - f * f;  // (1 - f)(1 + f)
-        least = std::min(least, own);
-        slack *= own;
+      double slack = 1, least = 1;
+      if (accelerates(i)) {
+        slack = 1 - b[0] * p_.speed[i];
+        if (!(slack > 0)) return outside;
+        const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
+        least = slack;
+        for (int j = 0; j < p_.joints; ++j, d += 2) {
+          const double f = acceleration(d, b), own = 1 - f * f;  // (1 - f)(1 + f)
+          least = std::min(least, own);
+          slack *= own;
+        }
+        if (!(least > 0)) return outside;
+        barrier -= std::log(slack);
       }
-      if (!(least > 0)) return outside;
-      barrier -= std::log(slack);
-      if (p_.jerk) {
+      if (jerks(i)) {
         const double* e = p_.jerk + std::size_t(i) * p_.joints * 3;
         slack = 1;
         for (int j = 0; j < p_.joints; ++j, e += 3) {
@@ -173,22 +202,24 @@ class TimingSolver {
       const double root = 1 / std::sqrt(b[0]), per_b = root / b[0];
       double g[3] = {-0.5 * p_.weight[i] * per_b, 0, 0};
       double h[3][3] = {{0.75 * p_.weight[i] * per_b / b[0], 0, 0}, {0, 0, 0}, {0, 0, 0}};
-      const double m = mu * p_.speed[i] / (1 - b[0] * p_.speed[i]);
-      g[0] += m;
-      h[0][0] += m * m / mu;
-      const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
-      for (int j = 0; j < p_.joints; ++j, d += 2) {  // slacks 1 - f and 1 + f
-        const double f = acceleration(d, b), inverse = 1 / (1 - f * f);
-        const double first = 2 * mu * f * inverse,
-                     second = 2 * mu * (1 + f * f) * inverse * inverse;
-        const double n[2] = {d[1], 0.5 * d[0]};
-        g[0] += first * n[0];
-        g[1] += first * n[1];
-        h[0][0] += second * n[0] * n[0];
-        h[1][0] += second * n[0] * n[1];
-        h[1][1] += second * n[1] * n[1];
+      if (accelerates(i)) {
+        const double m = mu * p_.speed[i] / (1 - b[0] * p_.speed[i]);
+        g[0] += m;
+        h[0][0] += m * m / mu;
+        const double* d = p_.acceleration + std::size_t(i) * p_.joints * 2;
+        for (int j = 0; j < p_.joints; ++j, d += 2) {  // slacks 1 - f and 1 + f
+          const double f = acceleration(d, b), inverse = 1 / (1 - f * f);
+          const double first = 2 * mu * f * inverse,
+                       second = 2 * mu * (1 + f * f) * inverse * inverse;
+          const double n[2] = {d[1], 0.5 * d[0]};
+          g[0] += first * n[0];
+          g[1] += first * n[1];
+          h[0][0] += second * n[0] * n[0];
+          h[1][0] += second * n[0] * n[1];
+          h[1][1] += second * n[1] * n[1];
+        }
       }
-      if (p_.jerk) {
+      if (jerks(i)) {
         const double* e = p_.jerk + std::size_t(i) * p_.joints * 3;
         const double tangent = -0.5 * per_b;  // derivative of 1/√b
         double inverses = 0, squares = 0, mixed[3] = {0, 0, 0};

@@ -139,7 +139,7 @@ class JointPath(ReadOnlyArrays):
         With
         `tool_speed` the tool moves at this speed wherever the limits allow it. Without jerk limits
         the motion is time-optimal up to the grid of the path; with jerk limits it is a local
-        optimum (docs/paths.md).
+        optimum, and on a straight line the global one (docs/paths.md).
 
         Args:
             limits: Limits of the joints; by default the robot's speed limits, with acceleration

@@ -1,0 +1,113 @@
+"""Motions under jerk limits: as fast as possible, monotone in every limit, inside all of them.
+
+SUPPLE_TIMING_CASES enlarges the number of random paths.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import supple as sp
+from supple.control.jerk_timing import fastest_with_jerk
+from supple.control.timing import Bounds, TimeLaw, time_law
+from supple.paths import JointPath
+from timed_paths import timed_path
+from timing_oracle import chord_spline, limit_by_jerk, line_duration
+
+Array = NDArray[np.float64]
+
+CASES = int(os.environ.get("SUPPLE_TIMING_CASES", "15"))
+
+# The limits of Franka's arm, as published
+SPEED = np.array([2.175] * 4 + [2.61] * 3)
+ACCELERATION = np.array([15, 7.5, 10, 12.5, 15, 20, 20.0])
+JERK = np.array([7500, 3750, 5000, 6250, 7500, 10000, 10000.0])
+
+
+def optimum(q: Array, bounds: Bounds) -> float:
+    size = np.maximum(np.abs(q[1] - q[0]), 1e-300)
+    return line_duration(*(float((limit / size).min()) for limit in bounds[:3]))
+
+
+def assert_inside(law: TimeLaw, bounds: Bounds) -> None:
+    """Check a motion at 20,000 times, and at the ends of all phases of constant jerk or cells."""
+    q, *rates = law.at(np.union1d(np.linspace(0, law.duration, 20_001), law.t))
+    for rate, limit in zip(rates, bounds[:3], strict=True):
+        assert (np.abs(rate) <= limit * (1 + 1e-12)).all()
+    assert np.isfinite(q).all()
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
+    path = timed_path(seed, "line")
+    law = time_law(path.spline, path.bounds)
+    expected = optimum(path.q, path.bounds)
+    assert law.duration == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(law.at(np.array([0.0, law.duration]))[0], path.q, atol=1e-12)
+    assert_inside(law, path.bounds)
+    # so does the optimization, up to its accuracy
+    found = fastest_with_jerk(path.spline, path.bounds)
+    assert expected * (1 - 1e-9) <= found.duration <= expected * 1.002
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
+    robot = sp.load("panda")
+    q = np.random.default_rng(seed).uniform(robot.lower + 0.1, robot.upper - 0.1, (2, 7))
+    before = 0.0
+    for scale in (1.0, 0.1, 0.01):
+        limits = sp.Limits.for_robot(
+            robot, max_speed=SPEED, max_acceleration=ACCELERATION, max_jerk=JERK * scale
+        )
+        # more configurations on the same line change nothing
+        for count in (2, 12):
+            line = q[0] + np.linspace(0, 1, count)[:, None] * (q[1] - q[0])
+            motion = JointPath(robot, line).timed(limits, dt=1e-4)
+            expected = optimum(q, Bounds(SPEED, ACCELERATION, JERK * scale))
+            assert expected * (1 - 1e-9) <= motion.t[-1] <= expected * (1 + 1e-9) + 1e-4
+        assert motion.t[-1] >= before
+        before = motion.t[-1]
+
+
+@pytest.mark.parametrize("seed", [11, 21, 48, 54, 56])  # two or three joints
+def test_on_curves_it_is_as_fast_as_successive_linear_programs(seed: int) -> None:
+    path = timed_path(seed)
+    oracle = limit_by_jerk(chord_spline(path.q), *path.bounds[:3])
+    assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
+    path, rng = timed_path(seed), np.random.default_rng(seed)
+    law = time_law(path.spline, path.bounds)
+    assert_inside(law, path.bounds)
+    for name in ("speed", "acceleration", "jerk"):
+        limit = getattr(path.bounds, name)
+        factor = np.ones(len(limit))
+        factor[rng.integers(len(limit)) if rng.integers(2) else slice(None)] = rng.choice(
+            [0.999, 0.99, 0.9, 0.5]
+        )
+        stricter = path.bounds._replace(**{name: limit * factor})
+        slower = time_law(path.spline, stricter)
+        assert slower.duration >= law.duration * (1 - 1e-3), name
+        assert_inside(slower, stricter)
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda"])
+def test_followed_paths_keep_real_limits(name: str) -> None:
+    robot = sp.load(name)
+    turn = np.random.default_rng(1).uniform(-0.4, 0.4, robot.dof)
+    found = sp.follow(robot, robot.fk(robot.neutral() + np.linspace(0, 1, 100)[:, None] * turn))
+    limits = sp.Limits.for_robot(
+        robot, max_speed=2.0, max_acceleration=10.0, max_jerk=5000.0, mode="exact"
+    )
+    dt = 1e-4
+    motion = found.timed(limits, dt=dt)
+    rest = np.concatenate([motion.q[:1]] * 3 + [motion.q] + [motion.q[-1:]] * 3)
+    for order, limit in enumerate((2.0, 10.0, 5000.0), 1):
+        rates = np.diff(rest, n=order, axis=0) / dt**order
+        assert np.abs(rates).max() <= limit * (1 + 1e-9) + 2**order * 4e-16 / dt**order
