@@ -10,21 +10,14 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
-from supple.ik.general import (
-    _ZEROS,
-    GeneralArm,
-    _line,
-    _motion,
-    _rotation,
-    general_arms,
-    general_candidates,
-)
+from supple import _core
+from supple.ik.general import SETS, general_arm, numbers_of
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
 # Arms with offset wrists, which have no closed form.
 FILES = (f"{DATA}/xarm/xarm6_robot.urdf", f"{DATA}/fanuc_crx/crx10ia.urdf")
-RNG = np.random.default_rng(0)
+INFINITE = 0.7 + np.pi  # the angle of q3 at which its half-angle tangent is infinite [rad]
 
 
 def any_arm(seed: int) -> sp.Robot:
@@ -41,26 +34,20 @@ def contains(found: Array, q: Array, within: float) -> bool:
     return bool((np.abs(difference(found, q)).max(axis=-1) <= within).any())
 
 
-def test_motions_act_linearly_on_lines() -> None:
-    for _ in range(10):
-        p, h, move = RNG.normal(size=3), RNG.normal(size=3), RNG.normal(size=3)
-        T = sp.pose(RNG.normal(size=3), rotation_vector=move)
-        R, t = T[:3, :3], T[:3, 3]
-        np.testing.assert_allclose(
-            _motion(R[None], t[None])[0] @ _line(p, h), _line(R @ p + t, R @ h), atol=1e-12
+def numbered(robot: sp.Robot, start: int) -> _core.GeneralSpec:
+    """Return the arm with its joints numbered from `start` on."""
+    arm = general_arm(robot, robot.tips[0])
+    if arm is None:
+        structure = robot.structure
+        arm = _core.GeneralSpec(
+            starts=[],
+            coordinates=list(range(6)),
+            axes=structure.axes.ravel().tolist(),
+            points=structure.points.ravel().tolist(),
+            home=numbers_of(robot.fk(np.zeros(6))).tolist(),
+            length=structure.length,
         )
-
-
-def test_rotations_are_linear_in_cosine_and_sine() -> None:
-    for _ in range(10):
-        p, h, angle = RNG.normal(size=3), RNG.normal(size=3), RNG.uniform(-3, 3)
-        h /= np.linalg.norm(h)
-        R = sp.pose(rotation_vector=angle * h)[:3, :3]
-        K = _rotation(h, p)
-        expected = _motion(R[None], (p - R @ p)[None])[0]
-        np.testing.assert_allclose(
-            K[0] + np.cos(angle) * K[1] + np.sin(angle) * K[2], expected, atol=1e-12
-        )
+    return arm.replace(starts=[start])
 
 
 def products(*factors: Array) -> Array:
@@ -75,18 +62,15 @@ def products(*factors: Array) -> Array:
 def test_the_equations_hold_at_a_solution(start: int) -> None:
     """Both sides of the equations are equal for every joint from which the numbering starts."""
     robot = any_arm(1)
-    arm = GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), start)
+    arm = numbered(robot, start)
     q = robot.random(20, seed=2)
-    left, right = arm.equations(*arm.displacements(robot.fk(q)))
+    sides = [_core.general_equations(arm, one) for one in numbers_of(robot.fk(q))]
+    left, right = (np.array([pair[i] for pair in sides]) for i in range(2))
     own = q[:, (np.arange(6) + start) % 6]
     a, b, c, d, e = np.stack([np.ones_like(own), np.cos(own), np.sin(own)])[..., :5].transpose(
         2, 1, 0
     )
-    sides = (
-        np.broadcast_to(left, (20, 14, 27)) @ products(c, d, e),
-        np.broadcast_to(right, (20, 14, 9)) @ products(a, b),
-    )
-    np.testing.assert_allclose(*sides, atol=1e-11)
+    np.testing.assert_allclose(left @ products(c, d, e), right @ products(a, b), atol=1e-11)
 
 
 def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
@@ -122,14 +106,16 @@ def test_robot_files(file: str, robot_files: RobotFiles) -> None:
 def test_infinite_tangents() -> None:
     """If the hidden angle is π from its zero, where tan(θ/2) is infinite, another zero is used."""
     robot = any_arm(0)
-    arm = general_arms(robot, robot.tips[0])[0]
+    arm = general_arm(robot, robot.tips[0])
+    assert arm is not None
     q = robot.random(20, seed=4)
-    q[:, (arm.start + 2) % 6] = _ZEROS[0][0] + np.pi
-    assert not arm.candidates(robot.fk(q))[2].any()
-    candidates, count, complete = general_candidates((arm,), robot.fk(q))
+    q[:, (arm.starts[0] + 2) % 6] = INFINITE
+    targets, best = numbers_of(robot.fk(q)), arm.replace(starts=arm.starts[:1])
+    assert not _core.general_candidates(best, targets, 1)[2].any()
+    candidates, count, complete = _core.general_candidates(best, targets, SETS)
     assert complete.all()
     ends = np.cumsum(count)
-    for i in np.nonzero(complete)[0]:
+    for i in range(20):
         assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
 
 
@@ -138,13 +124,21 @@ def test_a_nearly_degenerate_numbering_is_not_complete(robot_files: RobotFiles) 
     robot = sp.urdf(robot_files("ManipulaPy", FILES[0]))
     q = np.array([-0.20675491, -1.07070052, -3.22237854, -0.05372969, -0.12294555, 1.96301948])
     q = q + 1e-5 * np.random.default_rng(1).normal(size=(50, 6))
-    T, home = robot.fk(q), robot.fk(np.zeros(6))
+    targets = numbers_of(robot.fk(q))
     for start in (2, 4, 5):
-        candidates, count, complete = GeneralArm.of(robot.structure, home, start).candidates(T)
+        arm = numbered(robot, start)
+        candidates, count, complete = _core.general_candidates(arm, targets, 1)
         ends = np.cumsum(count)
         for i in np.nonzero(complete)[0]:
             assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-3)
     check_complete(robot, q, 0.97)
+
+
+def test_dependent_equations_are_not_complete() -> None:
+    """Only five of the six equations of this numbering are independent: nothing is certain."""
+    robot = sp.load("puma560")
+    targets = numbers_of(robot.fk(robot.random(20, seed=0)))
+    assert not _core.general_candidates(numbered(robot, 1), targets, SETS)[2].any()
 
 
 def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
@@ -196,9 +190,9 @@ def test_both_methods_agree(name: str) -> None:
     robot = sp.load(name).with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     T = robot.fk(robot.random(100, seed=3))
     closed = sp.solve(robot, T, solutions="all")
-    numberings = general_arms(robot, robot.tips[0])
-    arm = numberings[0] if numberings else GeneralArm.of(robot.structure, robot.fk(np.zeros(6)), 2)
-    candidates, count, _ = arm.candidates(T)
+    best = general_arm(robot, robot.tips[0])
+    arm = numbered(robot, best.starts[0] if best else 2)
+    candidates, count, _ = _core.general_candidates(arm, numbers_of(T), 1)
     ends = np.cumsum(count)
     for i, solutions in enumerate(closed):
         own = candidates[ends[i] - count[i] : ends[i]]

@@ -20,16 +20,18 @@ inline constexpr std::ptrdiff_t grain = 512;
 inline constexpr std::ptrdiff_t patience = 1 << 16;
 
 // Calls work(begin, end) on parts of a batch, on threads and without the GIL. Like `work`, it
-// returns the index of the first invalid row, or -1.
+// returns the index of the first invalid row, or -1. If a row takes long, `least` and `most`
+// replace `grain` and `patience`.
 template <class Work>
-std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
-  const std::ptrdiff_t chunk = patience * std::max(threads, 1);
+std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work,
+                          std::ptrdiff_t least = grain, std::ptrdiff_t most = patience) {
+  const std::ptrdiff_t chunk = most * std::max(threads, 1);
   for (std::ptrdiff_t first = 0; first < count; first += chunk) {
     std::ptrdiff_t bad = -1;
     {
       const Unlocked unlocked;
       std::mutex guard;
-      parallel(std::min(chunk, count - first), grain, threads,
+      parallel(std::min(chunk, count - first), least, threads,
                [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
                  const std::ptrdiff_t found = work(first + begin, first + end);
                  const std::lock_guard lock(guard);

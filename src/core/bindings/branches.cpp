@@ -5,15 +5,18 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "bindings/batches.hpp"
 #include "bindings/ik_solver.hpp"
 #include "bindings/module.hpp"
 #include "bindings/spec.hpp"
+#include "drivers/general_solver.hpp"
 
 namespace supple {
 namespace {
@@ -37,6 +40,17 @@ struct ArmSpec {
   bool operator==(const ArmSpec&) const = default;
 };
 
+// A 6-joint arm of any geometry.
+struct GeneralSpec {
+  Ints starts{};             // index of the first joint in each numbering that is used, best first
+  Ints coordinates{};        // as in ArmSpec
+  Doubles axes{}, points{};  // as in ArmSpec
+  Doubles home{};            // as in ArmSpec
+  double length = 1;         // length of the arm [m]
+
+  bool operator==(const GeneralSpec&) const = default;
+};
+
 // Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
@@ -48,16 +62,29 @@ struct BranchSpec {
   bool operator==(const BranchSpec&) const = default;
 };
 
-ArmOfRobot arm_of(const ArmSpec& spec, int coordinates) {
+// Reads what all kinds of arms share: their axes in the world at q = 0, the pose of the frame at q
+// = 0, and the index of each joint in q.
+template <class Spec>
+void read_arm(const Spec& spec, int coordinates, Line<double>* axis, Pose<double>& home,
+              int* coordinate) {
   check_length("coordinates", 6, spec.coordinates.size());
   check_length("axes", 18, spec.axes.size());
   check_length("points", 18, spec.points.size());
   check_length("home", 12, spec.home.size());
-  check_index("first", 0, 4, spec.first);
   const auto vector = [](const Doubles& from, int i) {
     const double* const v = from.data() + 3 * i;
     return Vec3<double>{v[0], v[1], v[2]};
   };
+  for (int i = 0; i < 6; ++i) {
+    check_index("coordinate", 0, coordinates, spec.coordinates[std::size_t(i)]);
+    coordinate[i] = spec.coordinates[std::size_t(i)];
+    axis[i] = {vector(spec.axes, i), vector(spec.points, i)};
+  }
+  home = {{vector(spec.home, 0), vector(spec.home, 1), vector(spec.home, 2)}, vector(spec.home, 3)};
+}
+
+ArmOfRobot arm_of(const ArmSpec& spec, int coordinates) {
+  check_index("first", 0, 4, spec.first);
   ArmOfRobot arm{};
   arm.form = {.kind = spec.parallel ? ArmKind::parallel : ArmKind::spherical,
               .first = spec.first,
@@ -65,13 +92,19 @@ ArmOfRobot arm_of(const ArmSpec& spec, int coordinates) {
               .length = spec.length,
               .slack = spec.slack,
               .samples = 1};
-  for (int i = 0; i < 6; ++i) {
-    check_index("coordinate", 0, coordinates, spec.coordinates[std::size_t(i)]);
-    arm.coordinate[i] = spec.coordinates[std::size_t(i)];
-    arm.form.axis[i] = {vector(spec.axes, i), vector(spec.points, i)};
+  read_arm(spec, coordinates, arm.form.axis, arm.home, arm.coordinate);
+  return arm;
+}
+
+GeneralArmOfRobot arm_of(const GeneralSpec& spec, int coordinates) {
+  GeneralArmOfRobot arm{};
+  Line<double> axis[6];
+  Pose<double> home;
+  read_arm(spec, coordinates, axis, home, arm.coordinate);
+  for (int start : spec.starts) {
+    check_index("start", 0, 6, start);
+    arm.numberings.emplace_back(start, axis, home, spec.length);
   }
-  arm.home.R = {vector(spec.home, 0), vector(spec.home, 1), vector(spec.home, 2)};
-  arm.home.p = vector(spec.home, 3);
   return arm;
 }
 
@@ -136,48 +169,22 @@ void skip(Branches& found) {
   found.certain.push_back(false);
 }
 
-// Returns the solutions of targets that are found from seeds (K, 6) of the six joints with the
-// given coordinates. `counts` (B,) is the number of seeds of each target.
-nb::tuple polish_seeds(const PySolver& solver, const Ints& coordinates, nb::handle targets,
-                       nb::handle q0, nb::handle seeds, const Ints& counts,
-                       const BranchSpec& spec) {
-  const int n = solver.coordinates();
-  const Targets given(targets, q0, n);
-  const Batch seed(seeds, 6, "seeds");
-  check_length("the solver's target", 12, std::size_t(solver.targets()));
-  check_length("coordinates", 6, coordinates.size());
-  for (int j : coordinates) check_index("coordinate", 0, n, j);
-  check_length("counts", std::size_t(given.count()), counts.size());
-  std::ptrdiff_t next = 0;
-  for (int count : counts) next += count;
-  check_length("seeds", std::size_t(next), std::size_t(seed.count()));
-  if (!seed.is_double()) throw nb::value_error("seeds must be float64; given: float32");
-  BranchPolisher polisher(solver.fine().within(spec.position_tolerance, spec.rotation_tolerance),
-                          coordinates.data(), 0, {.wraps = spec.wraps, .nearest = spec.nearest});
-  Branches all;
-  const double* from = seed.data<double>();
-  for (std::ptrdiff_t i = 0; i < given.count(); ++i) {
-    const int count = counts[std::size_t(i)];
-    if (!given.is_finite(i)) {
-      skip(all);
-    } else {
-      polisher.begin(given.numbers(i), given.q0(i), all);
-      for (int k = 0; k < count; ++k) {
-        Turn<double> turn[6];
-        for (int j = 0; j < 6; ++j)
-          turn[j] = {std::cos(from[6 * k + j]), std::sin(from[6 * k + j])};
-        polisher.offer(turn, {});
-      }
-      polisher.end(given.q0(i));
-    }
-    from += 6 * count;
-  }
-  return as_arrays(all, n);
-}
+// Numbers of rows for `over_batch`: the smallest for a thread, and the largest between two checks
+// for Ctrl-C. An eigenvalue problem takes about as long as a hundred closed forms.
+template <class Solver>
+constexpr std::ptrdiff_t least_rows = std::is_same_v<Solver, GeneralSolver> ? 8 : grain;
+template <class Solver>
+constexpr std::ptrdiff_t most_rows = std::is_same_v<Solver, GeneralSolver> ? 1 << 11 : patience;
+// Number of targets below which releasing the GIL would take longer than the work.
+template <class Solver>
+constexpr std::ptrdiff_t few = std::is_same_v<Solver, GeneralSolver> ? 2 : 16;
 
+// All solutions of poses by a `BranchSolver` or a `GeneralSolver`.
+template <class Solver>
 class PyBranches {
  public:
-  PyBranches(nb::object solver, const ArmSpec& spec)
+  template <class Spec>
+  PyBranches(nb::object solver, const Spec& spec)
       : solver_(std::move(solver)), arm_(arm_of(spec, problem().coordinates())) {
     check_length("the solver's target", 12, std::size_t(problem().targets()));
   }
@@ -186,28 +193,31 @@ class PyBranches {
   nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
     const int n = problem().coordinates();
     const Targets given(targets, q0, n);
-    const ArmOfRobot arm = with_samples(spec);
+    const auto arm = with_samples(spec);
     const IkProblem<double> ik = within(spec);
     const auto run = [&](std::ptrdiff_t begin, std::ptrdiff_t end, Branches& found) {
-      BranchSolver branches(arm, ik, {.wraps = spec.wraps, .nearest = spec.nearest});
+      Solver branches(arm, ik, {.wraps = spec.wraps, .nearest = spec.nearest});
       for (std::ptrdiff_t i = begin; i < end; ++i) {
         given.is_finite(i) ? branches.solve(given.numbers(i), given.q0(i), found) : skip(found);
       }
     };
     Branches all;
-    if (given.count() < 16) {  // releasing the GIL would take longer than the work
+    if (given.count() < few<Solver>) {
       run(0, given.count(), all);
       return as_arrays(all, n);
     }
     std::mutex guard;
     std::map<std::ptrdiff_t, Branches> pieces;
-    over_batch(given.count(), spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-      Branches piece;
-      run(begin, end, piece);
-      const std::lock_guard lock(guard);
-      pieces.emplace(begin, std::move(piece));
-      return std::ptrdiff_t(-1);
-    });
+    over_batch(
+        given.count(), spec.threads,
+        [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+          Branches piece;
+          run(begin, end, piece);
+          const std::lock_guard lock(guard);
+          pieces.emplace(begin, std::move(piece));
+          return std::ptrdiff_t(-1);
+        },
+        least_rows<Solver>, most_rows<Solver>);
     for (const auto& [begin, piece] : pieces) all.append(piece);
     return as_arrays(all, n);
   }
@@ -249,10 +259,10 @@ class PyBranches {
  private:
   const PySolver& problem() const { return *nb::inst_ptr<PySolver>(solver_); }
 
-  ArmOfRobot with_samples(const BranchSpec& spec) const {
+  typename Solver::Arm with_samples(const BranchSpec& spec) const {
     check_at_least("samples", 1, spec.samples);
-    ArmOfRobot arm = arm_;
-    arm.form.samples = spec.samples;
+    typename Solver::Arm arm = arm_;
+    if constexpr (std::is_same_v<Solver, BranchSolver>) arm.form.samples = spec.samples;
     return arm;
   }
   IkProblem<double> within(const BranchSpec& spec) const {
@@ -287,20 +297,75 @@ class PyBranches {
     nb::object solutions;
     nb::dict fields;
     bool only_certain;
-    BranchSolver solver;
+    Solver solver;
     Branches found;
   };
 
   nb::object solver_;
-  ArmOfRobot arm_;
+  typename Solver::Arm arm_;
   std::unique_ptr<Single> single_;
 };
+
+// Returns the candidates of an arm in its first numbering, before they are polished: angles (K, 6)
+// of targets (B, 12), their number for each target (B,), and whether they are certain to contain
+// all solutions (B,). `sets` is the largest number of sets of zeros that are tried.
+nb::tuple general_candidates(const GeneralSpec& spec, nb::handle targets, int sets) {
+  check_length("starts", 1, spec.starts.size());
+  check_index("sets", 1, general_zero_sets + 1, sets);
+  const GeneralArmOfRobot arm = arm_of(spec, INT_MAX);
+  const Targets given(targets, nb::none(), 6);
+  Branches all;
+  for (std::ptrdiff_t i = 0; i < given.count(); ++i) {
+    const std::size_t before = all.q.size();
+    bool certain = false;
+    for (int k = 0; k < sets && !certain; ++k) {
+      certain = arm.numberings[0].candidates(given.numbers(i), general_zeros[k],
+                                             [&](const Turn<double>* turn) {
+                                               for (int j = 0; j < 6; ++j)
+                                                 all.q.push_back(angle_of(turn[j]));
+                                             });
+    }
+    all.count.push_back(int((all.q.size() - before) / 6));
+    all.certain.push_back(certain);
+  }
+  const npy_intp size = npy_intp(all.q.size() / 6), count = npy_intp(given.count());
+  return nb::make_tuple(as_array(all.q, NPY_DOUBLE, {size, 6}),
+                        as_array(all.count, NPY_INT, {count}),
+                        as_array(all.certain, NPY_BOOL, {count}));
+}
+
+// Returns both sides (14, 27), (14, 9) of the equations of an arm in its first numbering.
+nb::tuple general_equations(const GeneralSpec& spec, nb::handle target) {
+  check_length("starts", 1, spec.starts.size());
+  const Targets given(target, nb::none(), 6);
+  std::vector<double> left(14 * 27), right(14 * 9);
+  const GeneralArmOfRobot arm = arm_of(spec, INT_MAX);
+  const LineEquations& lines = arm.numberings[0].lines();
+  lines.sides(lines.displacement(given.numbers(0)), left.data(), right.data());
+  return nb::make_tuple(as_array(left, NPY_DOUBLE, {14, 27}), as_array(right, NPY_DOUBLE, {14, 9}));
+}
 
 }  // namespace
 
 #define SUPPLE_SOLUTIONS                                                               \
   "tuple[" SUPPLE_F64 ", " SUPPLE_F64 ", " SUPPLE_F64 ", " SUPPLE_BOOL ", " SUPPLE_I32 \
   ", " SUPPLE_BOOL "]"
+
+template <class Solver, class Spec>
+void bind_solver_of(nb::module_& m, const char* name, const char* doc, const char* constructor) {
+  using Py = PyBranches<Solver>;
+  nb::class_<Py>(m, name, doc)
+      .def(nb::init<nb::object, const Spec&>(), nb::kw_only(), "solver"_a, "arm"_a,
+           nb::sig(constructor))
+      .def("solve", &Py::solve, "targets"_a, "q0"_a.none(), "spec"_a,
+           nb::sig("def solve(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
+                   "None, spec: BranchSpec) -> " SUPPLE_SOLUTIONS))
+      .def("prepare", &Py::prepare, "spec"_a, "solutions"_a, "fields"_a, "only_certain"_a,
+           nb::sig("def prepare(self, spec: BranchSpec, solutions: type[typing.Any], fields: "
+                   "dict[str, object], only_certain: bool) -> None"))
+      .def("solve_pose", &Py::solve_pose, "target"_a.none(),
+           nb::sig("def solve_pose(self, target: object) -> typing.Any"));
+}
 
 void bind_branches(nb::module_& m) {
   bind_spec(m, "ArmSpec", "A 6-joint arm with a closed form. See supple.ik.branches.",
@@ -313,24 +378,25 @@ void bind_branches(nb::module_& m) {
             required("rotation_tolerance", &BranchSpec::rotation_tolerance),
             required("samples", &BranchSpec::samples), required("wraps", &BranchSpec::wraps),
             required("nearest", &BranchSpec::nearest), required("threads", &BranchSpec::threads));
-  nb::class_<PyBranches>(m, "Branches", "All solutions of poses of an arm with a closed form.")
-      .def(nb::init<nb::object, const ArmSpec&>(), nb::kw_only(), "solver"_a, "arm"_a,
-           nb::sig("def __init__(self, *, solver: Solver, arm: ArmSpec) -> None"))
-      .def("solve", &PyBranches::solve, "targets"_a, "q0"_a.none(), "spec"_a,
-           nb::sig("def solve(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
-                   "None, spec: BranchSpec) -> " SUPPLE_SOLUTIONS))
-      .def("prepare", &PyBranches::prepare, "spec"_a, "solutions"_a, "fields"_a, "only_certain"_a,
-           nb::sig("def prepare(self, spec: BranchSpec, solutions: type[typing.Any], fields: "
-                   "dict[str, object], only_certain: bool) -> None"))
-      .def("solve_pose", &PyBranches::solve_pose, "target"_a.none(),
-           nb::sig("def solve_pose(self, target: object) -> typing.Any"));
-  m.def(
-      "polish_seeds", &polish_seeds, "solver"_a, "coordinates"_a, "targets"_a, "q0"_a.none(),
-      "seeds"_a, "counts"_a, "spec"_a,
-      "Return solutions of poses, found from seeds of an arm's joints.",
-      nb::sig("def polish_seeds(solver: Solver, coordinates: list[int], targets: "
-              "numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | None, seeds: "
-              "numpy.typing.ArrayLike, counts: list[int], spec: BranchSpec) -> " SUPPLE_SOLUTIONS));
+  bind_spec(m, "GeneralSpec", "A 6-joint arm of any geometry. See supple.ik.general.",
+            required("starts", &GeneralSpec::starts),
+            required("coordinates", &GeneralSpec::coordinates),
+            required("axes", &GeneralSpec::axes), required("points", &GeneralSpec::points),
+            required("home", &GeneralSpec::home), required("length", &GeneralSpec::length));
+  bind_solver_of<BranchSolver, ArmSpec>(
+      m, "Branches", "All solutions of poses of an arm with a closed form.",
+      "def __init__(self, *, solver: Solver, arm: ArmSpec) -> None");
+  bind_solver_of<GeneralSolver, GeneralSpec>(
+      m, "GeneralBranches", "All solutions of poses of a 6-joint arm of any geometry.",
+      "def __init__(self, *, solver: Solver, arm: GeneralSpec) -> None");
+  m.def("general_candidates", &general_candidates, "arm"_a, "targets"_a, "sets"_a,
+        "Return candidates for the solutions of poses.",
+        nb::sig("def general_candidates(arm: GeneralSpec, targets: numpy.typing.ArrayLike, sets: "
+                "int) -> tuple[" SUPPLE_F64 ", " SUPPLE_I32 ", " SUPPLE_BOOL "]"));
+  m.def("general_equations", &general_equations, "arm"_a, "target"_a,
+        "Return both sides of the equations that hold at the solutions of a pose.",
+        nb::sig("def general_equations(arm: GeneralSpec, target: numpy.typing.ArrayLike) -> "
+                "tuple[" SUPPLE_F64 ", " SUPPLE_F64 "]"));
 }
 
 }  // namespace supple

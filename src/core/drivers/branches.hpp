@@ -43,14 +43,15 @@ struct Branches {
 };
 
 // Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
-// verified several at a time, each on a lane; those that need iterations are polished one by one.
+// verified several at a time, each on a lane. If the arm's candidates are inexact, all lanes take
+// some iterations; candidates that need more are polished one by one.
 class BranchPolisher {
  public:
   // `coordinate` holds the index in q of each joint of the arm. `slack` is that of `ClosedForm`; if
-  // it is zero, candidates are exact up to rounding.
+  // it is zero, candidates are exact up to rounding, or have at most the given error [rad].
   BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack,
-                 const BranchOptions& options)
-      : ik_(ik), slack_(slack), options_(options), n_(ik.chain.coordinates) {
+                 const BranchOptions& options, double error = 0)
+      : ik_(ik), slack_(slack), error_(error), options_(options), n_(ik.chain.coordinates) {
     std::copy_n(coordinate, 6, coordinate_);
     const std::size_t n = std::size_t(n_);
     memory_.resize(size_of_state() + n);
@@ -101,6 +102,8 @@ class BranchPolisher {
  private:
   using Lanes = Unrolled<double>;
   static constexpr double full_turn = 6.283185307179586476925286766559;
+  // Largest number of iterations of all lanes together.
+  static constexpr int wide_rounds = 3;
 
   bool exact() const { return slack_ == 0; }
 
@@ -130,12 +133,17 @@ class BranchPolisher {
     for (int i = 0; i < 6; ++i) {
       start[i] = unit_angle(cosine_[i], sine_[i]);
       const int j = coordinate_[i];
-      wide_.q[j] = placed(ik_, j, reference_[j], slack_, start[i], inside, clamped);
+      wide_.q[j] = placed(ik_, j, reference_[j], slack_ + error_, start[i], inside, clamped);
     }
     if (any(clamped & inside)) {
       evaluate_error(ik_, wide_);
     } else {
       evaluate_turns(ik_, coordinate_, cosine_, sine_, wide_);
+    }
+    for (int round = 0; round < wide_rounds && is_rough(inside); ++round) {
+      evaluate_jacobian(ik_, wide_);
+      descend(ik_, wide_);
+      evaluate_error(ik_, wide_);
     }
     for (int k = 0; k < waiting_; ++k) {
       if (!get(inside, k)) continue;
@@ -159,6 +167,19 @@ class BranchPolisher {
       }
     }
     waiting_ = 0;
+  }
+
+  // Whether a candidate on one of the lanes `inside` is known to be inexact and is not polished
+  // yet.
+  bool is_rough(const mask_t<Lanes>& inside) const {
+    if (exact() && error_ == 0) return false;
+    for (int k = 0; k < waiting_; ++k) {
+      if (get(inside, k) && !(get(wide_.position, k) <= branch_position &&
+                              get(wide_.rotation, k) <= branch_rotation)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   bool polish() {
@@ -232,7 +253,7 @@ class BranchPolisher {
   }
 
   const IkProblem<double> ik_;
-  const double slack_;
+  const double slack_, error_;
   const BranchOptions options_;
   const int n_;
   int coordinate_[6];
@@ -256,6 +277,8 @@ class BranchPolisher {
 // Solves targets of an arm one by one, with memory that is reused.
 class BranchSolver {
  public:
+  using Arm = ArmOfRobot;
+
   BranchSolver(const ArmOfRobot& arm, const IkProblem<double>& ik, const BranchOptions& options)
       : arm_(arm), polisher_(ik, arm.coordinate, arm.form.slack, options) {}
 

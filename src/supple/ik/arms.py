@@ -1,7 +1,8 @@
 """Kinds of arms for which all solutions of a pose can be computed.
 
 The solutions are computed in closed form (include/supple/ik/closed_form.hpp), as eigenvalues
-(general.py) or, for a redundant arm, in closed form with one joint fixed at the values of a grid.
+(src/core/drivers/general.hpp) or, for a redundant arm, in closed form with one joint fixed at the
+values of a grid.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple.ik.general import GeneralArm, general_arms, general_candidates
+from supple.ik.general import general_arm, numbers_of
 from supple.ik.problem import CompiledProblem
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS
@@ -44,23 +45,19 @@ class AnyArm:
     ordered: ClassVar[bool] = True
 
     frame: str
-    coordinates: list[int]
-    numberings: tuple[GeneralArm, ...]
+    spec: _core.GeneralSpec
+    kernel: _core.GeneralBranches
+
+    @property
+    def coordinates(self) -> list[int]:
+        """Indices of the six joints in q."""
+        return self.spec.coordinates
 
     def solve(
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
         """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
-        poses = np.zeros((len(targets), 4, 4))
-        poses[:, :3] = targets.reshape(-1, 4, 3).swapaxes(-1, -2)
-        poses[:, 3, 3] = 1.0
-        finite = np.isfinite(targets).all(axis=1)
-        poses[~finite] = np.eye(4)
-        q, count, complete = general_candidates(self.numberings, poses)
-        *found, _ = _core.polish_seeds(
-            problem.kernel, self.coordinates, targets, seeds, q, count.tolist(), spec
-        )
-        return *found, complete & finite  # type: ignore[return-value]
+        return self.kernel.solve(targets, seeds, spec)
 
 
 @dataclass(frozen=True)
@@ -194,33 +191,38 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         return "the tasks are not the pose of one frame"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
-    if structure.six_revolute and not _moves_in_six_directions(robot, frame):
+    dexterity = _dexterity(robot, frame) if structure.six_revolute else 1.0
+    if dexterity <= _RANK:
         return "the six joints do not move the frame in all directions"
     general = None
     if structure.six_revolute and not (structure.form and structure.exact):
-        numberings = general_arms(robot, frame)
-        if numberings:
-            general = AnyArm(frame, _coordinates(robot, structure), numberings)
-    if structure.form is not None:
+        form = general_arm(robot, frame)
+        if form is not None:
+            kernel = _core.GeneralBranches(solver=problem.kernel, arm=form)
+            general = AnyArm(frame, form, kernel)
+    if structure.form is not None and dexterity > 0.5 * _slack(structure):
         home = np.asarray(robot.fk(np.zeros(robot.dof), frame), dtype=np.float64)
         spec = _spec(robot, structure, home)
-        kernel = _core.Branches(solver=problem.kernel, arm=spec)
-        return ClosedFormArm(frame, spec, kernel, general)
+        closed = _core.Branches(solver=problem.kernel, arm=spec)
+        return ClosedFormArm(frame, spec, closed, general)
     if structure.six_revolute:
-        return general or f"{structure.reason}, and the equations are degenerate"
+        reason = structure.reason or "some directions of motion are due to misaligned axes"
+        return general or f"{reason}, and the equations are degenerate"
     redundant = _redundant_arm(problem, frame)
     return structure.reason if redundant is None else redundant
 
 
-def _moves_in_six_directions(robot: Robot, frame: str) -> bool:
-    """Return whether the Jacobian of a frame has rank 6, except at singular configurations.
+def _dexterity(robot: Robot, frame: str) -> float:
+    """Return the ratio of the smallest and the largest singular value of the Jacobian of a frame.
 
-    Otherwise, as for an arm in a plane, every target has a continuum of solutions or none.
+    It is the largest of some configurations. If it is zero, as for an arm in a plane, every target
+    has a continuum of solutions or none. If it is as small as the misalignment of axes, this holds
+    for the aligned arm, whose closed form is useless.
     """
     J = robot.jacobian(robot.random(_RANK_TRIALS, seed=0), frame)
     J[:, :3] /= max(robot._structure(frame).length, 1e-300)
     sigma = np.linalg.svd(J, compute_uv=False)
-    return bool((sigma[:, 5] > _RANK * sigma[:, 0]).any())
+    return float((sigma[:, 5] / np.maximum(sigma[:, 0], 1e-300)).max())
 
 
 def _coordinates(robot: Robot, structure: Structure) -> list[int]:
@@ -235,7 +237,7 @@ def _spec(robot: Robot, structure: Structure, home: Array) -> _core.ArmSpec:
         coordinates=_coordinates(robot, structure),
         axes=structure.nominal_axes.ravel().tolist(),
         points=structure.nominal_points.ravel().tolist(),
-        home=home[:3].T.ravel().tolist(),
+        home=numbers_of(home).tolist(),
         length=structure.length,
         slack=_slack(structure),
     )
@@ -261,7 +263,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
     if len(set(joints)) != 7 or len(joints) != 7:
         return None
     poses = robot.fk(robot.random(_TRIALS, seed=0), frame)
-    targets = np.array(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12), dtype=np.float64)
+    targets = numbers_of(poses)
     spec = _core.BranchSpec(
         position_tolerance=1e-6,
         rotation_tolerance=1e-6,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -134,26 +134,13 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
         nearest=False,
         threads=1,
     )
-    if isinstance(arm, ClosedFormArm):
-        shared = {"reason": "", "robot": robot, "frame": arm.frame}
-        arm.kernel.prepare(spec, Solutions, shared, arm.misaligned is not None)
-        function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
-        return function
-    return partial(_of_any_arm, problem, arm, spec) if isinstance(arm, AnyArm) else None
-
-
-def _of_any_arm(
-    problem: CompiledProblem, arm: AnyArm, spec: _core.BranchSpec, target: object
-) -> Solutions | None:
-    """Return all solutions of one pose, or None unless they are certain to be complete."""
-    if type(target) is not np.ndarray or target.shape != (4, 4) or target.dtype != np.float64:
+    if not isinstance(arm, ClosedFormArm | AnyArm):
         return None
-    numbers = problem.targets((target,))
-    q, position, rotation, sampled, _, certain = arm.solve(problem, numbers[None], None, spec)
-    if not certain[0] or sampled.any():
-        return None
-    robot = problem.layout.robot
-    return all_of_one(q, position, rotation, True, arm.reason, robot, arm.frame)
+    shared = {"reason": "", "robot": robot, "frame": arm.frame}
+    only_certain = isinstance(arm, AnyArm) or arm.spec.slack > 0
+    arm.kernel.prepare(spec, Solutions, shared, only_certain)
+    function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
+    return function
 
 
 def _with_searched(

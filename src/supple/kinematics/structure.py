@@ -21,6 +21,10 @@ Form = Literal["spherical", "parallel"]
 DISTANCE_TOLERANCE = 1e-3
 # Largest angle at which axes count as parallel [rad]. Files round π/2 to 1.57 and π to 3.14.
 ANGLE_TOLERANCE = 2e-3
+# Smallest sine of the angle between neighboring axes of a wrist that counts as spherical although
+# its axes are misaligned: the effect of a misalignment on the joint angles grows with its inverse.
+MIN_SINE = 0.2
+EXACT = 1e-9  # largest relative distance, and angle [rad], that is a rounding error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +34,8 @@ class Structure:
     If three consecutive axes of six revolute joints intersect in one point or are parallel, the
     solutions of a pose have a closed form: they follow from polynomials of degree at most 4 (Pieper
     1968). Axes that are misaligned by less than 0.1 % of the arm's length and 2 mrad count as
-    aligned; `nominal_axes` and `nominal_points` are the nearest lines with exact relations.
+    aligned, except those of a wrist that are almost parallel; `nominal_axes` and `nominal_points`
+    are the nearest lines with exact relations.
 
     Attributes:
         joints: Names of the joints between the world and the end effector, from the base on.
@@ -68,7 +73,7 @@ class Structure:
     @property
     def exact(self) -> bool:
         """Whether the axes in the file have these relations exactly, up to rounding."""
-        return self.misalignment <= 1e-9 * self.length and self.tilt <= 1e-9
+        return self.misalignment <= EXACT * self.length and self.tilt <= EXACT
 
     def __str__(self) -> str:
         words = [f"{self.joints[0]}"] if self.joints else []
@@ -237,7 +242,9 @@ def _closed_form(
             three = slice(first, first + 3)
             point = _common_point(axes[three], points[three])
             gaps = np.linalg.norm(_cross(axes[three], point - points[three]), axis=1)
-            if gaps.max() <= DISTANCE_TOLERANCE * length:
+            sines = np.linalg.norm(_cross(axes[three][:2], axes[three][1:]), axis=1)
+            within = DISTANCE_TOLERANCE if sines.min() >= MIN_SINE else EXACT
+            if gaps.max() <= within * length:
                 return "spherical", first
     for first in (1, 2, 0, 3):
         if pairs[first : first + 2] == ["parallel", "parallel"]:
