@@ -46,6 +46,7 @@ PAPERS = {
 }
 
 THESIS = "Thesis: "  # prefix of a paper's main claim
+OWN = "Not in the paper: "  # prefix of supple's own statements in tables
 
 
 @dataclass(frozen=True)
@@ -105,17 +106,26 @@ class Claim:
     Attributes:
         paper: The statement of the paper.
         measured: The measured result, with units.
-        holds: Whether the two agree.
-        why: The reason why the claim holds or does not.
+        holds: Whether the two agree; None if the text does not say enough to decide it.
+        why: The reason for the verdict.
+        own: Whether the statement is supple's, not the paper's. It is shown as such, and not
+            counted among the claims of the papers.
     """
 
     paper: str
     measured: str
-    holds: bool
+    holds: bool | None
     why: str
+    own: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", bool(self.holds))  # converts NumPy's bool
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))  # converts NumPy's bool
+
+    @property
+    def statement(self) -> str:
+        """The statement, marked if it is not the paper's."""
+        return f"{OWN}{self.paper}" if self.own else self.paper
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,8 @@ th, td { text-align: left; vertical-align: top; padding: .45rem .7rem;
   border-bottom: 1px solid var(--line) }
 th { background: var(--panel); font-weight: 600 }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
-.holds, .fails { font-weight: 600; white-space: nowrap }
-.holds { color: var(--holds) } .fails { color: var(--fails) }
+.holds, .fails, .open { font-weight: 600; white-space: nowrap }
+.holds { color: var(--holds) } .fails { color: var(--fails) } .open { color: var(--soft) }
 img { display: block; width: 100%; height: auto; margin: 1rem 0; border: 1px solid var(--line) }
 summary { cursor: pointer; color: #0058a3 }
 .back { font-size: .9rem }
@@ -46,7 +46,7 @@ summary { cursor: pointer; color: #0058a3 }
   body { padding: 1.25rem .8rem 4rem }
   h1, h2, code { overflow-wrap: anywhere } nav code { overflow-wrap: normal }
   th, td { padding: .35rem .4rem }
-  .holds, .fails { white-space: normal }
+  .holds, .fails, .open { white-space: normal }
   .claims tr, .claims td { display: block }
   .claims tr { padding: .5rem 0; border-bottom: 1px solid var(--line) }
   .claims td { border: 0; padding: .1rem 0 }
@@ -68,7 +68,7 @@ def markdown(findings: Sequence[Finding]) -> str:
         parts.append(f"### `{finding.name}`: {experiment.title}\n")
         parts.append(f"{experiment.source}.\n")
         rows = [HEADINGS, ("---",) * 4]
-        rows += [(c.paper, c.measured, verdict(c.holds), c.why) for c in finding.claims]
+        rows += [(c.statement, c.measured, verdict(c.holds), c.why) for c in finding.claims]
         lines = [f"| {' | '.join(cell.translate(_MARKS) for cell in row)} |" for row in rows]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
@@ -78,11 +78,22 @@ _MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # characters with a meaning in
 
 
 def held(findings: Sequence[Finding]) -> str:
-    """Return a sentence with the number of claims that hold."""
-    claims = sum(len(finding.claims) for finding in findings)
+    """Return a sentence with the number of the papers' claims that hold. Statements of supple's
+    own are counted separately.
+    """
+    claims = [claim for finding in findings for claim in finding.of_paper]
     holding = sum(finding.holding for finding in findings)
+    open_ones = sum(claim.holds is None for claim in claims)
+    undecided = f" and {open_ones} cannot be decided from the text" if open_ones else ""
     many = f"{len(findings)} experiment{'s' if len(findings) > 1 else ''}"
-    return f"{holding} of {claims} claims hold, in {many}."
+    own = [claim for finding in findings for claim in finding.claims if claim.own]
+    beside = (
+        f" {sum(claim.holds is True for claim in own)} of {len(own)} statements that are not in "
+        "the papers hold."
+        if own
+        else ""
+    )
+    return f"{holding} of {len(claims)} claims hold{undecided}, in {many}.{beside}"
 
 
 def page(findings: Sequence[Finding]) -> str:
@@ -102,7 +113,7 @@ def page(findings: Sequence[Finding]) -> str:
 <p class="soft">Experiments of five texts on damped least squares, run with supple
 {escape(__version__)}: what each paper says, what comes out, and whether the two agree.</p>
 <p class="summary"><strong>{held(findings)}</strong>
-Those that do not are shown with the reason.</p>
+Those that do not, or that the text leaves open, are shown with the reason.</p>
 <nav id="index" aria-label="Index">{_index(findings)}</nav>
 {"".join(_section(finding) for finding in findings)}
 </body>
@@ -117,11 +128,11 @@ def _index(findings: Sequence[Finding]) -> str:
         if of_paper:
             rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(citation)}</th></tr>')
         for f in of_paper:
-            kind = "holds" if f.holding == len(f.claims) else "fails"
+            kind = "holds" if f.holding == len(f.of_paper) else "fails"
             rows.append(
                 f'<tr><td><a href="#{f.name}"><code>{f.name}</code></a></td>'
                 f"<td>{escape(f.experiment.title)}</td>"
-                f'<td class="{kind}">{f.holding} of {len(f.claims)} hold</td></tr>'
+                f'<td class="{kind}">{f.holding} of {len(f.of_paper)} hold</td></tr>'
             )
     head = "<tr><th>experiment</th><th>what it shows</th><th>claims</th></tr>"
     return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
@@ -158,9 +169,9 @@ def _claims(finding: Finding) -> str:
     """Return the table of claims; narrow screens stack the cells, each with its column heading."""
     says, measured, _, why = HEADINGS
     rows = "".join(
-        f'<tr><td data-is="{says}">{escape(claim.paper)}</td>'
+        f'<tr><td data-is="{says}">{escape(claim.statement)}</td>'
         f'<td data-is="{measured}">{escape(claim.measured)}</td>'
-        f'<td class="{"holds" if claim.holds else "fails"}">{verdict(claim.holds)}</td>'
+        f'<td class="{_KINDS[claim.holds]}">{verdict(claim.holds)}</td>'
         f'<td data-is="{why}">{escape(claim.why)}</td></tr>'
         for claim in finding.claims
     )
@@ -196,6 +207,9 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def verdict(holds: bool) -> str:
+def verdict(holds: bool | None) -> str:
     """Return the verdict in words, with a mark that does not depend on color."""
-    return "✓ holds" if holds else "✗ does not"
+    return {True: "✓ holds", False: "✗ does not", None: "? undecided"}[holds]
+
+
+_KINDS = {True: "holds", False: "fails", None: "open"}  # classes of the style sheet

@@ -48,8 +48,13 @@ class Finding:
 
     @property
     def holding(self) -> int:
-        """The number of claims that hold."""
-        return sum(claim.holds for claim in self.claims)
+        """The number of the paper's claims that hold."""
+        return sum(claim.holds is True for claim in self.of_paper)
+
+    @property
+    def of_paper(self) -> tuple[Claim, ...]:
+        """The claims of the paper, without supple's own statements."""
+        return tuple(claim for claim in self.claims if not claim.own)
 
 
 def find(

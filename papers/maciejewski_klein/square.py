@@ -16,7 +16,7 @@ OFFSET = 0.1  # distance of the square from the base [m]
 SIDE = 200  # number of intervals of 1 cm on each side
 MAX_GAIN = 2.0  # θ̇max [rad/m], so that λ <= 0.25 m
 MAX_SPEED = 0.05  # the paper's bound on the norm of joint speeds [rad per interval]
-RATE_GAIN = 1.0  # k_v of resolved acceleration, per interval
+RATE_GAINS = (1.0, 0.632)  # k_v of resolved acceleration, per interval; 0.632 is 2 √k_p
 B_TO_C, D_TO_A = slice(SIDE, 2 * SIDE), slice(3 * SIDE, None)
 TASK = PositionTask(rows=("x", "y"))
 
@@ -53,6 +53,7 @@ def measures(moved: Trajectory) -> dict[str, float]:
     return {
         "da_peak": float(error(moved)[D_TO_A].max()),
         "da_integral": float(error(moved)[D_TO_A].sum()),
+        "total": float(error(moved).sum()),
         "max_joint_speed": float(norm(moved.qd).max()),
         "max_position_error": float(norm(moved.error).max()),
         "max_speed_change": float(jumps.max()),

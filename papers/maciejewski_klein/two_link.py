@@ -32,7 +32,7 @@ from supple.papers.maciejewski_klein.square import (
     MAX_GAIN,
     MAX_SPEED,
     OFFSET,
-    RATE_GAIN,
+    RATE_GAINS,
     SIDE,
     TASK,
     corners,
@@ -47,7 +47,7 @@ from supple.papers.maciejewski_klein.two_link_claims import (
 )
 from supple.papers.style import Array
 
-from supple import Limits, Linearization, Trajectory, track
+from supple import Limits, Linearization, Trajectory, damping, track
 from supple.plot import palette
 from supple.steps import Pseudoinverse
 
@@ -62,8 +62,11 @@ if TYPE_CHECKING:
     title="A square through the reach and the inner singularity",
     deviations=(
         "Lengths are in meters: θ̇max = 0.02 rad/cm is 2 rad/m here, and λ ≤ 25 cm is 0.25 m.",
-        "Resolved acceleration uses k_p = 0.1 and k_v = 1 per interval, and starts at the speed "
-        "of the path; the paper gives no gains and no results.",
+        "Resolved acceleration is (51) of Wampler, θ̈ = J*(ẍ_c − J̇θ̇), with k_p = 0.1 and k_v = 1 or "
+        "0.632 = 2√k_p per interval, from the speed of the path; the paper gives no gains and no "
+        "results.",
+        "`undamped_filter` is the filter with α as printed and λ = 0: the least damping that any "
+        "reading of the illegible (32) and (35) can give.",
         *DEVIATIONS,
     ),
     parameters=(
@@ -80,24 +83,28 @@ def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: f
     The integral is the sum of the relative error over the intervals from D to A, in cm as printed.
     """
     path = square(offset)
-    steps = methods(max_gain) | {"pseudoinverse": Pseudoinverse()}
+    steps = methods(max_gain) | {
+        "pseudoinverse": Pseudoinverse(),
+        "undamped_filter": filter_without_lambda(max_gain),
+    }
     moved = {
         name: followed(ARM, start(offset), path, step, tasks=TASK, gain=gain)
         for name, step in each(steps.items(), progress)
     }
     found = {name: measures(each) for name, each in moved.items()}
     second = {
-        name: accelerated(step, path, offset, gain) for name, step in methods(max_gain).items()
-    }
-    quantities = by_method(found) | by_method(
-        {
-            f"{name}_acceleration": {
-                "da_position_error": float(norm(each.error)[D_TO_A].mean()),
-                "max_joint_speed": float(norm(each.qd).max()),
-            }
-            for name, each in second.items()
+        rate: {
+            name: accelerated(step, path, offset, gain, rate)
+            for name, step in methods(max_gain).items()
         }
-    )
+        for rate in RATE_GAINS
+    }
+    quantities = by_method(found)
+    for rate, motions in second.items():
+        for name, motion in motions.items():
+            key = f"{name}_acceleration.{{}}_{100 * rate:.0f}"
+            quantities[key.format("da_position_error")] = float(norm(motion.error)[D_TO_A].mean())
+            quantities[key.format("max_joint_speed")] = float(norm(motion.qd).max())
     moved_only = {name: moved[name] for name in LABELS}
     claims = (
         *claims_of_text(moved_only, found),
@@ -114,13 +121,27 @@ def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: f
             f"{name}.q": motion.q[:-1],
             f"{name}.lambda2": motion.lambda2,
         }
-    for name, motion in second.items():
+    for name, motion in second[RATE_GAINS[0]].items():
         columns[f"{name}_acceleration.position_error"] = norm(motion.error)
     table = Table("interval", columns)
     return Outcome(quantities, claims, _figure(moved_only, path, offset), (table,))
 
 
-def accelerated(step: Any, path: Array, offset: float, gain: float) -> Trajectory:
+def filter_without_lambda(max_gain: float) -> Callable[[Linearization], Array]:
+    """Return the filter (27) with α from (14), as printed, and λ = 0; û is exact."""
+    bound = damping.SpeedBound(max_gain)
+
+    def step(given: Linearization) -> Array:
+        U, sigma, Vt = np.linalg.svd(given.J)
+        alpha2 = bound(Linearization(sigma[-1:, None], np.ones(1)))
+        gains = 1 / np.maximum(sigma, 1e-12)
+        gains[-1] = sigma[-1] / (sigma[-1] ** 2 + alpha2) if alpha2 else gains[-1]
+        return np.asarray(Vt.T @ (gains * (U.T @ given.e)))
+
+    return step
+
+
+def accelerated(step: Any, path: Array, offset: float, gain: float, rate: float) -> Trajectory:
     """Follow the square by resolved acceleration: ẍ_c = k_v (ẋ_d − ẋ) + k_p (x_d − x)."""
     q = start(offset)
     first = Linearization(ARM.jacobian(q)[:2], path[1, :2] - path[0, :2])
@@ -132,7 +153,8 @@ def accelerated(step: Any, path: Array, offset: float, gain: float) -> Trajector
         target=path,
         dt=1.0,
         gain=gain,
-        rate_gain=RATE_GAIN,
+        rate_gain=rate,
+        rest_gain=0.0,
         order=2,
         step=step,
         limits=free,

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from supple.papers import EXPERIMENTS, Outcome
+from supple.papers.experiment import OWN
 from supple.papers.report import markdown
 from supple.papers.running import Finding
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 TIMED = "µs"  # times, and verdicts on them, differ between machines
-VERDICT = re.compile("✓ holds|✗ does not")
+VERDICT = re.compile("✓ holds|✗ does not|[?] undecided")
 
 
 def test_the_tables_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
@@ -28,9 +29,15 @@ def test_the_tables_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
     shown = document.partition(tool["BEGIN"])[2].strip().splitlines()
     now = markdown(findings).strip().splitlines()
     assert len(shown) == len(now), "python tools/claims.py"
-    verdicts = [found[0] for line in shown if (found := VERDICT.findall(line))]
-    holding, claims, _ = map(int, NUMBER.findall(shown[0]))
-    assert (holding, claims) == (verdicts.count("✓ holds"), len(verdicts))
+    own, papers = (
+        [found[0] for line in shown if (found := VERDICT.findall(line)) and (OWN in line) == which]
+        for which in (True, False)
+    )
+    said = [int(number) for number in NUMBER.findall(shown[0])]
+    holding = [x.count("✓ holds") for x in (papers, own)]
+    undecided = papers.count("? undecided")
+    counted = [holding[0], len(papers), undecided, len(EXPERIMENTS), holding[1], len(own)]
+    assert said == counted
     for ours, theirs in zip(now[1:], shown[1:], strict=True):
         if TIMED in ours:
             ours, theirs = (VERDICT.sub("", line) for line in (ours, theirs))

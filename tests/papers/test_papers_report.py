@@ -68,8 +68,9 @@ def test_every_element_ends_and_nothing_lies_elsewhere(html: str) -> None:
 def test_it_has_everything(html: str, ran: Ran) -> None:
     outcomes = [ran(name) for name in EXPERIMENTS]
     claims = [claim for outcome in outcomes for claim in outcome.claims]
-    holding = sum(claim.holds for claim in claims)
-    assert f"{holding} of {len(claims)} claims hold" in html
+    of_papers = [claim for claim in claims if not claim.own]
+    holding = sum(claim.holds is True for claim in of_papers)
+    assert f"{holding} of {len(of_papers)} claims hold" in html
     for claim in claims:
         for words in (claim.paper, claim.measured, claim.why):
             assert escape(words) in html

@@ -202,7 +202,7 @@ def _claims(
     """Print the claims of a paper, the measurements and the verdicts as a table or a list."""
     console, title = Console(), f"{experiment.name}: {experiment.title}"
     rows = [
-        (plain(claim.paper), plain(claim.measured), _mark(claim.holds), plain(claim.why))
+        (plain(claim.statement), plain(claim.measured), _mark(claim.holds), plain(claim.why))
         for claim in outcome.claims
     ]
     if console.width < NARROW:
@@ -227,5 +227,6 @@ def _claims(
     console.print()
 
 
-def _mark(holds: bool) -> str:
-    return f"[{'green' if holds else 'red'}]{verdict(holds)}[/]"
+def _mark(holds: bool | None) -> str:
+    color = {True: "green", False: "red", None: "yellow"}[holds]
+    return f"[{color}]{verdict(holds)}[/]"
