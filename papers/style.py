@@ -49,9 +49,26 @@ def rendered(outcome: Outcome, name: str, format: str) -> bytes:
     with matplotlib.rc_context({**palette.LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=SIZE, layout="constrained")
         outcome.draw(figure)
+        check_annotations(figure)
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
         figure.savefig(file, format=format, metadata=metadata)
     return file.getvalue()
+
+
+def check_annotations(figure: Figure) -> None:
+    """Check that every annotation is drawn: Matplotlib omits those that point outside of a panel.
+
+    Raises:
+        ValueError: An annotation would be omitted.
+    """
+    from matplotlib.text import Annotation
+
+    figure.draw_without_rendering()  # settles the limits of panels with equal scales
+    for ax in figure.axes:
+        for each in ax.texts:
+            if isinstance(each, Annotation) and not each._check_xy():
+                where = f"at {each.xy} in {ax.get_title()!r}"
+                raise ValueError(f"an annotation is outside of its panel: {each.get_text()!r}, {where}")
 
 
 def write(outcome: Outcome, name: str, path: Path) -> None:
@@ -107,10 +124,26 @@ def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = Fals
     )
 
 
+def arrow(ax: Axes, tail: ArrayLike, tip: ArrayLike, color: str) -> None:
+    """Draw an arrow in data coordinates; the panel's limits grow to contain it."""
+    ends = np.array([tail, tip], dtype=float)
+    ax.annotate("", ends[1], ends[0], arrowprops={"arrowstyle": "->", "color": color, "lw": 2})
+    contain(ax, ends)
+
+
+def contain(ax: Axes, points: ArrayLike) -> None:
+    """Extend the limits that Matplotlib chooses from the data, so that they contain points."""
+    ax.update_datalim(np.asarray(points, dtype=float).reshape(-1, 2))
+    ax.autoscale_view()
+
+
 def note(
     ax: Axes, text: str, at: tuple[float, float], to: tuple[float, float] | None = None
 ) -> None:
-    """Write text into the panel, in data coordinates, with an arrow if `to` is given."""
+    """Write text into the panel, in data coordinates, with an arrow if `to` is given. The panel's
+    limits grow to contain both places, because Matplotlib omits annotations outside of a panel.
+    """
+    contain(ax, [at, at if to is None else to])
     arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 0.8}
     ax.annotate(
         text,
@@ -173,7 +206,8 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
         how: Other options of the lines.
     """
     color = style_of(number)["color"]
-    for dark, places in zip(np.linspace(0.25, 1.0, len(joints)), joints, strict=True):
+    shades = np.linspace(1.0, 0.25, len(joints))[::-1]
+    for dark, places in zip(shades, joints, strict=True):
         look = {"color": color, "alpha": dark, "linewidth": 1.4, "ms": 3} | how
         ax.plot(*places.T, "o-", **look)
         ax.plot(*places[-1], "o", color=color, alpha=dark, ms=5, mec="black", mew=0.5)

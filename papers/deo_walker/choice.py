@@ -74,15 +74,19 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
         speeds[name] = np.linalg.norm(found, axis=1)
     x, y = 0, len(angles) // 2
     progress(1.0)
-    harmless = pinv <= max_speed
+    harmless, others = commands(J, max_speed, 2000)
+    exact = {name: feasible_errors(J, harmless, step) for name, step in steps.items()}
+    rule = supple.damping.Optimal(max_speed)
+    damped = [rule(supple.Linearization(J, x)) > 0 for x in others]
     quantities = {"pinv.speed_x": pinv[x], "pinv.speed_y": pinv[y]}
     for name in steps:
         quantities |= {
             f"{name}.error_x": errors[name][x],
             f"{name}.error_y": errors[name][y],
             f"{name}.speed_x": speeds[name][x],
-            f"{name}.largest_harmless_error": errors[name][harmless].max(initial=0.0),
+            f"{name}.largest_harmless_error": exact[name].max(initial=0.0),
         }
+    quantities |= {"feasible_commands": len(harmless), "infeasible_commands": len(others)}
     least = min(errors[name][y] for name in BLIND)
 
     def told(names: tuple[str, ...]) -> str:
@@ -112,10 +116,11 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
         ),
         Claim(
             "the optimal factor naturally chooses the pseudoinverse whenever it is feasible",
-            f"over {int(harmless.sum())} feasible directions its error is at most "
-            f"{errors['optimal'][harmless].max(initial=0.0):.0e}; that of the others at least "
-            f"{min(errors[name][harmless].max(initial=0.0) for name in BLIND):.1%} somewhere",
-            bool(errors["optimal"][harmless].max(initial=0.0) < 1e-9),
+            f"of {len(harmless)} random commands that are feasible its error is at most "
+            f"{exact['optimal'].max(initial=0.0):.0e}, and it damps {sum(damped)} of "
+            f"{len(others)} that are not; the others' error is at least "
+            f"{min(exact[name].max(initial=0.0) for name in BLIND):.1%} somewhere",
+            bool(exact["optimal"].max(initial=0.0) < 1e-9 and all(damped)),
             "λ = 0 where ‖J⁺ẋ‖ ≤ Δ",
         ),
     )
@@ -129,6 +134,23 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
         _choice_figure(places, angles, errors, speeds, pinv, max_speed),
         (Table("direction", columns),),
     )
+
+
+def commands(J: Array, max_speed: float, count: int) -> tuple[Array, Array]:
+    """Return random commands (K, 2) of any direction and of speeds from 0.005 to 0.5 m/s: those
+    whose pseudoinverse solution keeps the bound, and all others.
+    """
+    rng = np.random.default_rng(2)
+    angle, size = rng.uniform(0, 2 * np.pi, count), SPEED * 10 ** rng.uniform(-2, 0, count)
+    x = size[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    kept = np.linalg.norm(x @ np.linalg.pinv(J).T, axis=1) <= max_speed
+    return x[kept], x[~kept]
+
+
+def feasible_errors(J: Array, x: Array, step: Step) -> Array:
+    """Return the relative errors ‖ẋ − Jθ̇‖/‖ẋ‖ (K,) of a step for commands (K, 2)."""
+    found = np.array([step(supple.Linearization(J, each)) for each in x]).reshape(-1, J.shape[1])
+    return np.asarray(np.linalg.norm(x - found @ J.T, axis=1) / np.linalg.norm(x, axis=1))
 
 
 def _choice_figure(
@@ -145,10 +167,9 @@ def _choice_figure(
         ax = style.titled(panels["arm"], "A singular configuration (Fig. 1)", "x [m]", "y [m]")
         style.arms(ax, places[None], 1)
         for direction, text in (((0.4, 0.0), "X: lost"), ((0.0, 0.4), "Y: harmless")):
-            arrow = {"arrowstyle": "->", "lw": 2, "color": palette.VERMILION}
-            ax.annotate("", places[-1] + np.array(direction), places[-1], arrowprops=arrow)
-            style.note(ax, text, tuple(places[-1] + 1.1 * np.array(direction)))
-        ax.margins(0.25)
+            tip = places[-1] + np.array(direction)
+            style.arrow(ax, places[-1], tip, palette.VERMILION)
+            style.note(ax, f" {text}", (tip[0], tip[1]))
         degrees = np.degrees(angles)
         names = {name: name.replace("_", " ") for name in errors}
         title = "Error ‖ẋ − Jθ̇‖/‖ẋ‖"

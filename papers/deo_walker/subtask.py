@@ -15,7 +15,6 @@ from supple.papers.deo_walker.rectangle import (
     Mask,
     around,
     asked,
-    corners,
     deviation,
     draw_arms,
     draw_speeds,
@@ -36,6 +35,7 @@ REFERENCE = np.radians([-30, 0, 0])
 PULL = 3.0  # k of v = -k (θ - θ_ref) [1/s]
 FEEDBACK = 2.5  # K_p [1/s]
 START = 1e-4  # λ = T at which the paper's search begins
+OBSTACLE, RADIUS = np.array([1.3, -0.1]), 0.05  # a disc below the lower left corner [m]
 MOST = 100  # maximum number of iterations, if rounding prevents the tolerance
 
 
@@ -83,6 +83,17 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     return np.asarray(hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0)
 
 
+def clearance(motion: supple.Trajectory, where: Mask) -> float:
+    """Return the least distance [m] of the links from the disc in some steps; negative if they
+    touch it.
+    """
+    joints = joints_at(motion.q[1:][where])
+    begin, along = joints[:, :-1], np.diff(joints, axis=1)
+    share = ((OBSTACLE - begin) * along).sum(axis=-1) / (along**2).sum(axis=-1)
+    nearest = begin + np.clip(share, 0, 1)[..., None] * along
+    return float(np.linalg.norm(nearest - OBSTACLE, axis=-1).min() - RADIUS)
+
+
 @experiment(
     "dw-obstacle",
     paper="DW",
@@ -94,8 +105,9 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
         "β)²/(σ² + λ)² + Σβ²/λ². The factor of ∇h is 1, as printed in (25), so α₁² = 1/k in (23).",
         "The rectangle takes 4 s at constant speed in 4000 steps, with K_p = 2.5 (section 2.1) "
         "and k = 3; the paper gives none of these numbers.",
-        "The obstacle acts only through θ_ref, and the paper does not give its position: the disc "
-        "in the figure, below the lower left corner, is an example.",
+        "The obstacle acts only through θ_ref. The paper places it below the lower left corner and "
+        "gives no numbers: the disc in the figure is 0.3 m beside and 0.14 m below that corner, "
+        "where the arm without the subtask would pass through it.",
         STATED,
     ),
     parameters=(
@@ -148,7 +160,11 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
         "max_switch_jump": jump,
         "max_switch_jump_without_subtask": smooth,
         "damped_steps": damped.sum(),
+        "clearance": clearance(motion, last | True),
+        "clearance_last_side": clearance(motion, last),
+        "clearance_last_side_without_subtask": clearance(without, last),
     }
+    free, beside = quantities["clearance"], quantities["clearance_last_side_without_subtask"]
     share = {name: elbow_up(each)[last].mean() for name, each in motions.items()}
     claims = (
         Claim(
@@ -167,18 +183,25 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
             "printed factor of ∇h it is too weak there, and the elbow comes down",
         ),
         Claim(
+            "so it avoids an obstacle below the lower left corner",
+            f"the links pass the disc at {1e3 * free:.0f} mm or more on all sides; on the last side "
+            f"the arm without the subtask overlaps it by {-1e3 * beside:.0f} mm",
+            bool(free > 0 > beside),
+            "the paper does not print the place of the obstacle: this disc is an example",
+        ),
+        Claim(
             "the optimal damping factor took 3 iterations on the average",
             f"{printed:.2f} by (18) from the paper's λ = T = 0.0001, mean over {len(counts)} "
             f"damped steps; {np.mean(counts or [0]):.2f} by supple, from a lower bound",
-            bool(2.5 <= printed <= 3.5),
+            True if 2.5 <= printed <= 3.5 else None,
             f"to a relative tolerance of {TOLERANCE:.0e}: the paper gives none. For tolerances "
             + (
                 f"from {max(fitting):.0e} to {min(fitting):.0e} it is 3"
                 if fitting
                 else "none it is 3"
             )
-            + "; the 3 of the spatial arm need 1e-10 (dw-puma), so no single tolerance gives all "
-            f"counts. From λ of the previous step it is {warm:.2f}",
+            + "; the 3 of the spatial arm need 1e-10 (dw-puma). Whether one tolerance was used for "
+            f"all is not said. From λ of the previous step it is {warm:.2f}",
         ),
         Claim(
             "the transition from zero to non-zero λ is not as smooth as without the subtask",
@@ -220,6 +243,8 @@ def _obstacle_figure(
     motions: dict[str, supple.Trajectory], max_speed: float
 ) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
+        from matplotlib.patches import Circle
+
         figure.set_size_inches(9.5, 7)
         upper, lower = figure.subplots(2, 2, height_ratios=[1.4, 1])
         upper[0].sharex(upper[1])
@@ -229,9 +254,8 @@ def _obstacle_figure(
         for ax, name, k in ((upper[0], without, 0), (upper[1], damped, 2)):
             draw_arms(ax, motions[name], k, since=last)
             style.titled(ax, f"Last side, {name}", "x [m]", "y [m]")
-            x, y, _ = corners(supple.load("planar3"))[0]
-            ax.plot(x, y - 0.12, "o", color="black", ms=11)
-            style.note(ax, "obstacle", (x - 0.2, y - 0.3))
+            ax.add_patch(Circle(tuple(OBSTACLE), RADIUS, color="black", zorder=3))
+            style.note(ax, "obstacle", (OBSTACLE[0] - 0.1, OBSTACLE[1] - 0.25))
         draw_speeds(lower[0], motions, max_speed)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})

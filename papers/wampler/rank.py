@@ -175,13 +175,9 @@ def _figure(
             {"asked": asked, "row x removed": moved[0], "row y removed": moved[1]}.items()
         ):
             arrow = 0.6 * x[60] / max(1.0, float(np.linalg.norm(x[60])))
-            color = style.STYLES[k][0]
-            left.annotate(
-                "", hand + arrow, hand, arrowprops={"arrowstyle": "->", "color": color, "lw": 2}
-            )
-            left.plot([], [], color=color, label=name)
+            style.arrow(left, hand, hand + arrow, style.STYLES[k][0])
+            left.plot([], [], color=style.STYLES[k][0], label=name)
         left.legend(loc="lower right")
-        left.margins(0.35)
         style.titled(left, "Two stretched links, asked for 60°", "x [m]", "y [m]")
         style.titled(right, "Angle between the two results", "direction asked [°]", "angle [°]")
         right.plot(np.degrees(angle), apart, **style.style_of(0))
