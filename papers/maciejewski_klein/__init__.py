@@ -16,11 +16,13 @@ from supple.papers.maciejewski_klein import (
     paths,
     properties,
     puma,
+    rotation,
     two_link,
 )
 
 EXPERIMENTS = (
     properties.damped_norms,
+    rotation.rotation,
     cost.cost,
     two_link.follow_square,
     configurations.singular_configurations,
