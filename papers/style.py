@@ -68,7 +68,9 @@ def check_annotations(figure: Figure) -> None:
         for each in ax.texts:
             if isinstance(each, Annotation) and not each._check_xy():
                 where = f"at {each.xy} in {ax.get_title()!r}"
-                raise ValueError(f"an annotation is outside of its panel: {each.get_text()!r}, {where}")
+                raise ValueError(
+                    f"an annotation is outside of its panel: {each.get_text()!r}, {where}"
+                )
 
 
 def write(outcome: Outcome, name: str, path: Path) -> None:

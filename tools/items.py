@@ -31,6 +31,7 @@ KINDS = ("equation", "algorithm", "recommendation", "experiment", "figure", "cla
 VERDICTS = {
     "works": "works",
     "text wrong": "the text is wrong",
+    "undecided": "cannot be decided",
     "impossible": "impossible",
     "not yet": "not yet",
 }
@@ -93,10 +94,15 @@ def sentence(every: list[Item]) -> str:
     return (
         f"Of the {len(every)} equations, algorithms, recommendations, experiments, figures and "
         f"claims of the five texts, {found['works']} work,\n"
-        f"{found['text wrong']} are wrong in the text, {found['impossible']} "
-        f"{'is' if found['impossible'] == 1 else 'are'} impossible and {found['not yet']} are "
+        f"{found['text wrong']} are wrong in the text, {found['undecided']} cannot be decided from "
+        f"the text, {found['impossible']} {_are(found['impossible'])} impossible and "
+        f"{found['not yet']} {_are(found['not yet'])}\n"
         "missing: [the papers](docs/papers.md) says where each is.\n"
     )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def anchor(heading: str) -> str:

@@ -5,8 +5,8 @@ There is one update for each small move of the targets, so end effectors follow 
 """
 
 from supple.papers.buss.following import double_y, text_double_y, y
-from supple.papers.buss.others import others
-from supple.papers.buss.reach import reach
+from supple.papers.buss.others import other_methods
+from supple.papers.buss.reach import end_of_reach
 from supple.papers.buss.variants import alternate, single
 
-EXPERIMENTS = (y, double_y, text_double_y, alternate, single, others, reach)
+EXPERIMENTS = (y, double_y, text_double_y, alternate, single, other_methods, end_of_reach)

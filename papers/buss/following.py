@@ -313,6 +313,7 @@ def _of_windows(shape: Shape, shaken: Array) -> Claim:
         f"least, {np.median(shaken):.0%} in the median",
         share > 0.5,
         "the windows are successive parts of one motion; the first ones oscillate less than most",
+        own=True,
     )
 
 

@@ -187,7 +187,7 @@ def searched(method: Method, problem: Problem, q: Array, most: int) -> Array:
         Parameter("seed", 1, "", "seed of the random numbers", -1),
     ),
 )
-def others(progress: Progress, *, targets: int, seed: int) -> Outcome:
+def other_methods(progress: Progress, *, targets: int, seed: int) -> Outcome:
     """A KUKA iiwa and the Y search for configurations whose end effectors are at given places, by
     cyclic coordinate descent, BFGS, conjugate gradients, damped least squares and the transpose.
     Then the target of the iiwa is out of reach.
@@ -202,9 +202,7 @@ def others(progress: Progress, *, targets: int, seed: int) -> Outcome:
         goals = robot.fk(wanted, list(robot.tips))[..., :3, 3]
         for key, method in METHODS.items():
             problems = [Problem(robot, goal) for goal in goals]
-            runs = [
-                searched(method, p, q, MOST) for p, q in zip(problems, starts, strict=True)
-            ]
+            runs = [searched(method, p, q, MOST) for p, q in zip(problems, starts, strict=True)]
             quantities |= {
                 f"{figure}.{key}_solved": float(np.mean([x[-1] < ENOUGH for x in runs])),
                 f"{figure}.{key}_iterations": float(np.median([len(x) - 1 for x in runs])),
@@ -287,7 +285,9 @@ def _figure(curves: dict[str, Array]) -> Callable[[Figure], None]:
         ax = figure.subplots()
         style.titled(ax, "A target of the iiwa", "iteration", "distance [mm]")
         style.curves(
-            ax, np.arange(MOST + 1), {NAMES[k]: 1e3 * np.maximum(x, 1e-7) for k, x in curves.items()}
+            ax,
+            np.arange(MOST + 1),
+            {NAMES[k]: 1e3 * np.maximum(x, 1e-7) for k, x in curves.items()},
         )
         ax.set_xscale("symlog", linthresh=10)
         ax.set_yscale("log")

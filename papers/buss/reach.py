@@ -106,16 +106,14 @@ def least_values(updates: int) -> dict[str, Array]:
         Parameter("updates", 300, "", "updates of the folded arm", 99, 1000000),
     ),
 )
-def reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
+def end_of_reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
     """Targets lie within, at and beyond the reach of an arm. SDLS follows the targets of the Y
     without and with clamped errors. The operations of DLS and DLS' are counted. An arm of three
     links moves its hand from a folded start, without and with a rest position.
     """
     first = np.random.default_rng(0).uniform(-1.2, 1.2, (starts, 3))
     shares = {
-        name: np.array(
-            [np.mean([reversed_share(step, x, q) for q in first]) for x in DISTANCES]
-        )
+        name: np.array([np.mean([reversed_share(step, x, q) for q in first]) for x in DISTANCES])
         for name, step in each(methods().items(), progress)
     }
     apart = {name: abs(x[BARELY] - x[BEYOND]) for name, x in shares.items()}
@@ -190,7 +188,10 @@ def reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
         ),
         Table(
             "update",
-            {"update": np.arange(len(sigma["rest"])), **{f"{n}.sigma": x for n, x in sigma.items()}},
+            {
+                "update": np.arange(len(sigma["rest"])),
+                **{f"{n}.sigma": x for n, x in sigma.items()},
+            },
         ),
     )
     return Outcome(quantities, claims, _figure(shares, sigma), tables)

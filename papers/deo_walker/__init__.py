@@ -4,7 +4,7 @@ Their λ is λ² in this package. The method under test is the optimal damping, 
 all q̇ with ‖q̇‖ <= Δ, Newton's method finds the one with the smallest error in ẋ.
 """
 
-from supple.papers.deo_walker.analytic import analytic
+from supple.papers.deo_walker.analytic import closed_forms
 from supple.papers.deo_walker.augmentation import augmentation
 from supple.papers.deo_walker.choice import choice, phi
 from supple.papers.deo_walker.rectangle import planar
@@ -12,4 +12,4 @@ from supple.papers.deo_walker.shoulder import puma
 from supple.papers.deo_walker.spectra import newton
 from supple.papers.deo_walker.subtask import obstacle
 
-EXPERIMENTS = (choice, phi, analytic, planar, newton, puma, augmentation, obstacle)
+EXPERIMENTS = (choice, phi, closed_forms, planar, newton, puma, augmentation, obstacle)

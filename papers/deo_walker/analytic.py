@@ -91,7 +91,7 @@ def operations(m: int, n: int, searches: float) -> dict[str, float]:
     """Return the multiplications of an update with m rows and n joints, by rule.
 
     All form JJᵀ, factor it, solve and multiply by Jᵀ. The manipulability needs a factor of its own,
-    of JJᵀ, whose diagonal gives the determinant. Each iteration of (18) factors JJᵀ + λI, solves for
+    of JJᵀ, whose diagonal gives the determinant. An iteration of (18) factors JJᵀ + λI, solves for
     z and for the slope −zᵀ(JJᵀ)(JJᵀ + λI)⁻¹z/φ, and φ = ‖Jᵀz‖; the last z is the solution.
     """
     gram, factor = m * (m + 1) // 2 * n, m * (m * m - 1) // 6 + m * (m + 1) // 2
@@ -118,7 +118,7 @@ def operations(m: int, n: int, searches: float) -> dict[str, float]:
     ),
     parameters=(Parameter("samples", 500, "", "random configurations of each arm", 0, 1000000),),
 )
-def analytic(progress: Progress, *, samples: int) -> Outcome:
+def closed_forms(progress: Progress, *, samples: int) -> Outcome:
     """Singular values of planar arms and of a wrist, and the damped solution of two links, are
     computed in closed form and compared with the library. Then the operations of an update with the
     optimal factor are compared with those of simpler rules.

@@ -184,7 +184,7 @@ def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: flo
         ),
         Claim(
             "so it avoids an obstacle below the lower left corner",
-            f"the links pass the disc at {1e3 * free:.0f} mm or more on all sides; on the last side "
+            f"the links pass the disc at {1e3 * free:.0f} mm or more on each side; on the last one "
             f"the arm without the subtask overlaps it by {-1e3 * beside:.0f} mm",
             bool(free > 0 > beside),
             "the paper does not print the place of the obstacle: this disc is an example",

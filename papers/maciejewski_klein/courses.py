@@ -67,18 +67,19 @@ def circle(through: Array, radius: float, plane: float, arc: float) -> Array:
     return shifted(PUMA.fk(through), radius * moved)
 
 
-def line(about: Array, heading: float, begin: float, end: float) -> Array:
-    """Return poses along a horizontal line through the pose of a configuration.
+def line(end: Array, heading: float, climb: float, intervals: int) -> Array:
+    """Return poses along a straight line to the pose of a configuration.
 
     Args:
-        about: Joint angles (6,) [rad].
-        heading: Angle of the line from the x-axis [rad].
-        begin: Signed distance of the first pose from the pose of `about` [m].
-        end: Signed distance of the last pose from the pose of `about` [m].
+        end: Joint angles at the end (6,) [rad].
+        heading: Angle of the line's horizontal direction from the x-axis [rad].
+        climb: Angle of the line above the horizontal plane [rad].
+        intervals: Number of intervals.
     """
-    along = begin + INTERVAL * np.arange(round((end - begin) / INTERVAL) + 1)
-    moved = np.outer(along, [np.cos(heading), np.sin(heading), 0.0])
-    return shifted(PUMA.fk(about), moved)
+    along = INTERVAL * np.arange(-intervals, 1)
+    level = np.cos(climb)
+    towards = [level * np.cos(heading), level * np.sin(heading), np.sin(climb)]
+    return shifted(PUMA.fk(end), np.outer(along, towards))
 
 
 def shifted(pose: Array, moved: Array) -> Array:
@@ -88,14 +89,13 @@ def shifted(pose: Array, moved: Array) -> Array:
     return poses
 
 
-# Configurations at the tops of the circles A and C, and at the shoulder singularity on B.
+# Configurations at the tops of the circles A and C, and at the end of B.
 WRIST = np.radians([0.0, -90, 180, 0, 0, 0])
-SHOULDER = np.radians([0, -69.179, -87.429, -30.473, -1.643, 0])
 TRIPLE = np.radians([0, -90, 92.645, 0, 0, 0])
+END_B = np.radians([0.244, -35.591, 195.587, 71.13, 2.598, 0])
 # Rounded joint angles at the starts of the paths [deg], which select the branch.
 START_A = [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017]
-START_B = [139.85, 65.47, -37.38, 18.27, 132.77, 124.26]
-START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
+START_C = [3.943, -98.624, 186.872, 0.182, -85.61, -3.953]
 
 
 @cache
@@ -105,17 +105,14 @@ def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
 
 
 @cache
-def course_b(heading: float = 4.142, begin: float = -0.3765, end: float = 0.2775) -> Course:
-    """Return trajectory B, given its heading [deg] and the positions of its ends [m].
-
-    Positions are measured along the line, from the shoulder singularity.
-    """
-    poses = line(SHOULDER, np.radians(heading), begin, end)
-    return Course.on_branch(poses, START_B, both_ends=False)
+def course_b(heading: float = 0.0, climb: float = -4.21, intervals: int = 700) -> Course:
+    """Return trajectory B, given its heading and its climb [deg] and its number of intervals."""
+    poses = line(END_B, np.radians(heading), np.radians(climb), intervals)
+    return Course.on_branch(poses, list(np.degrees(END_B)), both_ends=False)
 
 
 @cache
-def course_c(radius: float = 0.35, plane: float = 5.0, arc: float = 0.6) -> Course:
+def course_c(radius: float = 0.36, plane: float = 184.0, arc: float = 0.54) -> Course:
     """Return trajectory C, given its radius [m], plane angle [deg] and half its arc [π rad]."""
     poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
     return Course.on_branch(poses, START_C)
@@ -128,7 +125,7 @@ class Runs:
     course: Course
     moved: Mapping[str, Moved]
     max_gain: float = MAX_GAIN
-    _spectra: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    _spectra: dict[str, tuple[Array, Array, Array]] = field(default_factory=dict)
 
     def errors(self, method: str) -> Array:
         """Return the relative velocity error of each interval (K,), eq. (37)."""
@@ -171,11 +168,11 @@ class Runs:
         """Return the singular values of J at each interval (K, 6), largest first."""
         return self.spectrum(method)[1]
 
-    def spectrum(self, method: str) -> tuple[Array, Array]:
-        """Return U (K, 6, 6) and the singular values (K, 6) of J at each interval."""
+    def spectrum(self, method: str) -> tuple[Array, Array, Array]:
+        """Return U (K, 6, 6), the singular values (K, 6) and Vᵀ (K, 6, 6) of J at each interval."""
         if method not in self._spectra:
-            found = np.linalg.svd(PUMA.jacobian(self.moved[method].q[:-1]))
-            self._spectra[method] = (found[0], found[1])
+            U, sigma, Vt = np.linalg.svd(PUMA.jacobian(self.moved[method].q[:-1]))
+            self._spectra[method] = (U, sigma, Vt)
         return self._spectra[method]
 
     def notch(self, method: str) -> tuple[Array, Array]:
@@ -202,7 +199,7 @@ class Runs:
         bound.
         """
         moved = self.moved[method]
-        U, sigma = self.spectrum(method)
+        U, sigma, _ = self.spectrum(method)
         lost = np.einsum("kij,ki->kj", U, moved.command - moved.velocity)
         lost[sigma < 1 / self.max_gain] = 0
         return float((norm(lost) / norm(moved.command)).sum())

@@ -28,8 +28,14 @@ def joints_of(q: Array) -> Array:
     return np.concatenate([places[..., :1, :], shoulder, places[..., 1:, :]], axis=-2)
 
 
-def figure_of(runs: Runs, across: str, up: str, *, shown: int = 9) -> Callable[[Figure], None]:
-    """Return a function that draws errors, speeds, the arm at some times, and singular values."""
+def figure_of(
+    runs: Runs, across: str, up: str, *, edge: str = "", shown: int = 9
+) -> Callable[[Figure], None]:
+    """Return a function that draws errors, speeds, the arm at some times, and singular values.
+
+    If `edge` names an axis across the path's plane, the path of the tool is drawn edge-on: its
+    distance from that plane over its height.
+    """
     i, k = "xyz".index(across), "xyz".index(up)
 
     def draw(figure: Figure) -> None:
@@ -37,14 +43,18 @@ def figure_of(runs: Runs, across: str, up: str, *, shown: int = 9) -> Callable[[
         panels = figure.subplot_mosaic(
             [["error", "constant"], ["speed", "filtered"], ["sigma", "path"]]
         )
+        at = runs.course.poses[:, :3, 3]
         for n, (name, moved) in enumerate(runs.moved.items()):
             how = style.style_of(n) | {"label": LABELS[name]}
             intervals = np.arange(len(moved.qd))
             panels["error"].plot(intervals, 100 * error(moved), **how)
             panels["speed"].plot(intervals, norm(moved.qd), **how)
             tool = PUMA.fk(moved.q)[:, :3, 3]
-            panels["path"].plot(tool[:, i], tool[:, k], **how)
-        at = runs.course.poses[:, :3, 3]
+            if edge:
+                off = 1e3 * (tool - at[0])[:, "xyz".index(edge)]
+                panels["path"].plot(off, tool[:, k], **how)
+            else:
+                panels["path"].plot(tool[:, i], tool[:, k], **how)
         for name, title in (
             ("constant", "The arm with a constant λ"),
             ("filtered", "The arm with the filter, α by component"),
@@ -55,9 +65,15 @@ def figure_of(runs: Runs, across: str, up: str, *, shown: int = 9) -> Callable[[
             some = np.linspace(0, len(q) - 1, shown).astype(int)
             number = list(runs.moved).index(name)
             style.arms(ax, joints_of(q[some])[..., [i, k]], number)
-        ax = style.titled(panels["path"], "Path of the tool", f"{across} [m]", f"{up} [m]")
-        ax.plot(at[:, i], at[:, k], color=palette.GRAY, linewidth=1, zorder=1)
-        ax.set_aspect("equal", adjustable="datalim")
+        ax = panels["path"]
+        if edge:
+            title = "Path of the tool, edge-on: up and down again"
+            style.titled(ax, title, f"{edge}, from the plane of the circle [mm]", f"{up} [m]")
+            ax.axvline(0, color=palette.GRAY, linewidth=1, zorder=1)
+        else:
+            style.titled(ax, "Path of the tool", f"{across} [m]", f"{up} [m]")
+            ax.plot(at[:, i], at[:, k], color=palette.GRAY, linewidth=1, zorder=1)
+            ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.1)
         sigma = runs.singular_values("filtered")
         style.spectrum(panels["sigma"], sigma)

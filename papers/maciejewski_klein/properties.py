@@ -140,11 +140,13 @@ def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome
             f"way down, effector velocities {wide['effector']:.0e} midway",
             max(wide["quarter"], wide["effector"]) < SAME,
             "components on either side differ by λ²/σ_k² and by σ_(k+1)σ_k/λ², relative to 1/σ_k",
+            own=True,
         ),
         Claim(
-            "the same for λ midway between σ_k and σ_(k+1) (joint velocities)",
-            f"{wide['arithmetic']:.0%} apart at the arithmetic mean, {wide['geometric']:.0%} at "
-            "the geometric mean",
+            "with λ midway between σ_k and σ_(k+1), far apart, both solutions are approximately "
+            "the same",
+            f"joint velocities are {wide['arithmetic']:.0%} apart at the arithmetic mean, "
+            f"{wide['geometric']:.0%} at the geometric mean",
             min(wide["arithmetic"], wide["geometric"]) < SAME,
             "the arithmetic mean is nearly σ_k/2, which damps that component by a fifth; at the "
             "geometric mean the small components have a gain of 1/σ_k, as large as the others",

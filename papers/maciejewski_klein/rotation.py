@@ -66,7 +66,8 @@ def followed_well(max_gain: float, samples: int) -> dict[str, float]:
     }
     dq = {name: np.asarray(step(given)) for name, step in steps.items()}
     for name, printed in (("filtered_as_printed", True), ("filtered", False)):
-        each = [NumericalFilter(max_gain, printed=printed)(Linearization(*one)) for one in zip(J, x)]
+        pairs = zip(J, x, strict=True)
+        each = [NumericalFilter(max_gain, printed=printed)(Linearization(*one)) for one in pairs]
         dq[name] = np.array(each)
     off = {n: np.linalg.norm(x - np.einsum("kmn,kn->km", J, y), axis=1) for n, y in dq.items()}
     found = {name: float((e <= WELL).mean()) for name, e in off.items()}
@@ -80,14 +81,16 @@ def cut(rng: np.random.Generator) -> tuple[Array, Array]:
     """
     J = spectrum(rng, np.array([2.0, 1.5, 1.0, 0.8, 0.5, 0.1]), 50)
     x = rng.normal(size=(50, 6))
-    U, sigma, Vt = np.linalg.svd(J)
+    U = np.linalg.svd(J)[0]
     shorter = TruncatedSVD(rank=5)(Linearization(J, x))
     whole = Pseudoinverse()(Linearization(J, x))
     far: list[tuple[float, float]] = []
     for alpha in ALPHAS * 0.1:
         A = J @ J.swapaxes(1, 2) + alpha**2 * U[..., -1:] * U[..., -1:].swapaxes(1, 2)
         dq = (J.swapaxes(1, 2) @ np.linalg.solve(A, x[..., None]))[..., 0]
-        pair = (np.linalg.norm(dq - y, axis=1) / np.linalg.norm(whole, axis=1) for y in (shorter, whole))
+        pair = (
+            np.linalg.norm(dq - y, axis=1) / np.linalg.norm(whole, axis=1) for y in (shorter, whole)
+        )
         a, b = (float(np.median(y)) for y in pair)
         far.append((a, b))
     both = np.array(far)
@@ -111,7 +114,7 @@ def cut(rng: np.random.Generator) -> tuple[Array, Array]:
     ),
 )
 def rotation(progress: Progress, *, max_gain: float, samples: int) -> Outcome:
-    """J is perturbed while the gap between its two smallest singular values shrinks: the rotation of
+    """J is perturbed while the gap between its two smallest singular values shrinks: rotations of
     the last singular vector and of the plane of the last two are compared with Wedin's bound. Then
     the filter's gain α grows from zero, between pseudoinverse and truncated SVD. Last, the share of
     random commands that a PUMA can follow is compared between the methods.
@@ -158,7 +161,7 @@ def rotation(progress: Progress, *, max_gain: float, samples: int) -> Outcome:
         ),
         Claim(
             "filtering is similar to a continuous version of the truncated SVD",
-            f"(27) with λ = 0 is {near[-1]:.0e} from the truncated SVD for α = 100 σ6, {far[0]:.0e} "
+            f"(27) without λ is {near[-1]:.0e} from the truncated SVD for α = 100 σ6, {far[0]:.0e} "
             "from the pseudoinverse for α = 10⁻⁴ σ6, and passes continuously between them",
             bool(near[-1] < 1e-3 and far[0] < 1e-3 and (np.diff(near) <= 1e-12).all()),
             "the gain of the last direction falls from 1/σ6 to zero as α grows",

@@ -5,11 +5,16 @@ The experiments apply them to one reconstruction of each path, and `mk-paths` to
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from supple.papers.maciejewski_klein.courses import Runs
+from supple.papers.maciejewski_klein.inverse import A2, FOREARM, INNER
 from supple.papers.maciejewski_klein.methods import norm
+from supple.papers.style import Array
 
 NOMINAL, NEAR = 0.15, 0.05  # error read off a plot, and the tolerance on it
+PRESENT = 0.02  # smallest error that is present throughout a path
 ZERO = 0.01  # largest mean error that counts as near zero
 AVOIDABLE = 0.1  # largest fraction of the error along directions that are not singular
 
@@ -66,23 +71,71 @@ def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
     return bool(runs.errors(method).sum() < runs.errors("variable").sum())
 
 
-def switch(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, float]:
-    """Return the interval after the shoulder singularity in which u6 turns the most, and the angle
-    [deg]. The shoulder singularity is where σ6 is smallest in the middle half of the path.
+def present(runs: Runs) -> bool:
+    """Whether the error with constant damping is nowhere near zero."""
+    return bool(runs.errors("constant").min() >= PRESENT)
+
+
+def within_axes(runs: Runs) -> bool:
+    """Whether errors and joint speeds are within the axes of Fig. 8 that can be read: 0.6 and 0.01
+    rad per interval, for both methods that the figure compares.
     """
-    U, sigma = runs.spectrum(method)
-    u, quarter = U[:, :, -1], len(sigma) // 4
-    shoulder = quarter + int(sigma[quarter:-quarter, -1].argmin())
-    cosine = np.minimum(np.abs((u[1:] * u[:-1]).sum(axis=1)), 1)[shoulder:]
-    return shoulder + int(cosine.argmin()), float(np.degrees(np.arccos(cosine.min())))
+    both = ("constant", "filtered_as_printed")
+    fastest = max(float(norm(runs.moved[name].qd).max()) for name in both)
+    return max(float(runs.errors(name).max()) for name in both) <= 0.6 and fastest <= 0.01
+
+
+def wrist_share(Vt: Array) -> Array:
+    """Return the share (..., 6) of the wrist, joints 4 and 6, in each singular vector of J; it is
+    one at a singularity of the wrist alone.
+    """
+    return np.asarray(Vt[..., 3] ** 2 + Vt[..., 5] ** 2)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The rotation of the singular direction from the shoulder's to the wrist's.
+
+    Attributes:
+        shoulder: Interval in which the wrist is nearest to the shoulder's axis.
+        at: Interval after it in which u6 turns the most.
+        turn: Rotation of u6 from 20 intervals before that to 20 after it [deg].
+        shares: Shares of the wrist in v6 at the shoulder and at the end of the path.
+    """
+
+    shoulder: int
+    at: int
+    turn: float
+    shares: tuple[float, float]
+
+
+def switch(runs: Runs, method: str = "filtered_as_printed") -> Switch:
+    """Return where and how far u6 turns after the shoulder singularity."""
+    U, _, Vt = runs.spectrum(method)
+    q, u, share = runs.moved[method].q[:-1], U[:, :, -1], wrist_share(Vt)[:, -1]
+    eighth = len(q) // 8
+    ahead = A2 * np.cos(q[:, 1]) + FOREARM * np.cos(q[:, 1] + q[:, 2] - INNER)
+    shoulder = eighth + int(np.abs(ahead[eighth:-eighth]).argmin())
+    cosine = np.abs((u[1:] * u[:-1]).sum(axis=1))[shoulder:]
+    at = shoulder + int(cosine.argmin())
+    a, b = u[max(at - 20, 0)], u[min(at + 20, len(u) - 1)]
+    turn = float(np.degrees(np.arccos(min(1.0, abs(float(a @ b))))))
+    return Switch(shoulder, at, turn, (float(share[shoulder]), float(share[-1])))
+
+
+def switches(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether u6 turns rapidly from the shoulder's singular direction to the wrist's."""
+    found = switch(runs, method)
+    return found.shares[0] < 0.5 < found.shares[1] and found.turn > 45
 
 
 def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
     """Whether the two smallest singular values are above 1/θ̇max, so that λ = 0, when u6 turns from
     the shoulder's singular direction to the wrist's.
     """
-    at, _ = switch(runs, method)
-    return bool(runs.singular_values(method)[at, -1] >= 1 / runs.max_gain)
+    at = switch(runs, method).at
+    above = bool(runs.singular_values(method)[at, -1] >= 1 / runs.max_gain)
+    return switches(runs, method) and above
 
 
 def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
@@ -94,17 +147,24 @@ def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
     return bool(abs(closest / len(sigma) - 0.5) < 0.1 and sigma[:, 4].min() > 0.01)
 
 
-def rotations(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, np.ndarray]:
-    """Return the interval closest to the triple singularity, and the rotation norms of u4 to u6."""
-    U, sigma = runs.spectrum(method)
+def kinds(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, tuple[float, ...]]:
+    """Return the interval closest to the triple singularity, and the shares of the 100 intervals
+    about it in which v6 belongs to the wrist (joints 4 and 6), v5 to the elbow (joints 2, 3 and 5)
+    and v4 to the shoulder (joint 1): in which these joints make up more than half of the vector.
+    """
+    _, sigma, Vt = runs.spectrum(method)
     closest = int(sigma[:, 3:].sum(axis=1).argmin())
-    return closest, norm(U[closest].T[3:, 3:])
+    near = Vt[max(0, closest - 50) : closest + 50] ** 2
+    of_joints = ((5, (3, 5)), (4, (1, 2, 4)), (3, (0,)))
+    shares = (float((near[:, k, list(j)].sum(axis=1) > 0.5).mean()) for k, j in of_joints)
+    return closest, tuple(shares)
 
 
-def wrist_is_least(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether u6 has a larger rotation part than u4 and u5, as at a singularity of the wrist."""
-    _, turning = rotations(runs, method)
-    return bool(turning[2] > max(turning[:2]))
+def in_order(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether σ6 belongs to the wrist, σ5 to the elbow and σ4 to the shoulder in most of the
+    intervals near the triple singularity.
+    """
+    return min(kinds(runs, method)[1]) > 0.5
 
 
 def fourth_is_small(runs: Runs, method: str = "filtered_as_printed") -> bool:

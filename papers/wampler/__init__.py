@@ -8,8 +8,8 @@ Denavit-Hartenberg table.
 from supple.papers.wampler.counts import counts
 from supple.papers.wampler.damped import conditioning, one_link
 from supple.papers.wampler.decomposition import wrist
-from supple.papers.wampler.noise import noise
+from supple.papers.wampler.noise import measured
 from supple.papers.wampler.rank import rank
 from supple.papers.wampler.solvers import solvers
 
-EXPERIMENTS = (one_link, counts, solvers, rank, noise, conditioning, wrist)
+EXPERIMENTS = (one_link, counts, solvers, rank, measured, conditioning, wrist)

@@ -156,9 +156,7 @@ def counts(progress: Progress) -> Outcome:
     return Outcome(quantities, claims + of_stanford, figure, (Table("joints", columns),))
 
 
-def _of_stanford(
-    found: dict[str, Tally], name: str, says: str, products: int, sums: int
-) -> Claim:
+def _of_stanford(found: dict[str, Tally], name: str, says: str, products: int, sums: int) -> Claim:
     """Return the claim about the operation count of one inverse of the Stanford arm's Jacobian."""
     ours = found[name]
     same = (ours.multiplications, ours.additions) == (products, sums)

@@ -76,6 +76,7 @@ def wrist(progress: Progress, *, samples: int) -> Outcome:
             f"median of ‖Ĵ(difference)‖/‖v̂‖: {told(ALPHAS, hand)}",
             all(hand[n, a] < NEAR for n in ARMS for a in ALPHAS if a <= 0.1),
             "with “≤” in place of “≥” the sentence fits: the difference grows with α",
+            own=True,
         ),
     )
     columns = {"alpha": np.array(ALPHAS)}

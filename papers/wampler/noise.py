@@ -53,7 +53,7 @@ def rounded(x: Array, precision: float) -> Array:
         Parameter("samples", 300, "", "configurations of each arm", 0, 1000000),
     ),
 )
-def noise(progress: Progress, *, error: float, samples: int) -> Outcome:
+def measured(progress: Progress, *, error: float, samples: int) -> Outcome:
     """Arms are exactly at a wrist singularity, and measured with an error: the least singular value
     that is found is compared with the bound on ‖δĴ‖. Then Ĵ and v̂ of random configurations are
     perturbed, and the change of the damped solution is compared with κ of [Ĵ; αI]. Last, the
@@ -66,11 +66,11 @@ def noise(progress: Progress, *, error: float, samples: int) -> Outcome:
         arm = ScaledArm.of(robot)
         q = arm.robot.random(samples, seed=rng)
         q[:, 4] = 0.0
-        measured = q + rng.uniform(-error, error, q.shape)
-        sigma = np.linalg.svd(arm.jacobian(measured), compute_uv=False)
-        bound = change_of_jacobian(arm, measured, error)
+        seen = q + rng.uniform(-error, error, q.shape)
+        sigma = np.linalg.svd(arm.jacobian(seen), compute_uv=False)
+        bound = change_of_jacobian(arm, seen, error)
         v = rng.normal(size=(samples, 6))
-        given = supple.Linearization(arm.jacobian(measured), v)
+        given = supple.Linearization(arm.jacobian(seen), v)
         cut = np.array(
             [
                 supple.steps.TruncatedSVD(min_sigma=float(b))(given_one)
@@ -105,7 +105,7 @@ def noise(progress: Progress, *, error: float, samples: int) -> Outcome:
             f"{both('largest_sigma_over_bound', '.2f')} of ‖δĴ‖ ≤ Σ‖∂Ĵ/∂q_j‖δq_j; cut there, q̇ is "
             f"at most {both('cut_max_speed', '.0f')} instead of {both('pinv_max_speed', '.0f')}",
             all(x["share_below_bound"] == 1 for x in found.values()),
-            "by Weyl's inequality σ₆ changes by at most ‖δĴ‖: below it a singular value may be zero",
+            "by Weyl's inequality σ₆ changes by at most ‖δĴ‖: below it, it may as well be zero",
         ),
         Claim(
             "errors in Ĵ and v̂ are amplified by at most the condition number κ of [Ĵ; αI]",
@@ -118,16 +118,15 @@ def noise(progress: Progress, *, error: float, samples: int) -> Outcome:
         Claim(
             "if the roundoff error is less than κ times the measurement error, the precision of "
             "the computer does not matter",
-            f"the error of q̇ doubles if Ĵ and v̂ have a relative precision of "
+            "the error of q̇ doubles if Ĵ and v̂ have a relative precision of "
             + ", ".join(f"{knee[name]:.0e} ({NAMES[name]})" for name in ARMS)
-            + f"; for 1e-9 it is that of the measurement, {', '.join(f'{x:.3f}' for x in floor.values())}",
+            + "; for 1e-9 it is that of the measurement, "
+            + ", ".join(f"{x:.3f}" for x in floor.values()),
             min(knee.values()) >= error / 10,
             "rounding to fewer digits than the measurement adds an error of the same kind",
         ),
     )
-    table = Table(
-        "precision", {"precision": DIGITS, **{f"{n}.error": x for n, x in lost.items()}}
-    )
+    table = Table("precision", {"precision": DIGITS, **{f"{n}.error": x for n, x in lost.items()}})
     return Outcome(quantities, claims, _figure(lost, error), (table,))
 
 
@@ -150,7 +149,9 @@ def amplification(
     kappa = np.sqrt((sigma[:, 0] ** 2 + ALPHA**2) / (sigma[:, -1] ** 2 + ALPHA**2))
     small = 1e-3 * error
     dJ, dv = small * rng.normal(size=J.shape), small * rng.normal(size=v.shape)
-    size = [np.linalg.norm(x, axis=-1) for x in (damped(J + dJ, v + dv) - damped(J, v), damped(J, v))]
+    size = [
+        np.linalg.norm(x, axis=-1) for x in (damped(J + dJ, v + dv) - damped(J, v), damped(J, v))
+    ]
     given = np.linalg.norm(dJ, ord=2, axis=(1, 2)) / sigma[:, 0]
     given = given + np.linalg.norm(dv, axis=1) / np.linalg.norm(v, axis=1)
     return np.asarray(kappa), np.asarray(size[0] / size[1] / given)
@@ -160,9 +161,7 @@ def by_precision(J: Array, v: Array, error: float, rng: np.random.Generator) -> 
     """Return the median relative error of q̇ for each of `DIGITS`, with measurement errors."""
     exact = damped(J, v)
     seen = J * (1 + error * rng.uniform(-1, 1, J.shape))
-    off = [
-        np.linalg.norm(damped(rounded(seen, x), rounded(v, x)) - exact, axis=1) for x in DIGITS
-    ]
+    off = [np.linalg.norm(damped(rounded(seen, x), rounded(v, x)) - exact, axis=1) for x in DIGITS]
     return np.median(np.array(off) / np.linalg.norm(exact, axis=1), axis=1)
 
 

@@ -167,7 +167,8 @@ def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ra
         assert np.ptp(reciprocal[2:]) < 0.5
         assert (reciprocal < newton).all()
     # "usually 2-3 iterations" holds on the paper's own motions, but not for random spectra.
-    assert [claim.holds for claim in ran("dw-newton").claims] == [True, False, True, True]
+    # For (17) it depends on the start and the tolerance, which are not printed.
+    assert [claim.holds for claim in ran("dw-newton").claims] == [True, None, False, True, True]
     assert found["planar.reciprocal"] == ran("dw-planar").quantities["reciprocal_iterations"]
     assert found["spatial.reciprocal"] == ran("dw-puma").quantities["reciprocal_iterations"]
 

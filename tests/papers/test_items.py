@@ -59,7 +59,7 @@ def lacking(item: Any) -> Iterator[str]:
         yield f"verdict {item.verdict!r}"
     if not item.at or not item.what:
         yield "no reference or description"
-    if item.verdict in ("works", "text wrong"):
+    if item.verdict in ("works", "text wrong", "undecided"):
         if not item.test:
             yield "no test"
         if not item.api and not item.experiment:
@@ -97,6 +97,8 @@ def test_faults_are_found() -> None:
     assert len(list(lacking(bad))) == 4
     assert list(lacking(Item("W", "(1)", "claim", "x", "works"))) == ["no test", "no place"]
     assert list(lacking(Item("W", "(1)", "claim", "x", "not yet"))) == ["no reason"]
+    missing = list(lacking(Item("W", "(1)", "claim", "x", "undecided")))
+    assert missing == ["no test", "no place", "no reason"]
     wrong = ("damping.Nothing", "motion.damping", "DLS(nothing)", "DLS._call", "Servo(dt, nothing)")
     here = "tests/papers/test_items.py::"
     tests = (here + "test_nothing", "tests/none.py::test_x", here + "test_faults_are_found")

@@ -100,9 +100,9 @@ def test_the_square_again_in_centimeters(ran: Ran, method: str) -> None:
 
 
 def test_the_squares_published_numbers(ran: Ran) -> None:
-    """The largest error and its integral are those of the paper: 22 % and 9.94 cm with variable
-    damping, less than 4 % and 0.25 cm with numerical filtering. The formula of filtering as printed
-    is no better than variable damping. Joint speeds are below 0.05 rad per interval.
+    """The largest error and its integral are those of the paper with variable damping: 22 % and
+    9.94 cm. With filtering they are less than the printed 4 % and 0.25 cm by supple's gain, and
+    larger as printed. Joint speeds are below 0.05 rad per interval.
     """
     found = ran("mk-two-link").quantities
     assert found["variable.da_peak"] == pytest.approx(0.2190, abs=5e-5)
@@ -116,18 +116,90 @@ def test_the_squares_published_numbers(ran: Ran) -> None:
     assert found["constant.max_position_error"] == pytest.approx(0.23, abs=0.01)
 
 
+def test_no_reading_of_lambda_gives_the_printed_numbers(ran: Ran) -> None:
+    """With α from (14), as printed, the filter misses 4 % and 0.25 cm for any λ: without λ, with
+    λ of the smallest σ, and with means of both σ as σ_eff. The case without λ is a loop of its own.
+    """
+
+    def mean(sigma: Array, x: Array) -> float:
+        return float((x * sigma).sum() / np.linalg.norm(x))
+
+    readings = {
+        "none": lambda sigma, x: 0.0,
+        "least": lambda sigma, x: eq14(float(sigma[-1]), 2.0),
+        "mean": lambda sigma, x: eq14(mean(sigma, x), 2.0),
+        "root": lambda sigma, x: eq14(float(np.linalg.norm(x * sigma) / np.linalg.norm(x)), 2.0),
+    }
+    path, found = square.square()[:, :2], {}
+    for name, lambda2 in readings.items():
+        q, errors = square.start(), []
+        for k in range(800):
+            T, J = square.ARM.fk(q), square.ARM.jacobian(q)[:2]
+            x = path[k + 1] - path[k] + 0.1 * (path[k] - T[:2, 3])
+            U, sigma, Vt = np.linalg.svd(J)
+            parts = U.T @ x
+            damping = lambda2(sigma, np.abs(parts)) + np.array([1e-15, eq14(float(sigma[-1]), 2.0)])
+            dq = Vt.T @ (sigma / (sigma**2 + damping) * parts)
+            errors.append(np.linalg.norm(x - J @ dq) / np.linalg.norm(x))
+            q = q + dq
+        found[name] = (max(errors[600:]), sum(errors[600:]))
+        assert found[name][0] > 0.2, name
+        assert found[name][1] > 8, name
+    quantities = ran("mk-two-link").quantities
+    assert quantities["undamped_filter.da_peak"] == pytest.approx(found["none"][0], rel=1e-6)
+    assert quantities["undamped_filter.da_integral"] == pytest.approx(found["none"][1], rel=1e-6)
+
+
+def test_the_notch_is_where_the_commanded_position_is_in_reach(ran: Ran) -> None:
+    """After C, the error is least where the commanded position x_a + ẋ_c of (36) comes within
+    2.1 m; the desired position comes within reach later.
+    """
+    curves = ran("mk-two-link").curves
+    path = square.square()[:, :2]
+    for method in ("constant", "variable", "filtered_as_printed"):
+        hand = curves[f"{method}.hand"]
+        asked = hand + path[1:] - path[:-1] + 0.1 * (path[:-1] - hand)
+        inside = 400 + np.flatnonzero(np.linalg.norm(asked[400:], axis=1) <= 2.1)[0]
+        notch = 400 + curves[f"{method}.error"][400:440].argmin()
+        assert abs(inside - notch) <= 1
+        assert 400 + np.flatnonzero(np.linalg.norm(path[400:], axis=1) <= 2.1)[0] == 426
+
+
+def test_resolved_acceleration_by_its_equation(ran: Ran) -> None:
+    """θ̈ = J*(ẍ_c − J̇θ̇) with a constant factor, in a loop: the distance is that of the experiment,
+    and speeds persist where the acceleration is damped.
+    """
+    path, arm = square.square()[:, :2], square.ARM
+    q, off = square.start(), []
+    qd = np.linalg.solve(arm.jacobian(q)[:2], path[1] - path[0])
+    for k in range(800):
+        J, v = arm.jacobian(q)[:2], path[k + 1] - path[k]
+        x = 1.0 * (v - J @ qd) + 0.1 * (path[k] - arm.fk(q)[:2, 3])
+        before = path[k] - path[k - 1] if k else v
+        x = x + (v - before) * 0  # the desired acceleration is not fed forward
+        qdd = damped(J, x - arm.bias_acceleration(q, qd)[:2], 0.0625)
+        qd = qd + qdd
+        q = q + qd
+        off.append(np.linalg.norm(path[k + 1] - arm.fk(q)[:2, 3]))
+    found = ran("mk-two-link").quantities
+    distance = found["constant_acceleration.da_position_error_100"]
+    assert distance == pytest.approx(np.mean(off[600:]), rel=0.02)
+    assert found["filtered_as_printed_acceleration.da_position_error_100"] > 50 * distance
+    assert found["filtered_as_printed_acceleration.max_joint_speed_100"] > 0.1
+
+
 # ---- the PUMA ------------------------------------------------------------------------------------
 
 COURSES = {
     "a": (courses.course_a(), 942, 0.25),
-    "b": (courses.course_b(), 436, np.inf),
-    "c": (courses.course_c(), 879, 0.35),
+    "b": (courses.course_b(), 700, np.inf),
+    "c": (courses.course_c(), 814, 0.36),
 }
 
 
 @pytest.mark.parametrize("name", COURSES)
 def test_courses_are_as_printed(name: str) -> None:
-    """Courses have the printed start, the printed number of 1.5 mm intervals, one orientation."""
+    """Courses have the stated start, the stated number of 1.5 mm intervals, one orientation."""
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1
@@ -135,9 +207,12 @@ def test_courses_are_as_printed(name: str) -> None:
     np.testing.assert_allclose(np.linalg.norm(np.diff(at, axis=0), axis=1), chord, rtol=1e-9)
     assert (course.poses[:, :3, :3] == course.poses[0, :3, :3]).all()
     np.testing.assert_allclose(courses.PUMA.fk(course.start), course.poses[0], atol=1e-12)
-    like = np.radians({"a": courses.START_A, "b": courses.START_B, "c": courses.START_C}[name])
+    if name == "b":
+        np.testing.assert_allclose(courses.PUMA.fk(courses.END_B), course.poses[-1], atol=1e-12)
+        return
+    like = np.radians({"a": courses.START_A, "c": courses.START_C}[name])
     off = (course.start - like + np.pi) % (2 * np.pi) - np.pi
-    assert np.abs(off).max() < np.radians(0.01)  # to the printed digits
+    assert np.abs(off).max() < np.radians(0.01)  # to the stated digits
 
 
 def test_courses_pass_singularities() -> None:
@@ -219,7 +294,7 @@ def test_the_crossing_again(ran: Ran) -> None:
         aligned.append(abs(u @ true))
     found = ran("mk-puma-c-modified").quantities
     low = np.flatnonzero(np.array(aligned) < 0.95)
-    assert found["max_error_before"] == pytest.approx(max(off[:439]), rel=1e-3)
+    assert found["max_error_before"] == pytest.approx(max(off[:407]), rel=1e-3)
     assert found["max_error"] == pytest.approx(max(off), rel=1e-3)
     assert found["min_alignment"] == pytest.approx(min(aligned), rel=1e-3)
     assert found["recovery_steps"] == low[-1] + 1 - low[0]
@@ -230,8 +305,8 @@ def test_the_crossing_again(ran: Ran) -> None:
 def test_the_held_tool_is_at_the_reach() -> None:
     """Tilting the tool by 1.2 rad at the end of the reach moves it by 56 mm (1 - cos 1.2)."""
     q = crossing.motion()
-    assert q.shape == (439 + 400, 6)
-    off = courses.PUMA.fk(q[-1])[:3, 3] - courses.course_c().poses[439, :3, 3]
+    assert q.shape == (407 + 400, 6)
+    off = courses.PUMA.fk(q[-1])[:3, 3] - courses.course_c().poses[407, :3, 3]
     assert np.linalg.norm(off) == pytest.approx(0.056 * (1 - np.cos(1.2)), rel=0.1)
 
 
@@ -331,7 +406,8 @@ def test_shares_are_means_of_verdicts(ran: Ran) -> None:
     better = b["b.filtered_as_printed.integral_error"] < b["b.variable.integral_error"]
     np.testing.assert_array_equal(better, b["b.filtering_is_better"])
     for claim, share in zip(outcome.claims, outcome.quantities.values(), strict=True):
-        assert claim.holds == (share > 0.5)
+        assert claim.own
+        assert claim.holds is ({0.0: False, 1.0: True}.get(share))
 
 
 def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
@@ -353,20 +429,62 @@ def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
     assert statements.only_lost(runs)
 
 
-def test_twins_where_the_least_vector_turns() -> None:
-    """The branches part after the shoulder singularity, in the interval where u6 rotates most."""
+def test_trajectory_b_shows_what_the_text_describes(ran: Ran) -> None:
+    """u6 turns from the shoulder's direction to the wrist's in the interval where it rotates most
+    after the shoulder singularity, and both smallest σ are above 1/θ̇max there.
+    """
     runs = courses.followed_by_all(courses.course_b())
-    J = courses.PUMA.jacobian(runs.moved["filtered_as_printed"].q[:-1])
-    every = [least(each) for each in J]
-    sigma = np.array([value for _, value in every])
-    shoulder = 109 + sigma[109:-109].argmin()
+    q = runs.moved["filtered_as_printed"].q[:-1]
+    every = [least(each) for each in courses.PUMA.jacobian(q)]
+    wrist = courses.PUMA.fk(q, "link4")[:, :3, 3]
+    across = np.stack([-np.sin(q[:, 0]), np.cos(q[:, 0]), 0 * q[:, 0]], axis=1)
+    beside = np.linalg.norm(wrist - 0.149 * across, axis=1) ** 2 - wrist[:, 2] ** 2
+    shoulder = 87 + beside[87:-87].argmin()  # the wrist is nearest to the shoulder's axis
     turn = [abs(a @ b) for (a, _), (b, _) in pairwise(every)]
     at = shoulder + np.argmin(turn[shoulder:])
-    assert statements.switch(runs)[0] == at
-    assert statements.twins_above(runs) == (sigma[at] >= 0.2)
+    found = statements.switch(runs)
+    assert (found.shoulder, found.at) == (shoulder, at)
+    free = [np.linalg.svd(courses.PUMA.jacobian(q[k]))[2][-1] ** 2 for k in (shoulder, -1)]
+    assert free[0][[3, 5]].sum() < 0.3  # joints 1 to 3 move without effect over the shoulder
+    assert free[1][[3, 5]].sum() > 0.9  # joints 4 and 6 at the wrist's singularity
+    assert abs(every[at - 20][0] @ every[at + 20][0]) < np.cos(np.radians(60))
+    assert every[at][1] >= 0.2
+    (notch, _), around = runs.notch("constant"), range(shoulder - 100, shoulder + 100)
+    assert all(k in around for k in notch)
+    assert [c.paper for c in ran("mk-puma-b").claims if not c.holds] == [
+        "numerical filtering tracks better than a variable damping factor (integral error)"
+    ]
 
 
-def test_filtering_costs_little_beside_damping(ran: Ran) -> None:
+def test_trajectory_c_shows_what_the_text_describes(ran: Ran) -> None:
+    """Near the triple singularity the joints that move without effect are those of the wrist, the
+    elbow and the shoulder, in this order; errors and speeds are within the axes of Fig. 8.
+    """
+    curves = ran("mk-puma-c").curves
+    for method in ("constant", "filtered_as_printed"):
+        assert curves[f"{method}.error"].max() <= 0.6
+        assert curves[f"{method}.joint_speed"].max() <= 0.01
+    sigma, q = (curves[f"filtered_as_printed.{name}"] for name in ("sigma", "q"))
+    closest = sigma[:, 3:].sum(axis=1).argmin()
+    counted = np.zeros(3)
+    for k in range(closest - 50, closest + 50):
+        free = np.linalg.svd(courses.PUMA.jacobian(q[k]))[2] ** 2
+        counted += [free[5, [3, 5]].sum() > 0.5, free[4, [1, 2, 4]].sum() > 0.5, free[3, 0] > 0.5]
+    assert (counted > 50).all()
+    assert all(claim.holds for claim in ran("mk-puma-c").claims)
+
+
+def test_wrist_shares_tell_the_singularity() -> None:
+    """At q5 = 0 the wrist's joints alone move without effect, over the shoulder others do."""
+    from supple.papers.maciejewski_klein import configurations as cf
+
+    for q, share in ((courses.WRIST, 1.0), (cf.over_shoulder(-1.0), None)):
+        Vt = np.linalg.svd(courses.PUMA.jacobian(q))[2]
+        found = statements.wrist_share(Vt)[-1]
+        assert found == pytest.approx(1.0) if share else found < 0.5
+
+
+def test_what_filtering_costs_beside_damping(ran: Ran) -> None:
     """For n joints, J Jᵀ takes n²(n + 1)/2 operations, its Cholesky factor n(n² - 1)/6 +
     n(n + 1)/2, a solution n² + n, and Jᵀz n²; the estimate adds a solution and 2n + 2.
     """
@@ -378,29 +496,41 @@ def test_filtering_costs_little_beside_damping(ran: Ran) -> None:
     added = curves["filtered.operations"] - curves["estimated.operations"]
     assert np.abs(np.diff(added, 3)).max() == 0  # at most quadratic in n
     assert outcome.quantities["max_difference"] < 1e-10
-    counted = [claim for claim in outcome.claims if "µs" not in claim.measured]
-    assert all(claim.holds for claim in counted)
+    six = {name: curves[f"{name}.operations"][4] for name in ("damped", "estimated", "filtered")}
+    found = outcome.quantities
+    assert found["n6.added"] == pytest.approx(six["filtered"] / six["estimated"] - 1)
+    assert found["n6.added_beside_damping"] == pytest.approx(six["filtered"] / six["damped"] - 1)
+    overall = (six["filtered"] - six["estimated"]) / (six["estimated"] + 136)
+    assert found["n6.added_overall"] == pytest.approx(overall)
+    assert [claim.holds for claim in outcome.claims if not claim.own] == [None, True]
 
 
 # ---- what holds ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "fails"),
+    ("name", "fails", "left_open"),
     [
         (
             "mk-two-link",
-            ["falls below 4 %", "falls to 0.25 cm", "Thesis", "1 to 2.2", "notch marks"],
+            ["falls below 4 %", "falls to 0.25 cm", "1 to 2.2"],
+            ["Thesis", "resolved acceleration"],
         ),
-        ("mk-damping", ["midway"]),
-        ("mk-configurations", ["unique triple"]),
-        ("mk-puma-a", ["better than a variable", "what remains"]),
-        ("mk-puma-b", ["better than a variable", "only physically", "twin smallest"]),
-        ("mk-puma-c", ["belongs to the wrist"]),
-        ("mk-puma-c-modified", ["rapidly turns"]),
+        ("mk-damping", ["midway"], []),
+        ("mk-cost", [], ["appreciably"]),
+        ("mk-configurations", ["unique triple"], []),
+        ("mk-puma-a", [], ["better than a variable", "what remains"]),
+        ("mk-puma-b", [], ["better than a variable"]),
+        ("mk-puma-c", [], []),
+        ("mk-puma-c-modified", [], ["rapidly turns", "robust"]),
     ],
 )
-def test_these_claims_do_not_hold_and_all_others_do(ran: Ran, name: str, fails: list[str]) -> None:
-    found = [claim.paper for claim in ran(name).claims if not claim.holds]
-    assert len(found) == len(fails)
-    assert all(words in claim for words, claim in zip(fails, found, strict=True))
+def test_these_claims_do_not_hold_and_all_others_do(
+    ran: Ran, name: str, fails: list[str], left_open: list[str]
+) -> None:
+    for holds, words in ((False, fails), (None, left_open)):
+        found = [c.paper for c in ran(name).claims if c.holds is holds and not c.own]
+        assert len(found) == len(words)
+        assert all(word in claim for word, claim in zip(words, found, strict=True))
+    if name != "mk-cost":  # where a statement of supple's own is about time
+        assert all(claim.holds for claim in ran(name).claims if claim.own)
