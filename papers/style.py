@@ -66,11 +66,12 @@ def check_annotations(figure: Figure) -> None:
     figure.draw_without_rendering()  # settles the limits of panels with equal scales
     for ax in figure.axes:
         for each in ax.texts:
-            if isinstance(each, Annotation) and not each._check_xy():
-                where = f"at {each.xy} in {ax.get_title()!r}"
-                raise ValueError(
-                    f"an annotation is outside of its panel: {each.get_text()!r}, {where}"
-                )
+            if not isinstance(each, Annotation) or each.xycoords != "data":
+                continue
+            clipped = each.get_annotation_clip() is not False
+            if clipped and not ax.contains_point(ax.transData.transform(each.xy)):
+                what = f"{each.get_text()!r} at {each.xy} in {ax.get_title()!r}"
+                raise ValueError(f"an annotation is outside of its panel: {what}")
 
 
 def write(outcome: Outcome, name: str, path: Path) -> None:

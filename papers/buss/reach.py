@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from supple.papers import style
@@ -74,6 +74,7 @@ def least_values(updates: int) -> dict[str, Array]:
     path = radius * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
     plain = supple.steps.Pseudoinverse()
     rest = supple.redundancy.NullSpace(plain, supple.criteria.RestPosture(REST), 1.0)
+    steps: dict[str, Any] = {"plain": plain, "rest": rest}
     return {
         name: supple.track(
             robot,
@@ -85,7 +86,7 @@ def least_values(updates: int) -> dict[str, Array]:
             step=step,
             limits=supple.Limits.none(robot),
         ).sigma_min
-        for name, step in {"plain": plain, "rest": rest}.items()
+        for name, step in steps.items()
     }
 
 
@@ -189,7 +190,7 @@ def end_of_reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
         Table(
             "update",
             {
-                "update": np.arange(len(sigma["rest"])),
+                "update": np.arange(float(len(sigma["rest"]))),
                 **{f"{n}.sigma": x for n, x in sigma.items()},
             },
         ),

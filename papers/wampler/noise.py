@@ -162,7 +162,7 @@ def by_precision(J: Array, v: Array, error: float, rng: np.random.Generator) -> 
     exact = damped(J, v)
     seen = J * (1 + error * rng.uniform(-1, 1, J.shape))
     off = [np.linalg.norm(damped(rounded(seen, x), rounded(v, x)) - exact, axis=1) for x in DIGITS]
-    return np.median(np.array(off) / np.linalg.norm(exact, axis=1), axis=1)
+    return np.asarray(np.median(np.array(off) / np.linalg.norm(exact, axis=1), axis=1))
 
 
 def _figure(lost: dict[str, Array], error: float) -> Callable[[Figure], None]:

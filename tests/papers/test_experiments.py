@@ -88,6 +88,25 @@ def test_every_panel_says_what_it_shows(ran: Ran, name: str) -> None:
         assert ax.get_ylabel()
 
 
+def test_annotations_outside_of_a_panel_are_refused() -> None:
+    """Matplotlib would omit them; arrows and notes of the common style extend the panel instead."""
+
+    def drawing(outside: bool) -> Callable[[Figure], None]:
+        def draw(figure: Figure) -> None:
+            ax = figure.subplots()
+            ax.plot([0, 1], [0, 1])
+            style.arrow(ax, (1, 1), (3, 4), "black")
+            style.note(ax, "there", (-2.0, 5.0))
+            if outside:
+                ax.annotate("nowhere", (9, 9))
+
+        return draw
+
+    assert b"there" in style.rendered(Outcome({}, (), drawing(False)), "x", "svg")
+    with pytest.raises(ValueError, match="outside of its panel: 'nowhere'"):
+        style.rendered(Outcome({}, (), drawing(True)), "x", "svg")
+
+
 @pytest.mark.parametrize("gap", [0.0, 0.5, 3.0])
 def test_labels_are_moved_apart_and_no_farther(gap: float) -> None:
     heights = np.array([9.0, 5.0, 4.9, 4.8, 1.0])
