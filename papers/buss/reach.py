@@ -25,7 +25,7 @@ BARELY, BEYOND, WITHIN = (DISTANCES.index(x) for x in (0.999, 1.001, 0.7))
 SIMILAR = 0.05  # largest difference of two shares of reversed updates that are similar
 LAMBDA = 0.1  # [m]
 FOLDED = np.radians([5.0, -175.0, 175.0])  # three links, nearly singular
-REST = np.radians([-30.0, 60.0, 60.0])  # three links, bent
+REST = np.radians([40.0, -120.0, 100.0])  # three links, bent
 NAMES = {"transpose": "transpose", "pinv": "pseudoinverse", "dls": "DLS", "dls_clamped": "DLS'"}
 
 
@@ -124,6 +124,7 @@ def end_of_reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
     counts = {"y": operations(6, 7, 2), "double_y": operations(12, 16, 4)}
     added = {name: more / of for name, (of, more) in counts.items()}
     sigma = least_values(updates)
+    half = updates // 2
     quantities = {
         f"{name}.reversed_at_{str(x).replace('.', '_')}": share
         for name, x_shares in shares.items()
@@ -174,10 +175,10 @@ def end_of_reach(progress: Progress, *, starts: int, updates: int) -> Outcome:
         ),
         Claim(
             "rest positions in the null space help to avoid singular configurations",
-            f"three links start folded, with σ_min = {sigma['plain'][0]:.3f} m; after a motion of "
-            f"the hand it is {sigma['plain'][-1]:.3f} m without, {sigma['rest'][-1]:.3f} m with a "
-            "rest position",
-            bool(sigma["rest"][-1] > 3 * sigma["plain"][-1]),
+            f"three links start folded, with σ_min = {sigma['plain'][0]:.3f} m. In the second half "
+            f"of a motion of the hand it is at most {sigma['plain'][half:].max():.3f} m without, "
+            f"at least {sigma['rest'][half:].min():.3f} m with a rest position",
+            bool(sigma["rest"][half:].min() > 2 * sigma["plain"][half:].max()),
             "the rest position is far from singularities, and self-motion returns to it; the "
             "pseudoinverse alone stays near the singularity",
         ),
