@@ -69,7 +69,8 @@ def check_annotations(figure: Figure) -> None:
             if not isinstance(each, Annotation) or each.xycoords != "data":
                 continue
             clipped = each.get_annotation_clip() is not False
-            if clipped and not ax.contains_point(ax.transData.transform(each.xy)):
+            x, y = ax.transData.transform(each.xy)
+            if clipped and not ax.patch.contains_point((float(x), float(y)), radius=1.0):
                 what = f"{each.get_text()!r} at {each.xy} in {ax.get_title()!r}"
                 raise ValueError(f"an annotation is outside of its panel: {what}")
 
