@@ -37,9 +37,9 @@ def test_there_are_enough_and_their_numbers_differ() -> None:
 def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
     test = "tests/test_mutants.py::test_a_stale_entry_is_named"
     good = {"file": "Makefile", "old": "PYTHON ?=", "new": "", "test": test}
-    mutants.check(mutants.Mutant("a-mutant", **good))
+    mutants.check(mutants.read("a-mutant", dict(good)))
     with pytest.raises(mutants.StaleError, match=says):
-        mutants.check(mutants.Mutant("a-mutant", **good | wrong))
+        mutants.check(mutants.read("a-mutant", good | wrong))
 
 
 def test_texts_do_not_overlap() -> None:
@@ -59,7 +59,7 @@ def test_brackets_of_compiled_texts_match(mutant: mutants.Mutant) -> None:
 
 
 def of(name: str, old: str, new: str) -> mutants.Mutant:
-    return mutants.Mutant(name, "a.hpp", old, new, "")
+    return mutants.Mutant(name, "a.hpp", old, new, ())
 
 
 def test_expressions_and_statements_become_switches() -> None:

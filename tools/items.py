@@ -49,6 +49,7 @@ class Item:
     api: tuple[str, ...] = ()
     experiment: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    mutant: tuple[str, ...] = ()
     why: str = ""
 
 

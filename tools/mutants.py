@@ -1,10 +1,11 @@
 """Mutation testing: small changes to the sources, each with a test that must fail with it.
 
-    python tools/mutants.py                  # all of tools/mutants/*.toml
+    python tools/mutants.py                  # all below tools/mutants
     python tools/mutants.py --list
-    python tools/mutants.py --only 'box-*'   # a name, or a pattern
+    python tools/mutants.py --only 'box-*'   # a name, a pattern, or the file of a list
+    python tools/mutants.py --only items/wampler.toml --package build/dev
 
-An entry is a change and its test:
+An entry is a change and its test, or several tests, each of which must fail with it:
 
     [name-of-the-mutant]
     file = "include/supple/servo.hpp"
@@ -16,7 +17,10 @@ In C++ and CUDA, `old` is a whole expression, or one or more whole statements (t
 or }). All C++ mutants are built at once into a copy of the tree, each behind a switch that the
 environment variable SUPPLE_MUTANT controls. In Python, `old` is any text, and each mutant has its
 own copy of the package. First all tests must pass without a mutant, then each test must fail with
-its mutant. The exit status is 1 if a mutant survives.
+its mutant. The exit status is 1 if a mutant survives. With --package, nothing is built: the mutants
+in Python run in a package that exists, such as that of `make dev`; the others are left out.
+
+The lists in tools/mutants/items guard the items of papers/items.toml, which name them.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import tomllib
 
@@ -71,7 +77,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    test: str
+    tests: tuple[str, ...]
 
     @property
     def python(self) -> bool:
@@ -95,14 +101,30 @@ class Mutant:
 def load() -> list[Mutant]:
     """Return the mutants of all files in tools/mutants."""
     mutants: dict[str, Mutant] = {}
-    for path in sorted(LISTS.glob("*.toml")):
-        for name, entry in tomllib.loads(path.read_text("utf-8")).items():
-            if set(entry) != {"file", "old", "new", "test"}:
-                raise StaleError(f"{name}: must have file, old, new, test; given: {sorted(entry)}")
-            if name in mutants:
-                raise StaleError(f"{name}: two entries have this name")
-            mutants[name] = Mutant(name, **entry)
+    for each in lists().values():
+        for mutant in each:
+            if mutant.name in mutants:
+                raise StaleError(f"{mutant.name}: two entries have this name")
+            mutants[mutant.name] = mutant
     return list(mutants.values())
+
+
+def lists() -> dict[str, list[Mutant]]:
+    """Return the mutants by the file of their list, such as items/wampler.toml."""
+    return {
+        path.relative_to(LISTS).as_posix(): [
+            read(name, entry) for name, entry in tomllib.loads(path.read_text("utf-8")).items()
+        ]
+        for path in sorted(LISTS.rglob("*.toml"))
+    }
+
+
+def read(name: str, entry: dict[str, Any]) -> Mutant:
+    """Return the mutant of an entry."""
+    if set(entry) != {"file", "old", "new", "test"}:
+        raise StaleError(f"{name}: must have file, old, new, test; given: {sorted(entry)}")
+    tests = entry.pop("test")
+    return Mutant(name, **entry, tests=(tests,) if isinstance(tests, str) else tuple(tests))
 
 
 def check(mutant: Mutant, root: Path = ROOT) -> None:
@@ -111,13 +133,19 @@ def check(mutant: Mutant, root: Path = ROOT) -> None:
     if not path.is_file():
         raise StaleError(f"{mutant.name}: the file {mutant.file} does not exist")
     mutant.span(path.read_text("utf-8"))
-    file, _, function = mutant.test.partition("::")
-    if not (root / file).is_file():
-        raise StaleError(f"{mutant.name}: the test file {file} does not exist")
-    nodes = ast.walk(ast.parse((root / file).read_text("utf-8")))
-    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    if function.partition("[")[0] not in names:
-        raise StaleError(f"{mutant.name}: {file} has no test {function}")
+    for test in mutant.tests:
+        file, _, function = test.partition("::")
+        if not (root / file).is_file():
+            raise StaleError(f"{mutant.name}: the test file {file} does not exist")
+        if function.partition("[")[0] not in functions_in(root / file):
+            raise StaleError(f"{mutant.name}: {file} has no test {function}")
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    """Return the names of all functions in a Python file."""
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef))
 
 
 def switched(text: str, mutants: Iterable[Mutant]) -> str:
@@ -182,27 +210,30 @@ def build() -> None:
     subprocess.run([*command, *options], cwd=TREE, check=True)
 
 
-def package_of(mutant: Mutant) -> Path:
-    """Make a package with a Python mutant in it; return the folder to import it from."""
+def package_of(mutant: Mutant, site: Path) -> Path:
+    """Make a package with a Python mutant in it; return the folder to import it from.
+
+    All files but the changed one are links to the package in `site`.
+    """
     folder = PACKAGES / mutant.name
     shutil.rmtree(folder, ignore_errors=True)
-
-    def link(source: str, to: str) -> None:
-        if source.endswith(".py"):
-            shutil.copy2(source, to)
-        else:
-            os.symlink(source, to)
-
-    shutil.copytree(SITE / "supple", folder / "supple", copy_function=link)
-    path = folder / mutant.file.replace("papers/", "supple/papers/").removeprefix("src/")
-    text = path.read_text("utf-8")
+    path = Path(mutant.file.replace("papers/", "supple/papers/").removeprefix("src/"))
+    for depth in range(1, len(path.parts)):
+        here, kept = Path(*path.parts[:depth]), path.parts[depth]
+        (folder / here).mkdir(parents=True)
+        for entry in (site / here).iterdir():
+            if entry.name not in (kept, "__pycache__"):
+                (folder / here / entry.name).symlink_to(entry)
+    text = (site / path).read_text("utf-8")
     first, last = mutant.span(text)
-    path.write_text(text[:first] + mutant.new + text[last:], "utf-8")
+    (folder / path).write_text(text[:first] + mutant.new + text[last:], "utf-8")
     return folder
 
 
-def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int | None, str]:
-    """Run tests of TREE with the package in a folder; return the exit status and the output.
+def run_tests(
+    tests: Sequence[str], folder: Path, number: int = 0, *, tree: Path = TREE, patience: float
+) -> tuple[int | None, str]:
+    """Run tests of a tree with the package in a folder; return the exit status and the output.
 
     The status is None after a timeout.
     """
@@ -211,11 +242,11 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
     if number:
         environment["SUPPLE_MUTANT"] = str(number)
     options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider"]
-    if number or folder != SITE:
+    if len(tests) == 1:
         options.append("-x")
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=TREE,
+        cwd=tree,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -223,7 +254,7 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=TIMEOUT if "-x" in options else PATIENCE)
+        output, _ = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)  # also ends the processes that the test has started
         process.communicate()
@@ -231,14 +262,14 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
     return process.returncode, output
 
 
-def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
+def without_mutants(mutants: Sequence[Mutant], site: Path, tree: Path) -> Iterator[str]:
     """Run the tests of all mutants on the unchanged sources; yield the failures."""
     by_file: dict[str, set[str]] = defaultdict(set)
-    for mutant in mutants:
-        by_file[mutant.test.partition("::")[0]].add(mutant.test)
+    for test in (test for mutant in mutants for test in mutant.tests):
+        by_file[test.partition("::")[0]].add(test)
 
     def run(tests: set[str]) -> tuple[int | None, str]:
-        return run_tests(sorted(tests), SITE)
+        return run_tests(sorted(tests), site, tree=tree, patience=PATIENCE)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         results = pool.map(run, by_file.values())
@@ -251,16 +282,19 @@ def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
                 yield output or f"{sorted(tests)}: no end after {PATIENCE:g} s"
 
 
-def verdict_of(mutant: Mutant) -> tuple[str, float]:
-    """Run a mutant's test; return "killed" or another verdict, and the time of the test [s]."""
+def verdict_of(mutant: Mutant, site: Path, tree: Path) -> tuple[str, float]:
+    """Run a mutant's tests; return "killed" or another verdict, and the time of the tests [s]."""
     begin = time.monotonic()
-    folder = package_of(mutant) if mutant.python else SITE
-    status, output = run_tests([mutant.test], folder, 0 if mutant.python else mutant.number)
+    folder = package_of(mutant, site) if mutant.python else site
+    number = 0 if mutant.python else mutant.number
+    status, output = run_tests(mutant.tests, folder, number, tree=tree, patience=TIMEOUT)
     seconds = time.monotonic() - begin
     if status is None:
         return "DOES NOT END", seconds
-    if status == 0:
-        return "SURVIVED", seconds
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S*)", output, re.MULTILINE)
+    passing = [t for t in mutant.tests if not any(f == t or f.startswith(f"{t}[") for f in failed)]
+    if status == 0 or (status == 1 and passing and len(mutant.tests) > 1):
+        return f"SURVIVED {' '.join(t.split('::')[-1] for t in passing)}", seconds
     if status == 1 or status < 0:  # a failure, or a crash
         return "killed", seconds
     return f"NOT RUN (pytest's status {status})\n{output}", seconds
@@ -270,39 +304,53 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description="Mutation testing; see tools/mutants.py.")
     parser.add_argument("--list", action="store_true", help="print the entries and exit")
-    parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
+    parser.add_argument("--only", action="append", metavar="NAME", help="a name, pattern or list")
+    parser.add_argument("--package", type=Path, metavar="FOLDER", help="an existing build")
     arguments = parser.parse_args()
+    site, tree = (SITE, TREE) if arguments.package is None else (arguments.package.resolve(), ROOT)
     try:
         mutants = load()
-        wanted = arguments.only or ["*"]
-        chosen = [m for m in mutants if any(fnmatch(m.name, pattern) for pattern in wanted)]
-        if not chosen:
-            raise StaleError(f"no entry matches {', '.join(wanted)}; --list prints all names")
+        chosen = list(selected(mutants, arguments.only or ["*"]))
+        if arguments.package is not None:
+            chosen = [mutant for mutant in chosen if mutant.python]
         if arguments.list:
             for m in chosen:
-                print(f"{m.name:<36} {m.file}\n    {m.old!r} -> {m.new!r}\n    {m.test}")
+                print(f"{m.name:<36} {m.file}\n    {m.old!r} -> {m.new!r}\n    {' '.join(m.tests)}")
             return 0
         for mutant in mutants:
             check(mutant)
-        copy_tree(mutants)
+        if arguments.package is None:
+            copy_tree(mutants)
     except StaleError as error:
         print(error, file=sys.stderr)
         return 1
-    build()
-    wrong = list(without_mutants(chosen))
+    if arguments.package is None:
+        build()
+    wrong = list(without_mutants(chosen, site, tree))
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
     survivors = 0
     with ThreadPoolExecutor(WORKERS) as pool:
-        for mutant, (verdict, seconds) in zip(chosen, pool.map(verdict_of, chosen), strict=True):
-            line = (
-                f"{mutant.name:<36} {Path(mutant.file).name:<16} {mutant.test.split('/')[-1]:<80}"
-            )
+        verdicts = pool.map(lambda mutant: verdict_of(mutant, site, tree), chosen)
+        for mutant, (verdict, seconds) in zip(chosen, verdicts, strict=True):
+            tests = " ".join(test.split("/")[-1] for test in mutant.tests)
+            line = f"{mutant.name:<36} {Path(mutant.file).name:<16} {tests:<80}"
             print(f"{line} {seconds:5.1f} s  {verdict}", flush=True)
             survivors += verdict != "killed"
     print(f"{len(chosen)} mutants, {survivors} not killed")
     return 1 if survivors else 0
+
+
+def selected(mutants: Sequence[Mutant], wanted: Sequence[str]) -> Iterator[Mutant]:
+    """Yield the mutants whose name, or whose list, matches one of the patterns."""
+    of_list = {m.name: path for path, some in lists().items() for m in some}
+    found = [
+        m for m in mutants if any(fnmatch(x, w) for w in wanted for x in (m.name, of_list[m.name]))
+    ]
+    if not found:
+        raise StaleError(f"no entry matches {', '.join(wanted)}; --list prints all names")
+    yield from found
 
 
 if __name__ == "__main__":

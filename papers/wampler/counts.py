@@ -213,13 +213,13 @@ def _figure(
             for k, (values, slope, less, label) in enumerate(rows):
                 look = style.style_of(k)
                 ax.plot(n, slope * n - less, label=f"{label}, {slope}n - {less}", **look)
-                ax.plot(list(values), list(values.values()), "o", color=look["color"], ms=7)
+                at = {"color": look["color"], "ms": 7, "label": None if k else "counted here"}
+                ax.plot(list(values), list(values.values()), "o", **at)
         for k, (ax, slope) in enumerate(((left, 30), (right, 15))):
             label = f"Orin & Shrader, {slope}n - 25"
             ax.plot(n, slope * n - 25, color=palette.GRAY, linewidth=1.2, label=label)
             label = "supple's kernel, and the tool's pose"
             ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=palette.GREEN, label=label)
-            ax.plot([], [], "ko", ms=6, label="counted here")
             ax.legend(loc="upper left")
             ax.set_ylim(0)
         style.titled(left, "Multiplications", "joints n", "operations for one Jacobian")

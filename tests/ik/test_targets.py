@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, somewhere, turned
-from supple import Limits, PoseTask, PositionTask, Servo, track
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, track
 from supple.steps import Pseudoinverse
 
 AT = {
@@ -74,6 +74,19 @@ def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: f
     near = 0.6 * reach() * np.array([math.cos(0.9), math.sin(0.9), 0.0])
     q, qd = run(servo, q[-1], round(12 / dt), target=near)
     np.testing.assert_allclose(pose_of("planar2", q[-1])[:3, 3], near, atol=1e-9)
+
+
+def test_curvature_stops_the_arm_at_the_end_of_its_reach() -> None:
+    """DW, Conclusions: damping by the curvature of the reach stops the oscillation of the undamped
+    step (below), and the arm stretches toward its target.
+    """
+    arm, dt = robot("planar2"), 0.02
+    step = DLS(damping.Curvature.for_robot(arm, dt=1 / 20))  # the default gain is 20 per second
+    limits = Limits.for_robot(arm, max_norm=2.0)
+    servo = Servo(arm, PLANE, dt=dt, step=step, limits=limits)
+    q, qd = run(servo, np.array([0.1, 1.2]), 600, target=np.array([1.5 * reach(), 0.0, 0.0]))
+    assert turns(qd) < 10
+    np.testing.assert_allclose(pose_of("planar2", q[-1])[:3, 3], [reach(), 0, 0], atol=1e-3)
 
 
 def test_the_undamped_step_does_shake_there() -> None:

@@ -75,6 +75,7 @@ def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
     criterion = criteria(name)[kind]
     for q in robot(name).random(20, seed=1):
         np.testing.assert_allclose(criterion(q), differences(criterion.value, q), atol=2e-8)
+        assert criterion.value(q) >= 0
 
 
 @pytest.mark.parametrize("name", ROBOTS)

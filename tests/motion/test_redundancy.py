@@ -15,7 +15,13 @@ from supple.criteria import RestPosture
 from supple.errors import InputError
 from supple.motion.redundancy.secondary import added
 from supple.motion.steps.step import Step
-from supple.redundancy import GradientProjection, NullSpace, TotalSpeed, WeightedCriterion
+from supple.redundancy import (
+    GradientProjection,
+    NullSpace,
+    TotalSpeed,
+    WeightedCriterion,
+    null_space_leakage,
+)
 from supple.steps import SDLS, ErrorClamp, Pseudoinverse, Transpose
 
 Array = np.ndarray
@@ -149,6 +155,10 @@ def test_the_leak_is_what_the_task_feels(shape: tuple[int, int], lambda2: float)
         assert leak_of(GradientProjection(rule, posture(n), 0.7), lin) == pytest.approx(
             felt, abs=room
         )
+        step = GradientProjection(rule, posture(n), 0.7)
+        motion = added(step, lin)
+        share = null_space_leakage(lin, motion) * np.linalg.norm(motion)
+        assert share == pytest.approx(felt, abs=room)
         # The leak is at most λ/2 per unit of v.
         assert felt <= 0.5 * math.sqrt(lambda2) * np.linalg.norm(v) + room
         half = math.sqrt(lambda2 / 2)
@@ -199,6 +209,13 @@ def test_the_corrected_norm(shape: tuple[int, int]) -> None:
     terms = (padded * gamma - kappa * V.T @ gradient) / (padded**2 + lambda2)
     dq = corrected(lin, gradient, kappa, lambda2)
     assert np.linalg.norm(terms) == pytest.approx(np.linalg.norm(dq), rel=1e-10)
+    # `TotalSpeed` finds the λ at which this norm is the bound, and takes that step.
+    dq = corrected(lin, gradient, kappa, 0.5)
+    bound = float(np.linalg.norm(dq))
+    step = TotalSpeed(bound, lambda q: gradient, 1.0, math.sqrt(kappa))
+    found, root, _ = step.solve(replace(lin, q=np.zeros(n)))
+    assert root == pytest.approx(0.5, rel=1e-9)
+    np.testing.assert_allclose(found, dq, atol=1e-9 * bound)
 
 
 @shapes

@@ -109,6 +109,16 @@ def test_commands_that_do_not_fit(arm: supple.Robot) -> None:
         resolved_motion(arm, np.zeros((3, 6)), np.zeros((2, 6)))
 
 
+def inertia_of(arm: supple.Robot, q: np.ndarray) -> np.ndarray:
+    """Return M (n, n) of the kinetic energy ½ q̇ᵀM q̇, a sum over the masses of all links."""
+    M = np.zeros((arm.dof, arm.dof))
+    for each in arm.description.inertias:
+        R, J = arm.fk(q, each.link)[:3, :3], arm.jacobian(q, each.link)
+        center = J[:3] + np.cross(J[3:], (R @ each.center)[:, None], axis=0)
+        M += each.mass * center.T @ center + J[3:].T @ R @ each.matrix @ R.T @ J[3:]
+    return M
+
+
 def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
     rng = np.random.default_rng(4)
     arm = supple.load("puma560_roll")
@@ -116,6 +126,7 @@ def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
         arm = arm.with_inertia(link, 5.0 / (k + 1), (0.05, 0.02, 0.1), 0.05 * np.eye(3))
     q, twist = arm.random(seed=rng), rng.normal(size=6)
     M, J = arm.inertia_matrix(q), arm.jacobian(q)
+    np.testing.assert_allclose(M, inertia_of(arm, q), atol=1e-12)
     found = WeightedDLS(Constant(0.0), joint_weight=M)(Linearization(J, twist))
     np.testing.assert_allclose(J @ found, twist, atol=1e-9)
     # M q̇ is orthogonal to the null space, so no self-motion reduces the kinetic energy.

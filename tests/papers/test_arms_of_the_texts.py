@@ -98,8 +98,10 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
     over = np.radians([0, -60, 32.756, 0, 40, 0])
     J = robot.jacobian(over, "wrist")[:3]
     assert abs(robot.fk(over, "wrist")[0, 3]) < 1e-5
-    lin = Linearization(J, np.zeros(3))
+    rows = [f"{row} of wrist" for row in "xyz"]
+    lin = Linearization(J, np.zeros(3), rows=rows)
     assert lin.sigma_min < 1e-5
+    assert lin.singular_direction == "translation along world y"
     assert abs(lin.U[1, -1]) == pytest.approx(1, abs=1e-6)
     # Links two and three are in line; the forearm is the hypotenuse of 0.020 m and 0.433 m.
     stretched = np.radians([0, -40, 90, 0, 60, 0])
@@ -208,7 +210,8 @@ def test_local_torque_optimization_with_damping() -> None:
         return qdd, M @ qdd + g
 
     qdd, tau = torques(0.0)
-    np.testing.assert_allclose(lin.J @ qdd, lin.e, atol=1e-8)
+    moved = lin.J @ qdd + arm.bias_acceleration(q, qd)
+    np.testing.assert_allclose(moved, a, atol=1e-8)
     null = np.linalg.svd(lin.J)[2][-1]
     assert abs(null @ M @ tau) < 1e-8 * np.linalg.norm(M @ tau)  # no self-motion reduces it
     damped = torques(1e-4)[1]

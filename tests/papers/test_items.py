@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import runpy
+import sys
 import types
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ import supple
 ROOT = Path(__file__).parents[2]
 TOOL = runpy.run_path(str(ROOT / "tools/items.py"))
 ITEMS = TOOL["items"]()
+sys.path.insert(0, str(ROOT / "tools"))
+mutants = importlib.import_module("mutants")
+MUTANTS = {mutant.name: mutant for mutant in mutants.load()}
 of_each_text = pytest.mark.parametrize("paper", PAPERS)
 
 
@@ -82,8 +86,22 @@ def leading_nowhere(item: Any) -> Iterator[str]:
             yield test
 
 
+def unguarded(item: Any) -> Iterator[str]:
+    """Yield reasons why breaking what an item names might not make one of its tests fail.
+
+    `make mutants` runs the mutants; an item without a test, which is impossible, needs none.
+    """
+    if item.test and not item.mutant:
+        yield "no mutant"
+    for name in item.mutant:
+        if name not in MUTANTS:
+            yield f"no mutant {name}"
+        elif not {test.partition("[")[0] for test in MUTANTS[name].tests} & set(item.test):
+            yield f"no test of the mutant {name}"
+
+
 @of_each_text
-@pytest.mark.parametrize("faults", [lacking, leading_nowhere])
+@pytest.mark.parametrize("faults", [lacking, leading_nowhere, unguarded])
 def test_items_are_complete_and_lead_somewhere(paper: str, faults: Any) -> None:
     some = [item for item in ITEMS if item.paper == paper]
     assert some
@@ -104,6 +122,18 @@ def test_faults_are_found() -> None:
     tests = (here + "test_nothing", "tests/none.py::test_x", here + "test_faults_are_found")
     item = Item("W", "(1)", "claim", "x", "works", (*wrong, "DLS(rule)"), ("w-none",), tests)
     assert len(list(leading_nowhere(item))) == len(wrong) + 1 + 2
+    assert list(unguarded(item)) == ["no mutant"]
+    known = next(iter(MUTANTS))
+    item = Item("W", "(1)", "claim", "x", "works", test=tests, mutant=(known, "none"))
+    assert list(unguarded(item)) == [f"no test of the mutant {known}", "no mutant none"]
+
+
+def test_every_mutant_of_an_item_is_named() -> None:
+    """The lists in tools/mutants/items contain only mutants that guard an item."""
+    lists = mutants.lists().items()
+    listed = {mutant.name for path, each in lists if path.startswith("items/") for mutant in each}
+    assert len(listed) > 100
+    assert not listed - {name for item in ITEMS for name in item.mutant}
 
 
 def test_no_item_is_there_twice() -> None:

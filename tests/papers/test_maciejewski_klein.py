@@ -338,6 +338,9 @@ def test_the_lost_directions_of_the_shoulder_and_the_elbow() -> None:
         sigma, u = cf.lost(q)
         assert sigma[-1] < 1e-12
         np.testing.assert_allclose(wrist_jacobian(q).T @ u, 0, atol=1e-12)
+        h = 1e-6 * np.eye(6)
+        ahead, behind = (courses.PUMA.fk(q + side * h, "link4")[:, :3, 3] for side in (1, -1))
+        np.testing.assert_allclose(wrist_jacobian(q)[:3], (ahead - behind).T / 2e-6, atol=1e-9)
 
 
 # ---- many paths ----------------------------------------------------------------------------------

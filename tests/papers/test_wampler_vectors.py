@@ -6,14 +6,17 @@ a point on it. The tool T is fixed in the last link, with its tip at R.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from supple.papers import Outcome
 
 import supple
 
 Array = np.ndarray
+Ran = Callable[[str], Outcome]
 KINDS = ("RRRRRR", "RRPRRR", "PRPRP", "RP")
 
 
@@ -113,7 +116,9 @@ def test_theorems_1_and_2(kinds: str) -> None:
     """Column i of J is [z_i × p^{R/Q}; z_i] or [z_i; 0] (prismatic), and 0 for links before i."""
     links, q = arm_and_q(kinds)
     robot = links.robot()
-    J, T = robot.jacobian(q), robot.fk(q)
+    J = robot.jacobian(q)
+    T, again = robot.fk_jacobian(q)
+    np.testing.assert_array_equal(again, J)
     for i, (C, p) in enumerate(zip(links.to_base(q), links.points(q), strict=True)):
         z, turns = C[:, 2], kinds[i] == "R"
         np.testing.assert_allclose(J[3:, i], turns * z, atol=1e-13)
@@ -174,14 +179,17 @@ RIGHT = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # about x by 90°, exact
 
 
 @pytest.mark.parametrize(("twist", "cost"), [(about_x(0.7), (8, 4)), (RIGHT, (4, 2))])
-def test_a_coordinate_conversion(twist: Array, cost: tuple[int, int]) -> None:
+def test_a_coordinate_conversion(ran: Ran, twist: Array, cost: tuple[int, int]) -> None:
     """A conversion takes 8 multiplications and 4 additions, half of them if the twist is 90°."""
     found = Cost()
     found.product(twist, found.product(about_z(1.2), np.array([0.3, -0.4, 0.5])))
     assert (found.multiplications, found.additions) == cost
+    counted = ran("w-counts").quantities
+    if twist is not RIGHT:
+        assert (counted["conversion.multiplications"], counted["conversion.additions"]) == cost
 
 
-def test_converting_the_columns_takes_30_percent_of_the_general_case() -> None:
+def test_converting_the_columns_takes_30_percent_of_the_general_case(ran: Ran) -> None:
     """As stated below (27), v has a zero in its own link's frame, and ω is a column of C."""
     C = about_x(0.7) @ about_z(1.2) @ about_x(0.4)
     general, special = Cost(), Cost()
@@ -190,10 +198,14 @@ def test_converting_the_columns_takes_30_percent_of_the_general_case() -> None:
     special.product(C, np.array([0.3, -0.4, 0.0]))
     costs = [cost.multiplications + cost.additions for cost in (general, special)]
     assert costs == [30, 9]
+    assert ran("w-counts").quantities["columns.saved"] == pytest.approx(1 - 9 / 30)
 
 
-def cost_of(n: int, frame: str) -> Cost:
-    """Return the cost of (21), (25) or (26), and (27), for n revolute joints with twists of 90°."""
+def costs_of(n: int, frame: str) -> tuple[Cost, Cost]:
+    """Return the cost of (21), (25) or (26), and (27), for n revolute joints with twists of 90°.
+
+    The second cost is the part before (27).
+    """
     rng, cost = np.random.default_rng(n), Cost()
     turns = [RIGHT @ about_z(angle) for angle in rng.uniform(0.2, 1.2, n - 1)]  # (22)
     points = [rng.normal(size=3)]
@@ -208,15 +220,31 @@ def cost_of(n: int, frame: str) -> Cost:
         for C in reversed(turns):
             into.insert(0, cost.product(C, into[0]))
         into = [C.T for C in into]
+    before = replace(cost)
     for C, p in zip(into, points, strict=True):
         cost.product(C, np.array([-p[1], p[0], 0.0]))
-    return cost
+    return cost, before
 
 
 @pytest.mark.parametrize("n", [3, 6, 10])
-def test_the_choice_of_the_frame_hardly_matters(n: int) -> None:
+def test_the_choice_of_the_frame_hardly_matters(ran: Ran, n: int) -> None:
     """The costs are 26n - 20 and 13n - 10 in the tool's frame, and similar in the base's."""
+    found = ran("w-counts").quantities
     for frame, (multiplications, additions) in {"tool": (20, 10), "base": (31, 19)}.items():
-        cost = cost_of(n, frame)
+        cost, _ = costs_of(n, frame)
         assert cost.multiplications + cost.by_one == 26 * n - multiplications
         assert cost.additions == 13 * n - additions
+        prefix = "base_" if frame == "base" else ""
+        assert found[f"n{n}.{prefix}multiplications"] == 26 * n - multiplications
+        assert found[f"n{n}.{prefix}additions"] == 13 * n - additions
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_most_of_the_cost_is_shared_with_the_pose(ran: Ran, n: int) -> None:
+    """The vectors of (21) and the rotations of (25), of which the tool's pose consists, take more
+    than three fifths of J in the base's frame; only (27) remains.
+    """
+    found = ran("w-counts").quantities
+    whole, shared = ((c.multiplications + c.by_one + c.additions) for c in costs_of(n, "base"))
+    assert found[f"n{n}.base_operations"] == whole
+    assert found[f"n{n}.pose_operations"] == shared > 0.6 * whole
