@@ -36,6 +36,17 @@ as_json_option = click.option(
 )
 
 
+def out_option(what: str) -> Any:
+    """Return the option -o, --out of a command that writes its result to one file."""
+    return click.option(
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Write {what}: .csv, .parquet, .npz.",
+    )
+
+
 class UsageError(click.ClickException):
     """An error shown as one line on stderr, with exit code 2 and no traceback."""
 
