@@ -53,8 +53,10 @@ def _file_hint(given: object) -> str:
     if text.endswith(".mjcf") or text.startswith("<mujoco"):
         return "supple.load takes names of built-in robots; read an MJCF file with supple.mjcf."
     if text.endswith((".xml", ".xacro")) or text.startswith("<") or os.path.exists(given):
-        begin = "supple.load takes names of built-in robots; read a file with supple.urdf or"
-        return f"{begin} supple.mjcf."
+        return (
+            "supple.load takes names of built-in robots; read a file with supple.urdf or "
+            "supple.mjcf."
+        )
     return ""
 
 
