@@ -110,8 +110,8 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
         free = found.free
         always = free.all(axis=0)
         for j in np.flatnonzero(free.any(axis=0) & ~always):
-            words = ("yes" if x else "" for x in free[:, j])
-            rows.append([f"{robot.joint_names[j]} moves freely", *words])
+            moves = ("yes" if x else "" for x in free[:, j])
+            rows.append([f"{robot.joint_names[j]} moves freely", *moves])
     if near is not None:
         rows.append(["farthest from q0", *(f"{x:.3g}" for x in np.abs(found.q - near).max(axis=1))])
     label = max(len(row[0]) for row in rows) + 2

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -33,12 +33,14 @@ NARROW = 80  # width below which lists are printed instead of tables [characters
 _LONG = 60.0  # duration from which a run is announced [s]
 FAILED = 1  # exit code of a command that ran, but not everything succeeded
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
 )
 
 
-def out_option(what: str) -> Any:
+def out_option(what: str) -> Callable[[Command], Command]:
     """Return the option -o, --out of a command that writes its result to one file."""
     return click.option(
         "-o",

@@ -120,7 +120,9 @@ class Trajectory:
             return NotImplemented
         _check_continues(self, other)
         steps = ("qd", "lambda2", "sigma_min", "command", "velocity", "error", "active")
-        joined = {n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in steps}
+        joined: dict[str, Any] = {
+            n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in steps
+        }
         estimates, after = self.estimates, other.estimates
         if estimates is not None and after is not None:
             names = [each.name for each in fields(Estimates)]

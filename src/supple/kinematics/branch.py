@@ -90,20 +90,15 @@ def branch_words(robot: Robot, signs: NDArray[np.int8], frame: str) -> list[tupl
 def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
     """Return the meaning of the words of `branch_words`, one line for each part of the arm."""
     (no, yes), _, _ = _convention(robot, frame)
-    joints = robot._structure(frame).joints
     side = {
-        "left": f"the side of the axis of {joints[0]} on which the arm passes, seen from above, "
-        "looking toward the wrist",
-        "front": "the wrist is on the same side of the first axis as the second one, or on the "
-        "other",
-        "forward": f"the wrist is where {joints[1]}, turning in its positive direction, would lean "
-        "an upright arm, or opposite",
+        "left": "where the arm passes axis 1, seen from above, looking toward the wrist",
+        "front": "the wrist is on the same side of axis 1 as axis 2, or on the other",
+        "forward": "the wrist is where joint 2 > 0 leans an upright arm, or opposite",
     }[yes]
     return (
         f"shoulder {yes}, {no}: {side}",
         "elbow up, down: above or below the line from the shoulder to a wrist that reaches outward",
-        f"wrist no flip, flip: {joints[4]} on either side of where the axes of {joints[3]} and "
-        f"{joints[5]} align",
+        "wrist no flip, flip: joint 5 on either side of where axes 4 and 6 align",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 from supple.motion.damping.rule import name_of
@@ -13,8 +13,8 @@ class Readable:
     """A dataclass whose repr shows a user's own rules, steps and criteria by name."""
 
     def __repr__(self) -> str:
-        assert is_dataclass(self)
-        shown = [f"{f.name}={readable(getattr(self, f.name))}" for f in fields(self) if f.repr]
+        every = fields(self)  # type: ignore[arg-type]
+        shown = [f"{f.name}={readable(getattr(self, f.name))}" for f in every if f.repr]
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
 

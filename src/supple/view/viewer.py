@@ -239,6 +239,8 @@ class Viewer:
             floor[2] -= 0.02 * size
         elif up == 1:
             floor[1] = arm[:, 1].min()
+        else:  # below the feet of a robot whose base is its pelvis
+            floor[2] = min(floor[2], arm[:, 2].min())
         server.scene.add_grid(
             "/floor",
             width=6 * size,
