@@ -98,6 +98,8 @@ test-ray: $(VENV)/installed $(VENV)/test-tools
 .PHONY: docs
 docs: $(VENV)/installed $(VENV)/doc-tools
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@! grep -rlE "(src=.?|import .*|link [^>]*href=.?)https?://" build/site --include='*.html' || \
+		(echo "These pages load files from other hosts, so that the site does not work offline." && false)
 	@echo "The site: $(CURDIR)/build/site/index.html"
 
 check: lint types headers

@@ -11,13 +11,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "sphinxcontrib.mermaid",
 ]
 source_suffix = {".md": "markdown"}
 
 # Headings of other pages are targets of links, as on a code host.
 myst_heading_anchors = 3
-myst_fence_as_directive = ["mermaid"]
 
 html_theme = "furo"
 html_title = "supple"

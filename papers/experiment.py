@@ -95,7 +95,8 @@ class Parameter:
 
     def __str__(self) -> str:
         unit = f" [{self.unit}]" if self.unit else ""
-        return f"{self.name} = {self.default:g}{unit}: {self.meaning}"
+        bounds = f",{self._range}" if self._range else ""
+        return f"{self.name} = {self.default:g}{unit}{bounds}: {self.meaning}"
 
 
 @dataclass(frozen=True)
@@ -230,9 +231,21 @@ class Experiment:
 
         Raises:
             UnknownNameError: The experiment has no parameter of a given name.
-            InputError: A value is invalid.
+            InputError: A value is invalid, or the experiment cannot be computed with it.
         """
-        return self.run(progress, **self.settings(values))
+        chosen = self.settings(values)
+        try:
+            return self.run(progress, **chosen)
+        except (InputError, ArithmeticError, ValueError) as error:
+            changed = [each for each in self.parameters if chosen[each.name] != each.default]
+            if not changed:
+                raise
+            given = ", ".join(f"{each.name}={chosen[each.name]:g}" for each in changed)
+            ranges = "; ".join(map(str, changed))
+            raise InputError(
+                f"{self.name} cannot be computed with {given}: {error}. Values nearer to the "
+                f"paper's may work: {ranges}"
+            ) from error
 
     def settings(self, values: Mapping[str, object]) -> dict[str, float]:
         """Return the value of every parameter: the given one after checking it, or the default."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -10,6 +11,8 @@ import runpy
 from pathlib import Path
 
 import pytest
+
+import supple as sp
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -60,14 +63,34 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
+def listed_in(page: Path) -> list[str]:
+    """Return the pages that the tables of contents of a page list, as paths below docs/."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.M | re.S)
+    return [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+
+
 def test_the_site_lists_every_page() -> None:
-    """docs/index.md lists each page once; Sphinx reports missing pages only when it runs."""
-    trees = re.findall(
-        r"^```\{toctree\}\n(.*?)^```", (ROOT / "docs/index.md").read_text(), re.M | re.S
-    )
-    listed = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
-    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
-    assert sorted(listed) == sorted(pages)
+    """Each page is listed once; Sphinx reports missing pages only when it runs."""
+    pages = [path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/**/*.md")]
+    names = [path.with_suffix("").as_posix() for path in pages]
+    listed = [each for path in ROOT.glob("docs/**/*.md") for each in listed_in(path)]
+    assert sorted([*listed, "index"]) == sorted(names)
+
+
+def test_the_reference_has_every_public_name() -> None:
+    pages = "\n".join(path.read_text() for path in ROOT.glob("docs/api/*.md"))
+    modules = {name for name in sp.__all__ if inspect.ismodule(getattr(sp, name))}
+    for name in set(sp.__all__) - modules - {"__version__"}:
+        assert re.search(rf"^\.\. auto\w+:: (supple\.)?{name}$", pages, re.M), name
+    for name in modules | {"cluster"}:
+        assert f".. automodule:: supple.{name}\n" in pages, name
+
+
+def test_no_page_needs_another_host() -> None:
+    """Diagrams are text or pictures in docs/: a script such as Mermaid's would be loaded."""
+    for page in DOCUMENTS:
+        assert "```mermaid" not in page.read_text(), page.name
+        assert not re.search(r"!\[[^]]*\]\(https?:", page.read_text()), page.name
 
 
 def test_the_map_names_few_files_that_exist() -> None:

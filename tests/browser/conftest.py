@@ -53,7 +53,7 @@ class Tab:
 
     def _laid_out(self) -> bool:
         """Whether panels and canvas are laid out, and the server knows the camera's aspect."""
-        x, _, width, height = self.page.evaluate(LARGEST)
+        x, _, width, height = self.canvas()
         return x > 0 and abs(self.client.camera.aspect - width / height) < 0.02
 
     def _note(self, message: Any) -> None:
@@ -71,12 +71,17 @@ class Tab:
         """The text on the page."""
         return str(self.page.evaluate("document.body.innerText"))
 
+    def canvas(self) -> tuple[float, float, float, float]:
+        """Return the corner, the width and the height of the scene on the page."""
+        x, y, width, height = self.page.evaluate(LARGEST)
+        return x, y, width, height
+
     def pixel(self, point: Any) -> tuple[float, float]:
         """Return the pixel of the page at which a point of the world is drawn."""
         camera = self.client.camera
         R = sp.pose(wxyz=np.asarray(camera.wxyz))[:3, :3]
         right, down, forward = R.T @ (np.asarray(point) - np.asarray(camera.position))
-        x, y, width, height = self.page.evaluate(LARGEST)
+        x, y, width, height = self.canvas()
         scale = 0.5 * height / np.tan(camera.fov / 2) / forward
         return x + width / 2 + scale * right, y + height / 2 + scale * down
 

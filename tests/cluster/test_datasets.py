@@ -15,8 +15,17 @@ from pyarrow import parquet
 
 import supple as sp
 from parquet_targets import contents, joints, reachable, write
+from supple.cli import console
 from supple.cli.group import cli
-from supple.cluster import Samples, Solve, sample_dataset, solve_parquet, torch_samples
+from supple.cluster import (
+    RayOptions,
+    Samples,
+    Solve,
+    datasets,
+    sample_dataset,
+    solve_parquet,
+    torch_samples,
+)
 from supple.errors import InputError, UnknownNameError
 
 UR5E = sp.load("ur5e")
@@ -243,3 +252,39 @@ def test_without_torch_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match="pip install torch"):
         torch_samples(data)
+
+
+# ---- estimates -----------------------------------------------------------------------------------
+
+
+def test_the_time_of_a_long_run_is_estimated_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Any] = []
+    monkeypatch.setattr(datasets, "run", lambda job, *_, **__: events.append(job.count))
+    for count in (100_000, 10**8):
+        sample_dataset(UR5E, tmp_path / "x", count, estimate=events.append)
+    short, seconds, long = events
+    assert (short, long) == (100_000, 10**8)
+    assert 0 < seconds < 1e9
+
+
+@pytest.mark.parametrize("cores", [1, 8])
+def test_runs_of_more_than_a_minute_are_announced(
+    cores: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "thread_count", lambda _: cores)
+    console.expect(None)(59.0 * cores)
+    assert capsys.readouterr().err == ""
+    console.expect(None)(3600.0 * 25)
+    assert f"{25 / cores:.2g} hours on the {cores} cores" in capsys.readouterr().err
+    console.expect(RayOptions())(3600.0 * 25)
+    assert "about 25 hours of one core. To stop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(61, "61 seconds"), (5400, "1.5 hours"), (5399, "90 minutes"), (2e6, "23 days")],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert console.duration(seconds) == words

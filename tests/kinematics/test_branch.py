@@ -7,7 +7,7 @@ import pytest
 
 import supple as sp
 from supple.errors import InputError
-from supple.kinematics.branch import branch_signs
+from supple.kinematics.branch import branch_legend, branch_signs, branch_words, has_branches
 
 ARMS = ("ur5e", "puma560")
 
@@ -53,3 +53,94 @@ def test_other_arms_have_none() -> None:
     panda = sp.load("panda")
     with pytest.raises(InputError, match="names of branches need"):
         branch_signs(panda, panda.neutral(), panda.tips[0])
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+Vectors = np.ndarray
+
+
+def any_arm(random: np.random.Generator) -> tuple[sp.Robot, str]:
+    """Return an arm with branches on a random base, and its kind: "wrist" or "parallel"."""
+    kind = str(random.choice(["wrist", "parallel"]))
+    turns = random.choice([-1, 1], 6) * np.pi / 2
+    turns[1], turns[2 if kind == "parallel" else 1] = random.choice([0, np.pi], 2)
+    turns[5] = 0
+    a, d = random.choice([-1, 1], (2, 6)) * random.uniform(0.1, 1.0, (2, 6))
+    a[3:] = 0
+    if kind == "wrist":
+        d[4] = 0
+        d[1:3] *= random.choice([0, 1])  # beside axis 1, or not
+        a[0] *= random.choice([0, 1])  # in front of axis 1, or not
+    else:
+        a[0] = 0
+    table = [(a[k], turns[k], d[k], 0.0) for k in range(6)]
+    over = np.pi * random.choice([0, 1])
+    base = sp.pose(random.normal(size=3), rpy=[over + random.uniform(-1, 1), 0.3, 1.0])
+    return sp.dh(table).with_base(base), kind
+
+
+def named_by_eye(robot: sp.Robot, kind: str, q: Vectors) -> tuple[str, str | None]:
+    """Return words for shoulder and elbow from the places of the arm's points at q (n,).
+
+    The elbow has none where the wrist does not reach outward.
+    """
+    T = robot.fk(q, robot.description.links)
+    o, z = T[:, :3, 3], T[:, :3, 2]  # axis k + 1 is z of frame k
+    wrist = o[5] if kind == "parallel" else o[4]
+    end = o[3] if kind == "parallel" else o[4]  # of the second bone
+    up = z[0] * np.sign(z[0, 2])
+    away = (wrist - o[0]) - (wrist - o[0]) @ up * up
+    beside = (away @ z[1]) * z[1]  # from axis 1 to the plane in which the arm moves
+    ahead = (o[1] - o[0]) - (o[1] - o[0]) @ up * up
+    ahead = ahead - ahead @ z[1] * z[1]
+    out = away - beside
+    if np.linalg.norm(beside) > 1e-9:
+        shoulder = "left" if np.cross(up, away) @ beside > 0 else "right"
+    elif np.linalg.norm(ahead) > 1e-9:
+        shoulder = "front" if away @ ahead > 0 else "back"
+    else:
+        shoulder = "forward" if out @ np.cross(z[1], z[0]) > 0 else "backward"
+    out /= np.linalg.norm(out)
+    bone, line = o[2] - o[1], end - o[1]
+    if line @ out < 0:
+        return shoulder, None
+    above = bone @ up - (bone @ out) * (line @ up) / (line @ out)
+    return shoulder, "up" if above > 0 else "down"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_words_say_what_one_sees(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    robot, kind = any_arm(random)
+    frame = robot.tips[0]
+    assert has_branches(robot, frame)
+    q = robot.random(40, seed=seed)
+    signs = branch_signs(robot, q, frame)
+    words = branch_words(robot, signs, frame)
+    assert len(set(words)) == len(np.unique(signs, axis=0))  # one name for each branch
+    for each, (shoulder, elbow, _) in zip(q, words, strict=True):
+        seen, bent = named_by_eye(robot, kind, each)
+        assert shoulder == seen
+        assert bent in (None, elbow)
+    legend = "\n".join(branch_legend(robot, frame))
+    assert all(word in legend for each in words for word in each)
+
+
+def test_printed_solutions_have_joints_and_names() -> None:
+    ur5e = sp.load("ur5e")
+    found = sp.solve(ur5e, ur5e.fk([0.3, -1.2, 1.5, -0.7, 0.9, 0.4]), solutions="all")
+    lines = str(found).splitlines()
+    assert "joints [rad]" in lines[0]
+    for k, name in enumerate(found.branch_names):
+        assert [float(word) for word in lines[1 + k].split()[1:7]] == pytest.approx(
+            found.q[k], abs=1e-4
+        )
+        assert lines[1 + k].endswith(name)
+    assert lines[-3].strip().startswith("shoulder left, right: ")
+
+
+def test_a_singular_branch_is_called_singular() -> None:
+    ur5e = sp.load("ur5e")
+    signs = branch_signs(ur5e, np.array([[0.3, -1.2, 1.5, -0.7, 0.0, 0.4]]), ur5e.tips[0])
+    assert branch_words(ur5e, signs, ur5e.tips[0])[0][2] == "singular"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from supple.papers import EXPERIMENTS, PAPERS, Outcome, Parameter, Table, style
-from supple.papers.experiment import THESIS
+from supple.papers.experiment import THESIS, experiment
 
 from supple.errors import InputError, UnknownNameError
 
@@ -166,6 +166,36 @@ def test_a_parameter_far_from_the_papers_still_has_an_outcome() -> None:
     outcome = EXPERIMENTS["mk-two-link"](max_gain=0.05)
     assert outcome.claims
     assert not all(claim.holds for claim in outcome.claims)
+
+
+def test_the_ends_of_a_range_can_be_computed() -> None:
+    bound = next(each for each in EXPERIMENTS["mk-two-link"].parameters if each.name == "max_gain")
+    assert EXPERIMENTS["mk-two-link"](max_gain=bound.most).claims
+    with pytest.raises(InputError, match=r"max_gain must be a number above 0 and of at most 6"):
+        EXPERIMENTS["mk-two-link"](max_gain=20)
+
+
+@pytest.mark.parametrize("failure", [OverflowError("too large"), ValueError("singular")])
+def test_a_value_that_cannot_be_computed_is_named_with_its_range(failure: Exception) -> None:
+    @experiment(
+        "x-fails",
+        paper="N",
+        figure="none",
+        title="fails if its parameter is changed",
+        parameters=(
+            Parameter("gain", 2.0, "rad/m", "a gain", 0, 50),
+            Parameter("size", 1.0, "m", "a size"),
+        ),
+    )
+    def fails(progress: object, *, gain: float, size: float) -> Outcome:
+        raise failure
+
+    with pytest.raises(
+        InputError, match=r"with gain=3: .*gain = 2 \[rad/m\], above 0 and of at most 50"
+    ):
+        fails(gain=3)
+    with pytest.raises(type(failure)):  # a fault of the experiment itself
+        fails()
 
 
 @every

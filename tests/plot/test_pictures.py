@@ -239,17 +239,6 @@ def test_a_loaded_motion_needs_its_robot_to_be_animated(tmp_path: Path) -> None:
     assert len(again.plot().axes) == 4
 
 
-def test_a_motion_is_loaded_only_with_a_robot_of_as_many_joints(tmp_path: Path) -> None:
-    made = motion()
-    file = made.save(tmp_path / "x.npz")
-    for name, fits in (("iiwa14", made.q.shape[1] == 7), ("planar3", False)):
-        if fits:
-            assert len(sp.Trajectory.load(file, robot=sp.load(name))) == len(made)
-        else:
-            with pytest.raises(errors.InputError, match=f"given: {name} with"):
-                sp.Trajectory.load(file, robot=sp.load(name))
-
-
 def test_the_repr_of_a_motion_is_one_line() -> None:
     made = motion()
     assert "\n" not in repr(made)

@@ -21,7 +21,7 @@ from supple.cli.console import (
 from supple.cli.robots import configuration, one_target, target_options, tasks_for, with_robot
 from supple.cli.solve import one_solution
 from supple.errors import InputError
-from supple.kinematics.branch import BRANCHES, has_branches
+from supple.kinematics.branch import BRANCHES, branch_legend, branch_words, has_branches
 
 _COLUMN = 10  # width of a solution's column [characters]
 
@@ -56,7 +56,7 @@ def branches(
     found by a search from many seeds, and there may be more. Without a rotation, any orientation is
     accepted, and there are infinitely many solutions, of which some are shown. At a singular pose,
     and for a redundant robot, there may be infinitely many solutions, of which samples are shown.
-    The signs of shoulder, elbow and wrist identify the branch.
+    Shoulder, elbow and wrist identify the branch; a legend explains the words.
     """
     check_figure(plot)
     near = configuration(robot, q0, "--q0")
@@ -98,16 +98,20 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
     ]
     sigma = robot.singular_values(found.q, frame or robot.tips[0])[..., -1]
     rows.append(["σ_min", *(f"{x:.3g}" for x in sigma)])
+    legend: tuple[str, ...] = ()
     if found.frame is not None and has_branches(robot, found.frame):
-        for k, name in enumerate(BRANCHES):
-            rows.append([name, *("-0+"[sign + 1] for sign in found.branch[:, k])])
+        words = branch_words(robot, found.branch, found.frame)
+        rows += [
+            [name, *each] for name, each in zip(BRANCHES, zip(*words, strict=True), strict=True)
+        ]
+        legend = branch_legend(robot, found.frame)
     always: Any = np.zeros(robot.dof, dtype=np.bool_)
     if found.frame is not None and found.sampled.any():
         free = found.free
         always = free.all(axis=0)
         for j in np.flatnonzero(free.any(axis=0) & ~always):
-            words = ("yes" if x else "" for x in free[:, j])
-            rows.append([f"{robot.joint_names[j]} moves freely", *words])
+            moves = ("yes" if x else "" for x in free[:, j])
+            rows.append([f"{robot.joint_names[j]} moves freely", *moves])
     if near is not None:
         rows.append(["farthest from q0", *(f"{x:.3g}" for x in np.abs(found.q - near).max(axis=1))])
     label = max(len(row[0]) for row in rows) + 2
@@ -117,6 +121,8 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
         part = slice(first + 1, first + 1 + fit)
         head = ["", *(f"#{k}" for k in range(first, min(first + fit, len(found))))]
         print_table(title if first == 0 else "", head, [[row[0], *row[part]] for row in rows])
+    for line in legend:
+        click.echo(line)
     if always.any():
         names = [name for name, each in zip(robot.joint_names, always, strict=True) if each]
         who = "all joints" if always.all() else ", ".join(names)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -27,13 +27,28 @@ from rich.table import Table
 from rich.text import Text
 
 from supple.errors import MissingExtraError
+from supple.kinematics.environment import thread_count
 
 NARROW = 80  # width below which lists are printed instead of tables [characters]
+_LONG = 60.0  # duration from which a run is announced [s]
 FAILED = 1  # exit code of a command that ran, but not everything succeeded
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
 )
+
+
+def out_option(what: str) -> Callable[[Command], Command]:
+    """Return the option -o, --out of a command that writes its result to one file."""
+    return click.option(
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Write {what}: .csv, .parquet, .npz.",
+    )
 
 
 class UsageError(click.ClickException):
@@ -113,6 +128,37 @@ def progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
     ) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def expect(ray: Any) -> Callable[[float], None]:
+    """Return a function that announces, on stderr, a run of more than a minute.
+
+    Args:
+        ray: The options of a Ray cluster, on which only core-hours are known; None for this
+            machine.
+    """
+
+    def announce(seconds: float) -> None:
+        cores = thread_count(None)
+        alone = seconds if ray is not None else seconds / cores
+        if alone < _LONG:
+            return
+        where = "" if ray is not None else f": {duration(alone)} on the {cores} cores here"
+        click.echo(
+            f"This takes about {duration(seconds)} of one core{where}. To stop, press Ctrl-C; the "
+            "same command continues later.",
+            err=True,
+        )
+
+    return announce
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in two digits and a unit: "1.5 hours"."""
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+    return f"{float(f'{seconds:.2g}'):g} seconds"
 
 
 def progress_of_parts(*columns: Any) -> Progress:

@@ -12,6 +12,7 @@ from supple.cli.console import (
     as_json_option,
     check_figure,
     check_writable,
+    out_option,
     print_json,
     write_motion,
 )
@@ -42,9 +43,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--max-speed", type=float, help="Speed limit of every joint [rad/s or m/s].")
 @click.option("--max-acceleration", type=float, help="Acceleration limit [rad/s² or m/s²].")
 @click.option("--max-jerk", type=float, help="Jerk limit [rad/s³ or m/s³]; none by default.")
-@click.option(
-    "-o", "--out", type=_FILE, metavar="FILE", help="Write the motion: .csv, .parquet, .npz."
-)
+@out_option("the motion")
 @click.option(
     "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
 )

@@ -9,6 +9,7 @@ import click
 
 from supple.cli import COMMANDS, EXIT_CODES
 from supple.cli.console import UsageError
+from supple.cli.hints import in_options
 from supple.errors import SuppleError, unknown_name_error
 
 INTERRUPTED = 130
@@ -42,7 +43,9 @@ class _Commands(click.Group):
             words = f"no such option: {error.option_name}. {_HINTS[error.option_name]}"
             raise click.UsageError(words, error.ctx) from error
         except SuppleError as error:
-            raise UsageError(str(error)) from error
+            name = ctx.invoked_subcommand
+            command = None if name is None else self.get_command(ctx, name)
+            raise UsageError(in_options(str(error), command)) from error
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

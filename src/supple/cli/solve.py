@@ -15,6 +15,7 @@ from supple.cli.console import (
     as_json_option,
     check_figure,
     check_writable,
+    out_option,
     print_json,
     print_table,
     progress,
@@ -49,7 +50,7 @@ _FILE = click.Path(path_type=Path)
     metavar="X",
     help="Largest displacement of a joint from --q0 [rad or m].",
 )
-@click.option("--out", type=_FILE, metavar="FILE", help="Write solutions: .csv, .parquet, .npz.")
+@out_option("the solutions")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
 @click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
 @click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')

@@ -13,6 +13,7 @@ from supple.cli.console import (
     as_json_option,
     check_figure,
     check_writable,
+    out_option,
     print_json,
     write_motion,
 )
@@ -53,7 +54,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--max-speed", type=float, help="Speed limit of every joint [rad/s or m/s].")
 @click.option("--max-acceleration", type=float, help="Acceleration limit [rad/s² or m/s²].")
 @click.option("--max-norm", type=float, help="Bound on the norm of all joint speeds.")
-@click.option("--out", type=_FILE, metavar="FILE", help="Write the motion: .csv, .parquet, .npz.")
+@out_option("the motion")
 @click.option(
     "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
 )

@@ -17,8 +17,9 @@ A sample depends only on the seed and on its index.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Literal
@@ -62,6 +63,7 @@ _NEAREST = 32  # number of configurations of which the one nearest to a singular
 _SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
 _ROUNDS = 10_000  # maximum number of random poses that are tried for a sample of "workspace"
 _MAX_COUNT = 2**53
+_LONG = 100_000  # number of samples above which the time is estimated
 
 
 @dataclass(frozen=True)
@@ -281,10 +283,11 @@ def sample_dataset(
     part_rows: int = PART_ROWS,
     ray: RayOptions | None = None,
     progress: Progress | None = None,
+    estimate: Callable[[float], object] | None = None,
 ) -> Summary:
     """Write samples of configurations and poses of a robot into a folder of parts.
 
-        sample_dataset(robot, "data", 100_000_000, scheme="workspace")
+        sample_dataset(robot, "data", 1_000_000, scheme="singular")
 
     Schemes:
 
@@ -313,6 +316,8 @@ def sample_dataset(
         ray: The Ray cluster to run on; None to run in this process.
         progress: Function called repeatedly with the number of finished samples and the number of
             all samples.
+        estimate: Function called once, before a dataset of more than 100,000 samples is begun, with
+            the estimated time of the whole dataset on one core [s].
 
     Raises:
         InputError: An argument is malformed, or the folder contains another job.
@@ -339,7 +344,18 @@ def sample_dataset(
     )
     if scheme == "workspace":
         _check_volume(job)
+    if estimate is not None and job.count > _LONG:
+        estimate(core_seconds(job))
     return run(job, folder, ray=ray, progress=progress)
+
+
+def core_seconds(job: DatasetJob) -> float:
+    """Return the estimated time of a dataset on one core [s], from its first 1024 samples."""
+    few = replace(job, count=min(job.count, BLOCK), part_rows=BLOCK)
+    replace(few, scheme="joints").compute(0, threads=1)  # imports what the first call needs
+    began = time.process_time()
+    few.compute(0, threads=1)
+    return (time.process_time() - began) * job.count / few.count
 
 
 def _check_volume(job: DatasetJob) -> None:

@@ -36,6 +36,7 @@ from supple.motion.diagnostics import Report
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.readable import readable
 from supple.motion.redundancy.priority import Priority
 from supple.motion.status import StepStatus
 from supple.motion.steps.estimate import Estimates
@@ -216,7 +217,8 @@ class Servo(_core.Servo):
         return DLS(Curvature(self._curvature))
 
     def __repr__(self) -> str:
-        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
+        step = readable(self.step)
+        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {step}, dt={self.dt})"
 
     @property
     def robot(self) -> Robot:

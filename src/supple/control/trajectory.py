@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.trajectory_file import from_table, to_table
-from supple.errors import InputError
+from supple.control.trajectory_file import check_robot_of, from_table, to_table
+from supple.errors import InputError, join_names
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.unit_text import error_text
@@ -21,10 +21,15 @@ from supple.motion.status_array import StatusArray
 from supple.motion.steps.estimate import Estimates
 from supple.tables import read_table, write_table
 
+_SAME = 1e-9  # distance of a joint below which two configurations count as equal [rad or m]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
     """A motion of K steps, as arrays; `str(trajectory)` is a summary.
+
+    `first + second` is one motion after the other, if the second begins where the first ends.
+    Speeds may jump there, which `qdd` shows.
 
     Values of rows are in the axes of their tasks, without weights [m, rad, or per s].
 
@@ -44,7 +49,7 @@ class Trajectory:
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
-        robot: The robot, if it is known; files do not contain it.
+        robot: The robot, if it is known; files contain its name only.
     """
 
     t: Array
@@ -96,6 +101,47 @@ class Trajectory:
         last = error_text(p[-1], r[-1], ".3g")
         return f"at most {error_text(p.max(), r.max(), '.3g')}, {last} at the end"
 
+    @property
+    def qdd(self) -> Array:
+        """Joint accelerations (K - 1, n) [rad/s² or m/s²].
+
+        Row k is the change of speed from step k to step k + 1, divided by the length of step k + 1:
+        the quantity that `Limits.max_acceleration` bounds.
+        """
+        return np.diff(self.qd, axis=0) / np.diff(self.t)[1:, None]
+
+    def __add__(self, other: Trajectory) -> Trajectory:
+        """Return this motion followed by another one, whose times are shifted.
+
+        Raises:
+            InputError: The other motion is of another robot, has other rows, or begins elsewhere.
+        """
+        if not isinstance(other, Trajectory):
+            return NotImplemented
+        _check_continues(self, other)
+        steps = ("qd", "lambda2", "sigma_min", "command", "velocity", "error", "active")
+        joined: dict[str, Any] = {
+            n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in steps
+        }
+        estimates, after = self.estimates, other.estimates
+        if estimates is not None and after is not None:
+            names = [each.name for each in fields(Estimates)]
+            estimates = Estimates(
+                *(np.append(getattr(estimates, n), getattr(after, n)) for n in names)
+            )
+        else:
+            estimates = None
+        values = np.append(np.asarray(self.status), np.asarray(other.status))
+        return replace(
+            self,
+            t=np.append(self.t, self.t[-1] + (other.t[1:] - other.t[0])),
+            q=np.concatenate([self.q, other.q[1:]]),
+            status=StatusArray.of(StepStatus, values),
+            estimates=estimates,
+            robot=self.robot if self.robot is not None else other.robot,
+            **joined,
+        )
+
     def resampled(self, dt: float) -> Trajectory:
         """Return the same motion in steps of another length.
 
@@ -139,7 +185,7 @@ class Trajectory:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the motion to a file, atomically and without rounding, and return its path.
 
-        The robot is not written.
+        Of the robot, only its name and those of its joints are written.
 
         Args:
             path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the
@@ -158,17 +204,16 @@ class Trajectory:
 
         Args:
             path: The file.
-            robot: The robot, for `animate` and for names in `plot`.
+            robot: The robot of the motion, for `animate` and for names in `plot`.
 
         Raises:
-            InputError: The file is not a trajectory, or `robot` has another number of joints.
+            InputError: The file is not a trajectory, or the motion is of another robot: one with
+                another number of joints, other names of joints or another name.
         """
-        made = Trajectory(**from_table(read_table(path)), robot=robot)
-        if robot is not None and robot.dof != made.q.shape[1]:
-            raise InputError(
-                f"robot must have as many joints as the motion in {os.fspath(path)}, "
-                f"{made.q.shape[1]}; given: {robot.name} with {robot.dof}"
-            )
+        table = read_table(path)
+        made = Trajectory(**from_table(table), robot=robot)
+        if robot is not None:
+            check_robot_of(table, robot, f"the motion in {os.fspath(path)}")
         return made
 
     def plot(self, *, title: str | None = None) -> Any:
@@ -200,6 +245,36 @@ class Trajectory:
         from supple.plot.html import trajectory_html
 
         return trajectory_html(self)
+
+
+def _check_continues(first: Trajectory, second: Trajectory) -> None:
+    """Raise an error unless one motion can follow another: same robot, rows and configuration."""
+    n, other = first.q.shape[1], second.q.shape[1]
+    a, b = first.robot, second.robot
+    if n != other:
+        raise InputError(
+            f"two motions that are joined must be of the same robot; given: {n} and {other} joints"
+        )
+    if a is not None and b is not None and (a.name, a.joint_names) != (b.name, b.joint_names):
+        raise InputError(
+            "two motions that are joined must be of the same robot; given: "
+            f"{a.name} with the joints {join_names(a.joint_names)}, and {b.name} with "
+            f"{join_names(b.joint_names)}"
+        )
+    if first.rows != second.rows:
+        raise InputError(
+            "two motions that are joined must have the same tasks; given: the rows "
+            f"{join_names(first.rows)}, and {join_names(second.rows)}"
+        )
+    gap = np.abs(second.q[0] - first.q[-1])
+    if not gap.max() <= _SAME:
+        j = int(gap.argmax())
+        robot = a if a is not None else b
+        name = f"joint {j}" if robot is None else robot.joint_names[j]
+        raise InputError(
+            "the second of two motions must begin where the first one ends, with "
+            f"q0=first.q[-1]; given: {name} at {first.q[-1, j]:.9g}, then at {second.q[0, j]:.9g}"
+        )
 
 
 def _even(t: Array) -> bool:

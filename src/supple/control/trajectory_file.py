@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError, join_names, short_repr
+from supple.kinematics import Robot
 from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
 from supple.motion.steps.estimate import Estimates
@@ -38,7 +39,38 @@ def to_table(motion: Trajectory) -> Table:
     if motion.estimates is not None:
         for name, each in zip(_ESTIMATES, fields(Estimates), strict=True):
             arrays[name] = np.asarray(getattr(motion.estimates, each.name))
+    if motion.robot is not None:  # as a label, so that every format keeps any name
+        arrays["robot"], names["robot"] = np.empty((0, 1)), (motion.robot.name,)
     return Table(arrays, names)
+
+
+def check_robot_of(table: Table, robot: Robot, what: str) -> None:
+    """Check that a robot is that of a table's motion, as far as the table tells.
+
+    Args:
+        table: The table.
+        robot: The robot.
+        what: Noun phrase for the motion, which begins the message.
+
+    Raises:
+        InputError: The robot has another number of joints, other names of joints or another name.
+    """
+    n = table.arrays["q"].shape[1]
+    names = tuple(table.labels.get("q", ()))
+    known = names != tuple(str(j) for j in range(n))  # else it was saved without a robot
+    whose = "".join(f" of {short_repr(each)}" for each in table.labels.get("robot", ()))
+    if n != robot.dof:
+        is_of, given = f"has {n} joints", f"{robot.name} with {robot.dof}"
+    elif known and names != robot.joint_names:
+        is_of = f"moves the joints {join_names(names)}"
+        given = f"{robot.name} with {join_names(robot.joint_names)}"
+    elif whose and table.labels["robot"][0] != robot.name:
+        is_of, given = "is of another robot", short_repr(robot.name)
+    else:
+        return
+    raise InputError(
+        f"{what}{whose} {is_of}; given: {given}. Load the motion without a robot to use it anyway"
+    )
 
 
 def from_table(table: Table) -> dict[str, Any]:

@@ -131,6 +131,21 @@ def _nearby(path: Path) -> str:
     return f"; similar names in its folder: {join_names(close)}" if close else ""
 
 
+def _trimmed(data: bytes) -> tuple[bytes, int]:
+    """Return XML without blank lines before its declaration and zero bytes after its end.
+
+    Both are common in robot files and have no meaning. Also return the number of lines removed at
+    the beginning.
+    """
+    end = data.rstrip(b"\0 \t\r\n")
+    if b"\0" not in end:  # else the file is UTF-16
+        data = end
+    begin = data.lstrip(b" \t\r\n")
+    if not begin.startswith(b"<?xml"):
+        return data, 0
+    return begin, data[: len(data) - len(begin)].count(b"\n")
+
+
 class _Checker:
     """Parser of plain XML: one pass of expat that rejects document types and builds the elements.
 
@@ -145,6 +160,7 @@ class _Checker:
         self.builder = TreeBuilder()
 
     def checked(self, data: bytes) -> Element:
+        data, skipped = _trimmed(data)
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._raise_doctype
@@ -155,7 +171,7 @@ class _Checker:
             parser.Parse(data, True)
             return self.builder.close()
         except expat.ExpatError as error:
-            where = f"line {error.lineno}, column {error.offset + 1}"
+            where = f"line {error.lineno + skipped}, column {error.offset + 1}"
             problem = expat.ErrorString(error.code)
             raise self._error(f"is not well-formed XML at {where}: {problem}") from error
         except (LookupError, ValueError) as error:  # an encoding unknown to Python

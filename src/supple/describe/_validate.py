@@ -175,7 +175,8 @@ def _check_limits(joint: Joint, name: str) -> None:
     if math.isnan(lower) or math.isnan(upper):
         raise DescriptionError(f"{name}: limits must be numbers or infinite, {given}")
     if lower > upper:
-        raise DescriptionError(f"{name}: the lower limit is above the upper one, {given}")
+        remedy = "Swap them, or remove them from a joint that has no limits."
+        raise DescriptionError(f"{name}: the lower limit is above the upper one, {given} {remedy}")
     if lower == math.inf or upper == -math.inf:
         raise DescriptionError(f"{name}: no position lies between the limits, {given}")
     if joint.kind == "continuous" and (math.isfinite(lower) or math.isfinite(upper)):

@@ -53,8 +53,10 @@ def _file_hint(given: object) -> str:
     if text.endswith(".mjcf") or text.startswith("<mujoco"):
         return "supple.load takes names of built-in robots; read an MJCF file with supple.mjcf."
     if text.endswith((".xml", ".xacro")) or text.startswith("<") or os.path.exists(given):
-        readers = "supple.urdf or supple.mjcf"
-        return f"supple.load takes names of built-in robots; read a file with {readers}."
+        return (
+            "supple.load takes names of built-in robots; read a file with supple.urdf or "
+            "supple.mjcf."
+        )
     return ""
 
 

@@ -23,7 +23,7 @@ _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
 _MAX_JOINTS = 5_000
 _MAX_NUMBERS = 1_000  # maximum length of an attribute with numbers [characters]
-_WELDABLE = ("floating", "planar")
+_WELDABLE = ("floating", "planar", "spherical")  # pybullet adds spherical joints to the format
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", *_WELDABLE)
 
 
@@ -44,7 +44,9 @@ def urdf(
     - velocity="0", or no velocity, means that the speed limit is unknown.
     - Limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
-    - Floating and planar joints are rejected unless they are named in `fixed`.
+    - Floating, planar and spherical joints are rejected unless they are named in `fixed`.
+    - Commas between numbers, and an element that is repeated with the same content, are accepted
+      with a `UserWarning`; blank lines before the XML declaration without one.
 
     Args:
         source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type, no
@@ -64,7 +66,8 @@ def urdf(
         links = _at_most(_MAX_JOINTS + 1, file.root.findall("link"))
         names = [_name(element) for element in elements]
         weld = names_to_weld(fixed, names)
-        joints = [_joint(name, e, weld) for name, e in zip(names, elements, strict=True)]
+        sloppy: list[str] = []
+        joints = [_joint(name, e, weld, sloppy) for name, e in zip(names, elements, strict=True)]
         _check_links([_name(element) for element in links], joints)
         bodies = [e for e in links if e.find("inertial") is not None]
         known = {link for joint in joints for link in (joint.parent, joint.child)}
@@ -75,6 +78,10 @@ def urdf(
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
     _warn_of_missing_limits(file.label, elements, still)
+    if sloppy:
+        more = f" and {len(sloppy) - 3} more" if len(sloppy) > 3 else ""
+        what = f"{file.label}: accepted, but not valid URDF"
+        warnings.warn(f"{what}: {'; '.join(sloppy[:3])}{more}", stacklevel=3)
     return made
 
 
@@ -113,7 +120,7 @@ def _inertia(link: str, element: Element) -> Inertia:
         part = element.find("inertial")
         if part is None:
             return Inertia.unknown(link)
-        origin, mass, moments = (_Part(part, tag) for tag in ("origin", "mass", "inertia"))
+        origin, mass, moments = (_Part(part, tag, []) for tag in ("origin", "mass", "inertia"))
         xx, xy, xz, yy, yz, zz = (
             moments.number(key) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
         )
@@ -126,8 +133,11 @@ def _inertia(link: str, element: Element) -> Inertia:
         return Inertia.unknown(link)
 
 
-def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
-    """Return one joint; floating and planar ones must be welded."""
+def _joint(name: str, element: Element, weld: frozenset[str], sloppy: list[str]) -> Joint:
+    """Return one joint, and append what is accepted although it is invalid to `sloppy`.
+
+    Floating, planar and spherical joints must be welded.
+    """
     kind = element.get("type", "")
     if kind not in _TYPES:
         raise DescriptionError(
@@ -138,8 +148,8 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
             f"joint {short_repr(name)} is {kind}, with more than one degree of freedom; "
             f"weld it with fixed=[{short_repr(name)}]."
         )
-    origin, limit = _Part(element, "origin"), _Part(element, "limit")
-    mimic = _Part(element, "mimic")
+    tags = "origin", "limit", "mimic", "axis", "parent", "child"
+    origin, limit, mimic, axis, parent, child = (_Part(element, tag, sloppy) for tag in tags)
     lower, upper = limit.number("lower"), limit.number("upper")
     if kind == "continuous" or (lower is None and upper is None):
         lower, upper = -math.inf, math.inf
@@ -147,10 +157,10 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
     return Joint(
         name=name,
         kind="fixed" if kind in _WELDABLE else kind,  # type: ignore[arg-type]
-        parent=_Part(element, "parent", required=True).name("link"),
-        child=_Part(element, "child", required=True).name("link"),
+        parent=parent.name("link"),
+        child=child.name("link"),
         origin=_pose(origin.vector("xyz"), origin.vector("rpy")),
-        axis=np.array(_Part(element, "axis").vector("xyz") or (1.0, 0.0, 0.0)),
+        axis=np.array(axis.vector("xyz") or (1.0, 0.0, 0.0)),
         lower=lower or 0.0,
         upper=upper or 0.0,
         max_speed=limit.number("velocity") or math.inf,
@@ -161,18 +171,24 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
 class _Part:
     """The only child of an element with a given tag, if any, and its validated attributes."""
 
-    def __init__(self, joint: Element, tag: str, required: bool = False) -> None:
+    def __init__(self, joint: Element, tag: str, sloppy: list[str]) -> None:
         parts = joint.findall(tag)
-        self._what = f"joint {short_repr(joint.get('name'))}"
+        self._joint, self._tag = f"joint {short_repr(joint.get('name'))}", tag
+        self._what = f"{self._joint}: <{tag}>"
+        self._sloppy = sloppy
+        if any(part.attrib != parts[0].attrib for part in parts[1:]):
+            raise DescriptionError(
+                f"{self._joint} has {len(parts)} different <{tag}> elements; expected one: remove "
+                "the others."
+            )
         if len(parts) > 1:
-            raise DescriptionError(f"{self._what} has {len(parts)} <{tag}> elements; expected one.")
-        if required and not parts:
-            raise DescriptionError(f"{self._what} has no <{tag}> element; expected one.")
-        self._what += f": <{tag}>"
+            sloppy.append(f"{self._joint} has {len(parts)} equal <{tag}> elements")
         self._values = parts[0].attrib if parts else {}
         self.there = bool(parts)
 
     def name(self, key: str) -> str:
+        if not self.there:
+            raise DescriptionError(f"{self._joint} has no <{self._tag}> element; expected one.")
         name = self._values.get(key)
         if not name:
             raise DescriptionError(f"{self._what} {key} is missing; expected a name.")
@@ -186,8 +202,12 @@ class _Part:
         if len(text) > _MAX_NUMBERS:
             problem = f"{len(text)} characters are too many; at most {_MAX_NUMBERS} are allowed"
             raise DescriptionError(f"{self._what} {key}: {problem}, given {short_repr(text)}.")
+        words = text.split()
+        if "," in text and count > 1:
+            words = _without_commas(words)
+            self._sloppy.append(f"{self._what} {key} has commas, {short_repr(text)}")
         try:
-            numbers = [float(word) for word in text.split()]
+            numbers = [float(word) for word in words]
         except ValueError:
             numbers = []
         if "_" in text:  # Python accepts 1_0, URDF does not
@@ -196,8 +216,9 @@ class _Part:
             expected = (
                 f"expected {count} number{'s' if count > 1 else ''}, given {short_repr(text)}"
             )
-            hint = "; expand the file with xacro first" if "${" in text else ""
-            raise DescriptionError(f"{self._what} {key}: {expected}{hint}.")
+            xacro = "${" in text or "$(" in text
+            remedy = "expand the file with xacro first" if xacro else "correct the file"
+            raise DescriptionError(f"{self._what} {key}: {expected}; {remedy}.")
         return numbers
 
     def vector(self, key: str) -> Sequence[float]:
@@ -215,6 +236,16 @@ class _Part:
         """Return the multiplier and the offset of a <mimic> element."""
         multiplier, offset = self.number("multiplier"), self.number("offset")
         return 1.0 if multiplier is None else multiplier, offset or 0.0
+
+
+def _without_commas(words: list[str]) -> list[str]:
+    """Return words without the commas that separate them; decimal commas are kept.
+
+    A comma separates if it ends a word, or if all numbers are one word without spaces: 1,0,0.
+    """
+    if len(words) == 1:
+        return words[0].split(",")
+    return [word.removesuffix(",") for word in words]
 
 
 def _pose(xyz: Sequence[float], rpy: Sequence[float]) -> Array:

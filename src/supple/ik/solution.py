@@ -161,7 +161,8 @@ class Solution:
 
     def _sentence(self) -> str:
         if self.status == SolveStatus.CONVERGED:
-            return f"converged in {self.iterations} iterations, {self._remaining()}"
+            errors = small_errors(self.position_error, self.rotation_error)
+            return f"converged in {self.iterations} iterations, {errors}"
         away = f"{error_text(self.position_error, self.rotation_error)} away"
         if self.status == SolveStatus.UNREACHABLE:
             return f"unreachable: the closest pose found is {away}"
@@ -173,11 +174,6 @@ class Solution:
             seeds = f"{self.restarts + 1} seed{'s' if self.restarts else ''}"
             return f"not converged from {seeds}: the closest pose found is {away}"
         return f"{self.status}: {self.status.sentence}"
-
-    def _remaining(self) -> str:
-        """Return the errors as text, without those of exactly zero, as of rows no task has."""
-        errors = ((self.position_error, "m"), (self.rotation_error, "rad"))
-        return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 
 
 def robot_of(solution: Any) -> Robot:
@@ -194,6 +190,12 @@ def seed_of(solution: Any, what: str) -> Array:
         raise InputError(f"{what} needs q0= in the call of solve; given: a solution without q0")
     q0: Array = solution.q0
     return q0
+
+
+def small_errors(position: float, rotation: float) -> str:
+    """Return errors as text, without those of exactly zero, as of rows no task has."""
+    errors = ((position, "m"), (rotation, "rad"))
+    return ", ".join(_scaled(x, unit) for x, unit in errors if x != 0) or "no error"
 
 
 def _scaled(value: float, unit: str) -> str:

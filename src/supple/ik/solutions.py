@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError, short_repr
-from supple.ik.solution import Solution
+from supple.ik.solution import Solution, small_errors
 from supple.ik.solution_arrays import SolutionArrays
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
-from supple.kinematics.branch import branch_signs
+from supple.kinematics.branch import (
+    BRANCHES,
+    branch_legend,
+    branch_signs,
+    branch_words,
+    has_branches,
+)
+from supple.kinematics.unit_text import joint_unit
 from supple.motion.linearization import Array
 from supple.motion.status_array import StatusArray
 
@@ -69,12 +76,31 @@ class Solutions(SolutionArrays):
     def branch(self) -> NDArray[np.int8]:
         """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
 
-        The signs change only where the arm passes a singularity, where they are zero.
+        The signs change only where the arm passes a singularity, where they are zero;
+        `branch_names` has them in words.
 
         Raises:
             InputError: The arm has no such branches, or the targets are not poses.
         """
         return _branch(self.robot, self.frame, self.q)
+
+    @property
+    def branch_names(self) -> tuple[str, ...]:
+        """The branch of each solution in words: "shoulder left, elbow up, wrist no flip".
+
+        `str()` explains the words.
+
+        Raises:
+            InputError: The arm has no such branches, or the targets are not poses.
+        """
+        signs = self.branch
+        assert self.robot is not None
+        assert self.frame is not None
+        words = branch_words(self.robot, signs, self.frame)
+        return tuple(
+            ", ".join(f"{part} {word}" for part, word in zip(BRANCHES, each, strict=True))
+            for each in words
+        )
 
     if not TYPE_CHECKING:
 
@@ -103,9 +129,28 @@ class Solutions(SolutionArrays):
             return f"no solution; {self[0]}" if len(self) else "no solution"
         every = "all " * (self.complete and count > 1)
         lines = [f"{every}{count} solution{'s' * (count != 1)} of one target, the best first"]
-        lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
+        lines[0] += self._units()
+        names = self._names()
+        for k in range(min(len(self), _MAX_LISTED)):
+            joints = " ".join(f"{x:9.4f}" for x in self.q[k])
+            lines.append(f"{k:>4}: {joints}{'   ' * bool(names)}{names[k] if names else ''}")
         more = len(self) - _MAX_LISTED
-        return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+        lines += [f"  and {more} more"] * (more > 0)
+        if names and self.robot is not None and self.frame is not None:
+            lines += [f"  {line}" for line in branch_legend(self.robot, self.frame)]
+        return "\n".join(lines)
+
+    def _units(self) -> str:
+        """Return the unit of the joints and the largest error as text."""
+        unit = "" if self.robot is None else f"; joints [{joint_unit(self.robot)}]"
+        p, r = float(self.position_error.max()), float(self.rotation_error.max())
+        return f"{unit}, errors of at most {small_errors(p, r)}"
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of the branches, or nothing if the arm has none."""
+        if self.robot is None or self.frame is None or not has_branches(self.robot, self.frame):
+            return ()
+        return self.branch_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Names of the branches of a 6-joint arm: on which side of its singularities a configuration is."""
+"""Branches of a 6-joint arm: on which side of its singularities a configuration is, in words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 BRANCHES = ("shoulder", "elbow", "wrist")
+_SINGULAR = "singular"  # word for a sign of zero
+_ELBOW, _WRIST = ("down", "up"), ("flip", "no flip")  # words for the signs -1 and 1
+_OFFSET = 1e-6  # offset of the shoulder, relative to the arm's length, that counts as zero
 
 
 def has_branches(robot: Robot, frame: str) -> bool:
@@ -67,3 +70,61 @@ def branch_signs(robot: Robot, q: FloatArray, frame: str) -> NDArray[np.int8]:
     signs = np.sign(np.where(np.abs(factors) < 1e-9, 0.0, factors))
     shoulder = np.sign(np.where(np.abs(whole) < 1e-12, 0.0, whole)) * signs.prod(axis=-1)
     return np.concatenate([shoulder[..., None], signs], axis=-1).astype(np.int8)
+
+
+def branch_words(robot: Robot, signs: NDArray[np.int8], frame: str) -> list[tuple[str, str, str]]:
+    """Return words for shoulder, elbow and wrist of each row of signs (s, 3): see `branch_legend`.
+
+    Different signs have different words.
+    """
+    words, side, up = _convention(robot, frame)
+    made = []
+    for shoulder, elbow, wrist in signs.tolist():
+        # the elbow is above the line to a wrist in front, and below the line to one behind
+        above = elbow * (shoulder or 1) * up
+        parts = ((words, shoulder * side), (_ELBOW, above), (_WRIST, wrist))
+        made.append(tuple(pair[sign > 0] if sign else _SINGULAR for pair, sign in parts))
+    return made  # type: ignore[return-value]
+
+
+def branch_legend(robot: Robot, frame: str) -> tuple[str, ...]:
+    """Return the meaning of the words of `branch_words`, one line for each part of the arm."""
+    (no, yes), _, _ = _convention(robot, frame)
+    side = {
+        "left": "where the arm passes axis 1, seen from above, looking toward the wrist",
+        "front": "the wrist is on the same side of axis 1 as axis 2, or on the other",
+        "forward": "the wrist is where joint 2 > 0 leans an upright arm, or opposite",
+    }[yes]
+    return (
+        f"shoulder {yes}, {no}: {side}",
+        "elbow up, down: above or below the line from the shoulder to a wrist that reaches outward",
+        "wrist no flip, flip: joint 5 on either side of where axes 4 and 6 align",
+    )
+
+
+def _convention(robot: Robot, frame: str) -> tuple[tuple[str, str], int, int]:
+    """Return words for the shoulder, and the signs that relate its word and "up" to the signs.
+
+    The shoulder's sign is that of the wrist's distance from axis 1 along u = h2 × h1, where axes 2
+    and 3 point the same way. If the arm is mounted beside axis 1 (UR, PUMA), it passes axis 1 on
+    its left or right; if axis 2 is in front of axis 1, the wrist is in front or at the back.
+    """
+    structure = robot._structure(frame)
+    h, r = structure.nominal_axes, structure.nominal_points
+    same = 1 if h[1] @ h[2] > 0 else -1
+    up = -1 if h[0, 2] < -1e-6 else 1  # whether axis 1 points downward
+    least = _OFFSET * structure.length
+    if abs(h[0] @ h[1]) < 1e-3:
+        wrist = _nearest(r[4], h[4], r[5], h[5])
+        beside, ahead = (wrist - r[0]) @ h[1], (r[1] - r[0]) @ np.cross(h[1], h[0])
+        if abs(beside) > least:
+            return ("right", "left"), same * up * (1 if beside > 0 else -1), same * up
+        if abs(ahead) > least:
+            return ("back", "front"), same * (1 if ahead > 0 else -1), same * up
+    return ("backward", "forward"), same, same * up
+
+
+def _nearest(p: FloatArray, h: FloatArray, other: FloatArray, k: FloatArray) -> FloatArray:
+    """Return the point of the line p + a h that is nearest to the line other + b k."""
+    n = np.cross(k, np.cross(h, k))
+    return np.asarray(p + h * ((other - p) @ n) / (h @ n))

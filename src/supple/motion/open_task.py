@@ -15,6 +15,7 @@ from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import EPSILON, Array, numbers_of
+from supple.motion.readable import Readable
 from supple.motion.task import Task, Weight
 from supple.motion.task.fields import checked_weight, weights_of, within
 from supple.motion.task_rows import TaskRows
@@ -28,8 +29,8 @@ _FIRST = EPSILON ** (1 / 3)
 _SECOND = EPSILON ** (1 / 4)
 
 
-@dataclass(frozen=True, eq=False)
-class OpenTask(Task):
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenTask(Readable, Task):
     """A task that the user defines by a function:  x = f(q),  e = x* - x,  J = ∂f/∂q.
 
         OpenTask(lambda q: q[1] + q[2])                          a sum of two joints

@@ -15,6 +15,9 @@ ROWS = ("x", "y", "z", "rx", "ry", "rz")
 _NO_MOTION = 1e-9  # entry of a Jacobian that counts as zero, relative to the largest one
 _FLAT = 1e-9  # difference of heights that counts as zero [m]
 _TRIED = 600  # number of configurations to choose from
+_BEND = 0.4  # largest angle of a bent joint in a standing posture [rad or m]
+_RAISED = 0.2  # increase of σ_min, relative to its largest value, for which a joint is bent
+_REGULAR = 1e-3  # σ_min of a regular posture, relative to the largest singular value
 _SHORT = 0.3  # distance between joints below which a link is an offset, relative to the longest
 
 
@@ -39,10 +42,17 @@ def up_axis(robot: sp.Robot) -> int:
 def comfortable(robot: sp.Robot) -> Array:
     """Return a configuration (n,) away from limits and singularities, for a first view.
 
-    It is chosen among random configurations near the middle of the ranges: the one with the largest
-    σ_min, preferring configurations with all links above the base and no link folded back onto the
-    previous one.
+    A robot with several end effectors, such as a humanoid or a hand, stands as in its file, with
+    bent knees and elbows (`_standing`). An arm is placed at one of some random configurations near
+    the middle of the ranges: the one with the largest σ_min, preferring configurations with all
+    links above the base and no link folded back onto the previous one.
     """
+    if len(robot.tips) > 1:
+        q = _standing(robot)
+        J = robot.jacobian(q, tuple(robot.tips))[:, : len(controlled_rows(robot, True))]
+        sigma = np.linalg.svd(J.reshape(-1, robot.dof), compute_uv=False)
+        if sigma[-1] > _REGULAR * sigma[0]:
+            return q
     low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
     high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
     low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
@@ -56,6 +66,36 @@ def comfortable(robot: sp.Robot) -> Array:
     above = lowest >= min(robot.base[up, 3], lowest.max()) - 1e-9
     score = sigma[:, rank - 1] * (1 + np.minimum(straightness, 0))
     return np.asarray(q[np.argmax(np.where(above, score, -1.0))])
+
+
+def _standing(robot: sp.Robot) -> Array:
+    """Return the neutral configuration, with those joints bent that keep it from being singular.
+
+    A straight leg is singular until its knee bends, and a straight arm until its elbow does. Each
+    joint is tried alone: it moves toward the middle of its range, as far as _BEND, and stays there
+    if this raises the smallest singular value of the position of an end effector. Joints that
+    spread legs or turn a head raise none, and mirrored joints do the same. Then the end effectors
+    that came closer to the base are turned back as they were, in line with the base: the feet are
+    flat on the ground.
+    """
+    neutral = np.asarray(robot.neutral(), np.float64)
+    low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))
+    middle = np.where(np.isfinite(robot.lower) & np.isfinite(robot.upper), (low + high) / 2, _BEND)
+    move = np.clip(middle - neutral, -_BEND, _BEND)
+    tried = np.vstack([neutral, neutral + np.diag(move)])
+    J = np.asarray(robot.jacobian(tried, tuple(robot.tips)))[..., :3, :]  # (1 + n, tips, 3, n)
+    sigma = np.linalg.svd(J, compute_uv=False)[..., -1]
+    raises = (sigma[1:] > sigma[0] + _RAISED * sigma.max(axis=0)).any(axis=1)
+    bent = np.clip(np.where(raises, neutral + move, neutral), robot.lower, robot.upper)
+    straight, T = (np.asarray(robot.fk(x, tuple(robot.tips)), np.float64) for x in (neutral, bent))
+    before, after = (x[:, :3, 3] - robot.base[:3, 3] for x in (straight, T))
+    far, near = (np.linalg.norm(x, axis=1) for x in (before, after))
+    closer = near < far  # feet; a hand that hangs beside the body comes no closer to it
+    T[closer] = straight[closer]
+    T[closer, :3, 3] = robot.base[:3, 3] + before[closer] * (near / far)[closer, None]
+    tasks = [sp.PoseTask(tip) for tip in robot.tips]
+    found = sp.solve(robot, list(T), tasks=tasks, q0=bent, max_move=_BEND)
+    return np.asarray(found.q if found else bent)
 
 
 def _posture(robot: sp.Robot, q: Array, up: int) -> tuple[Array, Array]:

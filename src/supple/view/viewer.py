@@ -29,6 +29,7 @@ from supple.view.simulation import DT, Simulation
 
 Array = NDArray[np.float64]
 
+PARTS = ("behind the robot", "slice", "whole")  # parts of a map
 HOST, PORT = "127.0.0.1", 8080
 _FRAME = 1 / 60  # time between frames [s]
 _WORDS = 0.12  # time between updates of the status text and the joint sliders [s]
@@ -36,6 +37,7 @@ _CURVES = 0.15  # time between updates of the charts [s]
 _STILL = 1e-7  # change of a coordinate below which nothing is drawn [rad or m]
 _APART = 0.01  # joint difference from the robot above which the ghost is drawn [rad or m]
 _FIELD = 0.8  # vertical angle of view [rad]
+_WIDTH = 0.8  # width of the view that shows the whole robot, relative to its height
 
 
 class Viewer:
@@ -105,6 +107,7 @@ class Viewer:
         self.simulation.move_targets(moving)
         self._panel = Panel(server, self.simulation, self)
         self._plots = self._plot_panel(robot)
+        server.on_client_connect(self._fit)
         server.on_client_disconnect(lambda _: self.gizmos.held.clear())
         self._drawn: Array | None = None
         self._draw()
@@ -186,6 +189,9 @@ class Viewer:
     def show_points(self, points: Array, values: Array, size: float) -> None:
         """Show points, colored from vermilion for zero to blue for the largest value.
 
+        At first only those behind the robot are shown, which do not hide it; a folder of the panel
+        selects another part.
+
         Args:
             points: Positions (N, 3) in the world [m].
             values: Their values (N,), not negative.
@@ -193,12 +199,29 @@ class Viewer:
         """
         share = (values / values.max(initial=1e-9))[:, None]
         ends = [np.array(palette.rgb(each)) for each in (palette.VERMILION, palette.BLUE)]
-        self.points = self._server.scene.add_point_cloud(
-            "/points",
-            np.asarray(points, np.float32),
-            np.asarray((1 - share) * ends[0] + share * ends[1], np.uint8),
-            point_size=size,
-        )
+        colors = np.asarray((1 - share) * ends[0] + share * ends[1], np.uint8)
+        points = np.asarray(points, np.float64)
+        with self._server.gui.add_folder("Map"):
+            chosen = self._server.gui.add_dropdown("Part", PARTS, initial_value=PARTS[0])
+
+        def show(_: Any = None) -> None:
+            kept = self._part(points, chosen.value, size)
+            self.points = self._server.scene.add_point_cloud(
+                "/points", points[kept].astype(np.float32), colors[kept], point_size=size
+            )
+
+        chosen.on_update(show)
+        self.map_part = chosen
+        show()
+
+    def _part(self, points: Array, part: str, size: float) -> NDArray[np.bool_]:
+        """Return which points (N,) belong to a part of a map, one of `PARTS`."""
+        robot, toward = self.simulation.robot, self._view[1].copy()  # toward the camera
+        toward[up_axis(robot)] = 0.0
+        ahead = (points - robot.base[:3, 3]) @ (toward / max(np.linalg.norm(toward), 1e-12))
+        if part == "slice":
+            return np.asarray(np.abs(ahead) <= 2 * size)
+        return np.asarray(ahead <= 0) if part == "behind the robot" else np.ones(len(points), bool)
 
     def _decorate(self, shape: Any) -> None:
         """Set up the floor, the light, the camera and the title."""
@@ -216,6 +239,8 @@ class Viewer:
             floor[2] -= 0.02 * size
         elif up == 1:
             floor[1] = arm[:, 1].min()
+        else:  # below the feet of a robot whose base is its pelvis
+            floor[2] = min(floor[2], arm[:, 2].min())
         server.scene.add_grid(
             "/floor",
             width=6 * size,
@@ -234,9 +259,27 @@ class Viewer:
         camera = server.initial_camera
         camera.fov = _FIELD
         middle = 0.5 * shape.center + 0.25 * (arm.min(axis=0) + arm.max(axis=0))
-        camera.position = tuple(map(float, middle + away * way / np.linalg.norm(way)))
+        self._view = middle, away * way / np.linalg.norm(way)
+        camera.position = tuple(map(float, middle + self._view[1]))
         camera.look_at = tuple(map(float, middle))
         camera.up = (0.0, 1.0, 0.0) if up == 1 else (0.0, 0.0, 1.0)
+
+    def _fit(self, client: Any) -> None:
+        """Move the camera of a narrow page back, so that the panels do not cover the robot.
+
+        The view is as high as the page, and between the panels it may be narrow. A camera that the
+        user has moved stays where it is.
+        """
+        (middle, offset), camera, scale = self._view, client.camera, 1.0
+
+        @camera.on_update
+        def _(_: Any) -> None:
+            nonlocal scale
+            needed = max(1.0, _WIDTH / camera.aspect)
+            untouched = np.abs(np.asarray(camera.position) - middle - scale * offset).max()
+            if abs(needed - scale) > 0.01 and untouched < 1e-3 * self._size:
+                scale = needed
+                camera.position = middle + scale * offset
 
     def _plot_panel(self, robot: sp.Robot) -> Plots:
         panel = self._server.gui.add_panel()

@@ -21,6 +21,7 @@ from supple.motion.linearization import (
     numbers_of,
     stacked,
 )
+from supple.motion.readable import Readable
 from supple.motion.redundancy.secondary import check_callable, project_out
 from supple.motion.steps.step import DLS, BatchStep, Step, kernel_of
 from supple.motion.steps.weighted import WeightedDLS
@@ -29,8 +30,8 @@ Weighting: TypeAlias = ArrayLike | Callable[[Linearization], ArrayLike]
 VaryingWeighting: TypeAlias = Callable[[Sequence[Linearization]], Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Augmented(BatchStep, ReadOnlyArrays):
+@dataclass(frozen=True, eq=False, repr=False)
+class Augmented(Readable, BatchStep, ReadOnlyArrays):
     """A step that minimizes a weighted sum of the errors of several tasks.
 
         minimize Σ_k (J_k q̇ - e_k)ᵀ W_k (J_k q̇ - e_k) + λ² q̇ᵀ W_v q̇
@@ -163,8 +164,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
         return WeightedDLS(self.rule, np.concatenate(each), joint)
 
 
-@dataclass(frozen=True, eq=False)
-class Priority:
+@dataclass(frozen=True, eq=False, repr=False)
+class Priority(Readable):
     """A step for tasks in strict order: each acts in the null space of the tasks before it.
 
         q̇_k = q̇_(k-1) + N_(k-1) step(J_k N_(k-1), e_k - J_k q̇_(k-1))          q̇_0 = 0, N_0 = I

@@ -33,12 +33,13 @@ from supple.motion.linearization import (
     Linearization,
     numbers_of,
 )
+from supple.motion.readable import Readable
 from supple.motion.redundancy.criteria import Criterion
 from supple.motion.steps.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
 
 
-@dataclass(frozen=True)
-class NullSpace:
+@dataclass(frozen=True, repr=False)
+class NullSpace(Readable):
     """A step, plus the velocity of a criterion projected onto the null space of the task.
 
         q̇ = step + (I - J⁺J) v        v = -gain ∇h
@@ -71,8 +72,8 @@ class NullSpace:
         return SecondarySpec(form=_core.Secondary.NULL_SPACE, step=kernel_of(self.step))
 
 
-@dataclass(frozen=True)
-class GradientProjection:
+@dataclass(frozen=True, repr=False)
+class GradientProjection(Readable):
     """The damped step, plus the velocity of a criterion in the damped null space.
 
         q̇ = J*e + (I - J*J) v                    without alpha1        v = -gain ∇h
@@ -124,8 +125,8 @@ class GradientProjection:
         return SecondarySpec(form=form, step=step, alpha1=self.alpha1)
 
 
-@dataclass(frozen=True)
-class WeightedCriterion(ReadOnlyArrays):
+@dataclass(frozen=True, repr=False)
+class WeightedCriterion(Readable, ReadOnlyArrays):
     """A step that balances the task, the velocity of a criterion, and the joint speed by weights.
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
@@ -189,8 +190,8 @@ class WeightedCriterion(ReadOnlyArrays):
         return SecondarySpec(form=form, step=step, alpha1=self.alpha1)
 
 
-@dataclass(frozen=True)
-class TotalSpeed:
+@dataclass(frozen=True, repr=False)
+class TotalSpeed(Readable):
     """A step for the task and a criterion together, within one bound:  ‖q̇‖ <= max_speed.
 
         minimize ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h

@@ -16,6 +16,7 @@ from supple.kinematics.arrays import names_of, number, number_field
 from supple.kinematics.frames import link_lengths
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, Linearization
+from supple.motion.readable import Readable
 from supple.motion.steps.stateful import has_memory
 from supple.motion.steps.step import (
     BatchStep,
@@ -29,8 +30,8 @@ from supple.motion.steps.step import (
 VARIANTS = ("text", "program")
 
 
-@dataclass(frozen=True)
-class ErrorClamp(BatchStep):
+@dataclass(frozen=True, repr=False)
+class ErrorClamp(Readable, BatchStep):
     """A step with the error of each end effector clamped to max_error.
 
     The clamp keeps the robot from stretching out toward targets out of reach.
@@ -89,8 +90,8 @@ class ErrorClamp(BatchStep):
         return inner.replace(error_clamps=[own, *inner.error_clamps])
 
 
-@dataclass(frozen=True)
-class AdaptiveErrorClamp:
+@dataclass(frozen=True, repr=False)
+class AdaptiveErrorClamp(Readable):
     """A step for targets that move or jump: each end effector's error has its own, adaptive clamp.
 
         D_i = max_error + max(0, previous d_i - d_i)       "text": grows by the distance that the
@@ -176,8 +177,8 @@ class AdaptiveErrorClamp:
         return _clamped(linearization, limits, effectors_of(linearization, self.group))
 
 
-@dataclass(frozen=True)
-class AngleClamp(BatchStep):
+@dataclass(frozen=True, repr=False)
+class AngleClamp(Readable, BatchStep):
     """A step scaled down so that no joint moves by more than max_angle.
 
     All joints are scaled by the same factor, which keeps the direction of motion.

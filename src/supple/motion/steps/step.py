@@ -24,6 +24,7 @@ from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import DampingRule, KernelRule, Region
 from supple.motion.damping.rule import name_of
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
+from supple.motion.readable import Readable
 from supple.motion.steps.batch import run_batch, threes
 from supple.motion.steps.stateful import has_memory
 
@@ -262,8 +263,8 @@ class TruncatedSVD(BatchStep):
         return StepSpec(method=Method.TRUNCATED, parameter=self.threshold or 0.0)
 
 
-@dataclass(frozen=True)
-class DLS(BatchStep):
+@dataclass(frozen=True, repr=False)
+class DLS(Readable, BatchStep):
     """Damped least squares:  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e,  the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖².
 
     Where λ² > 0, the step is bounded by ‖q̇‖ <= ‖e‖/(2λ) and continuous through singularities;

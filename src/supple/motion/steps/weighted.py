@@ -13,13 +13,14 @@ from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
+from supple.motion.readable import Readable
 from supple.motion.steps.step import DLS, BatchStep, batched
 
 RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo_limits.hpp
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedDLS(BatchStep, ReadOnlyArrays):
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedDLS(Readable, BatchStep, ReadOnlyArrays):
     """Damped least squares with weights on the task and on the joints.
 
         q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimizes (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇

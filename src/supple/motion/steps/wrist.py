@@ -11,6 +11,7 @@ from supple.kinematics import Robot
 from supple.motion.damping import Constant, DampingRule
 from supple.motion.damping.scale import Scale
 from supple.motion.linearization import Array, Linearization
+from supple.motion.readable import Readable
 from supple.motion.steps.step import DLS
 
 WRIST = 3  # number of joints of a wrist
@@ -18,8 +19,8 @@ SAMPLES = 64  # number of configurations at which the axes are checked
 ROUNDING = 1e-9  # distance up to which axes count as intersecting, as a fraction of the reach
 
 
-@dataclass(frozen=True)
-class SphericalWrist:
+@dataclass(frozen=True, repr=False)
+class SphericalWrist(Readable):
     """A pose step for arms whose last three axes intersect in one point c, the wrist center.
 
         A q̇_a = v + w × (c - p)        damped by `arm`:   the first joints move the center

@@ -1,0 +1,79 @@
+"""The command line speaks of its own options, which are the same for all commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import supple as sp
+from supple.cli import COMMANDS
+from supple.cli.group import cli
+from supple.cli.hints import in_options
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_results_are_written_with_o(name: str) -> None:
+    """Every command that writes its result to a file takes -o and --out."""
+    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
+    assert outs in ([], [["-o", "--out"]])
+    assert bool(outs) == (name in ("solve", "track", "follow"))
+
+
+FLOATING = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>
+  <joint name="my base" type="floating"><parent link="a"/><child link="b"/></joint>
+  <joint name="k" type="continuous"><parent link="b"/><child link="c"/></joint></robot>"""
+PYTHON = re.compile(r"numpy|supple\.[a-z]|\w=\S|\bmax_\w+|(?<!-)\bq0\b|\[[^]]*'")
+TURN = "track panda --twist 0 0 0 0 0 1 --q0 0,0,0,0,0,0,0"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("info robot.urdf", "--fixed 'my base'"),
+        ("info robot.mjcf", "suffix .urdf"),
+        ("info robot.txt", "ends in .urdf, .mjcf or .xml"),
+        ("solve panda --position 0.4 0.1 0.5 --rpy 180 0 0", "One degree is 0.0174533 rad"),
+        ("solve panda --position 0.4 0 0.5 --max-move 0.1", "--max-move needs --q0"),
+        ("solve panda --position 0.4 0 0.5 --timeout -1", "--timeout must be"),
+        (f"{TURN} --duration -1", "--duration "),
+        (f"{TURN} --duration 1 --max-speed -1", "--max-speed must be"),
+        ("dataset panda out --count 0", "--count must be"),
+        ("dataset panda out --part-rows 0", "--part-rows must be"),
+        ("batch panda in out --position-tolerance -1", "--position-tolerance must be"),
+        ("reach panda out --spacing -1", "--spacing must be"),
+    ],
+)
+def test_errors_speak_of_options(
+    words: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for suffix in (".urdf", ".mjcf", ".txt"):
+        (tmp_path / f"robot{suffix}").write_text(FLOATING)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, words.split())
+    assert done.exit_code == 2
+    assert hint in done.stderr
+    assert not PYTHON.search(done.stderr), done.stderr
+
+
+def test_every_phrase_of_the_library_in_python_is_translated() -> None:
+    """No message about robot files or poses, which commands may show, keeps its Python."""
+    folder = Path(sp.__file__).parent
+    phrases = []
+    for file in [folder / "poses.py", *(folder / "describe").glob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Raise | ast.Assign | ast.Return):
+                texts = [
+                    each.value
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                ]
+                phrases += [t for t in texts if re.search(r"fixed=|numpy\.|supple\.(urdf|mj)", t)]
+    assert len(phrases) > 5
+    for phrase in phrases:
+        made = in_options(re.sub(r"fixed=\[$", "fixed=['j']", phrase))
+        assert not re.search(r"fixed=|numpy\.|supple\.", made), phrase

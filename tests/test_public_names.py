@@ -1,0 +1,48 @@
+"""The pages for users name only classes that users can import."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULES = (
+    "supple",
+    *(f"supple.{name}" for name in ("cluster", "criteria", "damping", "errors", "paths", "poses")),
+    *(f"supple.{name}" for name in ("redundancy", "steps", "view.viewer", "papers", "papers.note")),
+)
+INTERNAL = {"architecture", "kernel", "constants", "papers"}  # about the code itself
+PAGES = [path for path in sorted(ROOT.glob("docs/**/*.md")) if path.stem not in INTERNAL]
+
+
+@functools.cache
+def public() -> set[str]:
+    """Return all public names."""
+    names: set[str] = set()
+    for name in MODULES:
+        module = importlib.import_module(name)
+        names |= set(getattr(module, "__all__", vars(module)))
+    return names
+
+
+@functools.cache
+def defined() -> set[str]:
+    """Return the names of all classes in the package."""
+    return {
+        node.name
+        for path in (ROOT / "src/supple").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+def test_classes_named_in_a_page_are_public(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    named = set(re.findall(r"(?<![\w.])[A-Z]\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    assert not named & (defined() - public())
