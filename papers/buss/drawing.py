@@ -16,6 +16,7 @@ from supple.plot import palette
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 def figure_of(found: Comparison) -> Callable[[Figure], None]:
@@ -88,14 +89,18 @@ def _sweep(ax: Axes, found: Comparison) -> None:
     """Draw total errors over the damping, with hollow markers where end effectors oscillate, and
     write the fraction of reversed moves above the upper curve and below the lower one.
     """
+    from matplotlib.legend_handler import HandlerTuple
+
     both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
+    kinds: dict[str, dict[str, Line2D]] = {"% of moves go back": {}, "calm": {}}
     for name, runs, others in both:
         look = style.style_of(list(NAMES).index(name))
         ax.plot(list(runs), [run.total_error for run in runs.values()], **look)
         for lam, run in runs.items():
             calm = run.oscillation <= RARE
             fill = look["color"] if calm else "white"
-            ax.plot(lam, run.total_error, "o", color=look["color"], mfc=fill, ms=7)
+            (point,) = ax.plot(lam, run.total_error, "o", color=look["color"], mfc=fill, ms=7)
+            kinds["calm" if calm else "% of moves go back"][name] = point
             if not calm:
                 above = (run.total_error, name) > (others[lam].total_error, "dls")
                 place, off = (lam, run.total_error), (0, 7 if above else -14)
@@ -109,7 +114,7 @@ def _sweep(ax: Axes, found: Comparison) -> None:
                     fontsize=8,
                     bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
                 )
-    ax.plot([], [], "o", color=palette.GRAY, mfc="white", label="% of moves go back")
-    ax.plot([], [], "o", color=palette.GRAY, label="calm")
-    ax.legend(loc="lower right")
+    drawn = {label: tuple(points.values()) for label, points in kinds.items() if points}
+    each = {tuple: HandlerTuple(ndivide=None)}  # the points of both methods side by side
+    ax.legend(list(drawn.values()), list(drawn), handler_map=each, loc="lower right")
     ax.margins(0.1)

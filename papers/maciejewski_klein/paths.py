@@ -168,7 +168,7 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
         "The lines of B and the circles of C cannot be read in print; the text describes the "
         "singularities that they pass and where they end. Random paths of these kinds are drawn. "
         "A statement holds if it holds on all of them; if it does on some, the text does not "
-        "decide it. mk-puma-b and mk-puma-c show the reading of a wider search that fits best "
+        "decide it. mk-puma-b and mk-puma-c show one path each that wider searches found "
         "(`tools/readings.py`).",
         "The filter uses α as printed, which does not depend on the components of ẋ.",
     ),

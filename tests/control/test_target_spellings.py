@@ -6,6 +6,7 @@ rejected by all of them with the same sentence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -97,11 +98,11 @@ def readers(robot: Robot, tasks: Any, q: Array) -> dict[str, Callable[[Any], Any
 
 
 def outcome(read: Callable[[Any], Any], target: Any) -> tuple[Any, str]:
-    """Return the result of a reader, or the sentence with which it rejects the target."""
+    """Return the result of a reader, or the sentence that rejects the target, without addresses."""
     try:
         return read(target), ""
     except InputError as error:
-        return None, str(error)
+        return None, re.sub(r" at 0x[0-9a-f]+", "", str(error))
 
 
 def one_task_each(robot: Robot, kinds: tuple[str, ...]) -> tuple[list[Any], Callable[[Array], Any]]:
@@ -169,3 +170,35 @@ def test_several_poses_as_forward_kinematics_returns_them() -> None:
     np.testing.assert_allclose(robot.fk(q), T, atol=1e-6)
     moved = track(robot, q, target=np.stack([T] * 5), dt=0.01)
     np.testing.assert_allclose(robot.fk(moved.q[-1]), T, atol=1e-6)
+
+
+def test_velocities_of_several_poses_as_an_array() -> None:
+    robot = arms("ur5e", "panda")
+    q = robot.random(1, seed=2)[0]
+    twists = np.random.default_rng(2).normal(size=(2, 6))
+    each: dict[str, Callable[[Any], Any]] = {
+        "Servo": lambda given: Servo(robot, dt=0.01)(q, given),
+        "track": lambda given: track(robot, q, velocity=[given] * 3, dt=0.01).q,
+        "linearize": lambda given: linearize(robot, robot.tips, q, velocity=given).e,
+    }
+    for read in each.values():
+        np.testing.assert_array_equal(read(twists), read([*twists]))
+        for wrong in (twists[:, :5], twists[:1], twists + 0j, np.ma.masked_less(twists, 0.0)):
+            assert outcome(read, wrong)[1]
+    np.testing.assert_array_equal(
+        track(robot, q, velocity=np.stack([twists] * 3), dt=0.01).q, each["track"](twists)
+    )
+    with pytest.raises(InputError, match=r"shape \(\.\.\., 2, 6\); given: shape \(2, 5\)"):
+        each["Servo"](twists[:, :5])
+
+
+def test_masked_poses_are_rejected() -> None:
+    robot = arms("ur5e", "panda")
+    q = robot.random(1, seed=2)[0]
+    masked = np.ma.array(robot.fk(q), mask=False)
+    each = readers(robot, [PoseTask(tip) for tip in robot.tips], q)
+    for read in each.values():
+        assert outcome(read, masked)[1] == ""
+    masked[0, 0, 3] = np.ma.masked
+    for read in each.values():
+        assert "masked entries" in outcome(read, masked)[1]

@@ -19,7 +19,7 @@ from timing_oracle import chord_spline, duration_by_acceleration, duration_by_je
 Array = NDArray[np.float64]
 
 RATE = 1e-4  # 10 kHz
-ROBOT = sp.load("panda")
+ROBOT = sp.load("panda").with_limits(lower=-10, upper=10)  # wide enough for all paths
 SPEED = np.array([2.0, 1.5, 2.0, 1.5, 2.5, 2.5, 2.5])
 ACCELERATION = np.array([10.0, 7.0, 8.0, 10.0, 12.0, 12.0, 15.0])
 
@@ -27,8 +27,6 @@ ACCELERATION = np.array([10.0, 7.0, 8.0, 10.0, 12.0, 12.0, 15.0])
 def limits(jerk: float = np.inf, **more: float) -> sp.Limits:
     return sp.Limits.for_robot(
         ROBOT,
-        lower=-10,
-        upper=10,
         max_speed=SPEED,
         max_acceleration=ACCELERATION,
         max_jerk=jerk,

@@ -161,7 +161,7 @@ def test_a_start_is_kept() -> None:
         sp.follow(UR5E, poses, q0=HOME + 0.1)
 
 
-@pytest.mark.parametrize("beyond", [1e-3, 0.1, 4 * np.pi])
+@pytest.mark.parametrize("beyond", [1e-3, 0.1, 6.0])
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
 def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> None:
     """As in a Servo, the joints first return inside their limits; then they stay there."""

@@ -83,9 +83,10 @@ def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
 def test_several_solutions_say_that_they_are_of_one_target() -> None:
     every = solve(PANDA, TARGET, solutions=5)
     first, *lines = str(every).splitlines()
-    assert first == "5 solutions of one target, the best first"
+    assert first.startswith("5 solutions of one target, the best first; joints [rad], errors of ")
     assert len(lines) == len(every.q) == 5
-    assert all(line.startswith("  converged in ") for line in lines)
+    for k, (line, q) in enumerate(zip(lines, every.q, strict=True)):
+        assert line.split() == [f"{k}:", *(f"{x:.4f}" for x in q)]
     assert "targets" not in str(every)
     assert isinstance(every, supple.Solutions)
     first, *lines = str(solve(PANDA, TARGET, solutions=60)).splitlines()
@@ -307,7 +308,7 @@ def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says
         (
             TARGET,
             {"q0": [1e10] * 7},
-            r"^q0 must be finite and within ±1e9; an entry is 1e\+10$",
+            r"^q0 must be in radians; given: q0\[0\] = 1e\+10 for the joint 'panda_joint1', ",
         ),
         (
             np.eye(4) + 5e10 * np.eye(4, k=3),
@@ -321,6 +322,15 @@ def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says
 def test_what_is_wrong_is_shown(target: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, target, **options)
+
+
+def test_a_joint_without_limits_has_a_largest_coordinate() -> None:
+    free = PANDA.with_limits(lower=-np.inf, upper=np.inf)
+    assert solve(free, TARGET, q0=[1e3] * 7).success
+    with pytest.raises(
+        InputError, match=r"^q0 must be finite and within ±1e9; an entry is 1e\+10$"
+    ):
+        solve(free, TARGET, q0=[1e10] * 7)
 
 
 @pytest.mark.parametrize("target", [TARGET, TARGET[None], [TARGET]], ids=["one", "batch", "list"])

@@ -171,8 +171,13 @@ def test_what_is_out_of_bounds_is_named() -> None:
     ):
         supple.linearize(robot, [PositionTask()] * 2, q, [np.ones((2, 3)), np.ones((3, 3))])
     with pytest.raises(
-        supple.errors.InputError, match=r"one target for each of 2 tasks, .*; given: 1"
+        supple.errors.InputError,
+        match=r"one target for each of 2 tasks, .*; given: \[\(1, 2, 3\)\]",
     ):
         supple.linearize(robot, [PositionTask(), PostureTask()], q, [(1, 2, 3)])
     with pytest.raises(supple.errors.InputError, match="target must be a sequence"):
-        supple.linearize(robot, [PositionTask()], q, np.ones(3))
+        supple.linearize(robot, [PositionTask()], q, [1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(  # an array is the target of the only task
+        supple.linearize(robot, [PositionTask()], q[0], np.ones(3)).e,
+        supple.linearize(robot, [PositionTask()], q[0], [np.ones(3)]).e,
+    )

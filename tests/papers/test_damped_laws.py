@@ -12,9 +12,11 @@ import math
 import numpy as np
 import pytest
 
-from spectra import orthonormal
+from rules import EVERY, key
+from spectra import orthonormal, samples
 from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
+from supple.motion.damping import KernelRule
 from supple.redundancy import NullSpace
 from supple.steps import NumericalFilter, Pseudoinverse, SingularDirection, Transpose, TruncatedSVD
 
@@ -186,6 +188,34 @@ def test_the_gain_of_one_direction() -> None:
     assert gain(0.0) == 0
     # DW, appendix A, states that the maximum is at σ = λ; its λ is our λ², so it is at the root.
     assert gain(lam) > 2 * gain(lam**2)
+
+
+@pytest.mark.parametrize("rule", EVERY, ids=key)
+def test_no_damped_step_is_longer_than_e_over_two_lambda(rule: KernelRule) -> None:
+    """MK (10): ‖q̇‖ ≤ ‖e‖/(2λ) for the λ of every rule, at, near and far from singularities."""
+    for sample in (sample for shape in SHAPES for sample in samples(shape)):
+        lin = sample.linearization
+        lambda2 = rule(lin)
+        if lambda2 > 0:
+            bound = np.linalg.norm(lin.e) / (2 * math.sqrt(lambda2))
+            assert np.linalg.norm(DLS(rule)(lin)) <= bound * (1 + 1e-14), sample.name
+
+
+@shapes
+@pytest.mark.parametrize("lam", [1e-3, 0.2, 3.0])
+def test_the_longest_damped_step_is_e_over_two_lambda(shape: tuple[int, int], lam: float) -> None:
+    """The bound of MK (10) is reached where σ = λ, by one step and by those of a batch."""
+    rng = np.random.default_rng(shape)
+    k = min(shape)
+    U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
+    J, e = lam * U @ V.T, U @ rng.normal(size=k)
+    bound = np.linalg.norm(e) / (2 * lam)
+    assert np.linalg.norm(damped(Linearization(J, e), lam**2)) == pytest.approx(bound, rel=1e-12)
+    factors = np.geomspace(1e-3, 1e3, 61)[:, None, None]
+    many = damped(Linearization(factors * J, np.tile(e, (61, 1))), lam**2)
+    lengths = np.linalg.norm(many, axis=1)
+    assert lengths.max() == pytest.approx(bound, rel=1e-12)
+    assert lengths.argmax() == 30  # σ = λ
 
 
 @shapes

@@ -175,8 +175,6 @@ def test_resolved_acceleration_by_its_equation(ran: Ran) -> None:
     for k in range(800):
         J, v = arm.jacobian(q)[:2], path[k + 1] - path[k]
         x = 1.0 * (v - J @ qd) + 0.1 * (path[k] - arm.fk(q)[:2, 3])
-        before = path[k] - path[k - 1] if k else v
-        x = x + (v - before) * 0  # the desired acceleration is not fed forward
         qdd = damped(J, x - arm.bias_acceleration(q, qd)[:2], 0.0625)
         qd = qd + qdd
         q = q + qd

@@ -24,6 +24,7 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   for (int k = 0; k < spec.primary; ++k) rows += std::size_t(all[k].rows);
   check_length("measures", rows, spec.measures.size());
   check_length("weights", rows, spec.weights.size());
+  check_length("bounded_weights", rows, spec.bounded_weights.size());
   check_length("relaxed_weights", rows, spec.relaxed_weights.size());
   const std::size_t n = std::size_t(tasks.chain<double>().coordinates);
   check_length("lower", n, spec.lower.size());
@@ -54,6 +55,8 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
     : tasks_(std::move(tasks)),
       wide_(nb::cast<const PyTasks&>(tasks_), checked(spec, nb::cast<const PyTasks&>(tasks_)),
             spec.relaxed_weights, spec.newton_gain),
+      minimized_(nb::cast<const PyTasks&>(tasks_), spec, spec.bounded_weights,
+                 spec.bounded_newton_gain),
       fine_(nb::cast<const PyTasks&>(tasks_), spec, spec.relaxed_weights, spec.newton_gain),
       closest_(nb::cast<const PyTasks&>(tasks_), spec, spec.weights, spec.closest_newton_gain),
       posture_index_(spec.posture_index),
@@ -64,7 +67,7 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
       feature_scale_(spec.feature_scale.begin(), spec.feature_scale.end()),
       target_specs_(spec.targets),
       table_size_(spec.table_size),
-      reach_(std::make_unique<ReachTable>(fine_.ik)) {}
+      reach_(std::make_unique<ReachTable>(closest_.ik)) {}
 
 std::string PySolver::constants() const {
   return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
@@ -115,11 +118,13 @@ bool PySolver::read_one_target(nb::handle target, int i, double* numbers) const 
 PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays)
     : wide(solver.wide_.within(std::max(bounds.position, solver.float_tolerance_),
                                std::max(bounds.rotation, 2e-5))),
+      minimized(solver.minimized_.within(wide.position_tolerance, wide.rotation_tolerance)),
       fine(solver.fine_.within(bounds.position, bounds.rotation)),
       closest(solver.closest_.within(bounds.position, bounds.rotation)),
       request(arrays) {
   solver.prepare_table(bounds.deadline);
   request.search = &wide;
+  request.minimized = &minimized;
   request.polish = &fine;
   request.closest = &closest;
   request.posture = solver.posture_index_.empty() ? nullptr : solver.posture_index_.data();

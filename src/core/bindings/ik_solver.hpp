@@ -114,7 +114,7 @@ class PySolver {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // contains pointers to its own members
 
-    IkProblem<float> wide;
+    IkProblem<float> wide, minimized;
     IkProblem<double> fine, closest;
     SolveRequest request;
   };
@@ -171,7 +171,7 @@ class PySolver {
   void prepare_table(long long deadline);
 
   nb::object tasks_;
-  OwnedProblem<float> wide_;
+  OwnedProblem<float> wide_, minimized_;
   OwnedProblem<double> fine_, closest_;
   Ints posture_index_;
   Doubles posture_weight_, wrap_;

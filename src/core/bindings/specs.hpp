@@ -271,14 +271,16 @@ struct TargetSpec {
 // postures.
 struct SolverSpec {
   int primary = 1;
-  std::vector<Measure> measures = {};          // (m,)
-  Doubles weights = {}, relaxed_weights = {};  // (m,): for the closest pose; for the search
-  Doubles lower = {}, upper = {};              // (n,): joint limits
+  std::vector<Measure> measures = {};  // (m,)
+  // (m,): for the closest pose, for the minimization of failed starts, and for the search
+  Doubles weights = {}, bounded_weights = {}, relaxed_weights = {};
+  Doubles lower = {}, upper = {};                                   // (n,): joint limits
   Doubles seed_low = {}, seed_span = {}, seed_stride = {};          // (n,): see `IkProblem`
   Doubles joint_scale = {}, joint_unit = {}, max_joint_steps = {};  // (n,), or empty
-  Doubles wrap = {};                                // (n,): 2π for joints with 2π wraps, else 0
-  StepSpec step = {};                               // only its damping and direction are used
-  double newton_gain = 0, closest_newton_gain = 0;  // for the search; for the closest pose
+  Doubles wrap = {};   // (n,): 2π for joints with 2π wraps, else 0
+  StepSpec step = {};  // only its damping and direction are used
+  // For the search, for the minimization of failed starts, and for the closest pose.
+  double newton_gain = 0, bounded_newton_gain = 0, closest_newton_gain = 0;
   double max_step = 1;          // largest step of a joint in one iteration [rad or m]
   int iteration_factor = 1;     // factor of all iteration limits
   double float_tolerance = 0;   // smallest position tolerance of the search in float [m]

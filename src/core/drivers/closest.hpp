@@ -41,11 +41,12 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Minimizes the cost, starting from the failed starts of a problem, on lanes of floats, and keeps
-// the best results. Returns whether one of them is a solution within the tolerances of the search.
+// Minimizes the cost, with the weights of the closest pose, starting from the failed starts of a
+// problem, on lanes of floats, and keeps the best results. Returns whether one of them is a
+// solution within the tolerances of the search.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
-  const IkProblem<float>& ik = *request.search;
+  const IkProblem<float>& ik = *request.minimized;
   const int n = ik.chain.coordinates, k = ik.targets;
   float least = failures.minimized ? failures.cost[0] : huge_cost;
   IterateState<SearchLanes>& at = workspace.minimize;
@@ -166,7 +167,7 @@ bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdi
   const bool early = request.polish->rows <= 6 && !failures.minimized;
   if (!last && failures.since_review < (early ? first_review : review_interval)) return false;
   const bool promising = converge_to_minimum(request, workspace, problem, failures);
-  const float newton_gain = request.search->newton_gain;
+  const float newton_gain = request.minimized->newton_gain;
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
   if (!promising && failures.bound < 0) failures.bound = unreachable_error(request, problem);
   const bool unreachable = failures.bound > 0;

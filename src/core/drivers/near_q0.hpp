@@ -45,10 +45,12 @@ void solve_near_q0(const SolveRequest& request, Workspace& workspace, std::ptrdi
   if (!any) return mark_skipped(request, problem, Outcome::unreachable);
   for (int i = 0; i < 4 * n; ++i) workspace.float_box[i] = float(workspace.box[i]);
   const IkProblem<float> search = inside(*request.search, workspace.float_box);
+  const IkProblem<float> minimized = inside(*request.minimized, workspace.float_box);
   const IkProblem<double> polish = inside(*request.polish, workspace.box);
   const IkProblem<double> closest = inside(*request.closest, workspace.box);
   SolveRequest near = request;
   near.search = &search;
+  near.minimized = &minimized;
   near.polish = &polish;
   near.closest = &closest;
   solve_single(near, workspace, problem);

@@ -9,7 +9,7 @@
 // approximations give upper bounds, because a convex function is at most the mean of its values
 // around a point: interpolation between the directions of the grid, and between samples of an
 // angle. Joints that mimic another one are treated as independent, which can only increase the
-// heights.
+// heights. Tuned constants are explained in docs/constants.md.
 #include "drivers/reach_table.hpp"
 
 #include <algorithm>

@@ -194,7 +194,9 @@ struct Table {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* search;    // the problem in float, for the search
+  const IkProblem<float>* search;  // the problem in float, for the search
+  const IkProblem<float>*
+      minimized;                     // like `search`, with the weights of the closest pose, bounded
   const IkProblem<double>* polish;   // the problem in double, with the caller's tolerances
   const IkProblem<double>* closest;  // like `polish`, with the weights that define the closest pose
   std::ptrdiff_t count;

@@ -162,6 +162,12 @@ class Solve:
         """The name of the frame that is moved to the targets."""
         return self.robot.tips[0] if self.frame is None else self.frame
 
+    @property
+    def _preference(self) -> Literal["comfortable", "fast", "manipulability", "limits"]:
+        """The preference of `solve`, whose default for several solutions is another one."""
+        default = self.prefer == "comfortable"
+        return "fast" if default and self.branches is not None else self.prefer
+
     def _task(self, poses: bool) -> PoseTask | PositionTask:
         return PoseTask(self.placed) if poses else PositionTask(self.placed)
 
@@ -172,7 +178,7 @@ class Solve:
             None,
             began=time.perf_counter(),
             seeded=False,
-            prefer=self.prefer,
+            prefer=self._preference,
             solutions=self.branches,
             position_tolerance=self.position_tolerance,
             rotation_tolerance=self.rotation_tolerance,

@@ -180,7 +180,7 @@ def claimed(folder: Path, job: Job) -> Iterator[dict[int, Summary]]:
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         _check_manifest(folder, job)
-        _remove_temporary(folder)
+        remove_temporary(folder)
         name, found = job_id(job), {}
         for index in range(len(job.sizes)):
             committed = _committed(part_path(folder, index), name, index)
@@ -189,7 +189,7 @@ def claimed(folder: Path, job: Job) -> Iterator[dict[int, Summary]]:
         yield found
 
 
-def _remove_temporary(folder: Path) -> None:
+def remove_temporary(folder: Path) -> None:
     """Remove the temporary files of killed processes."""
     for left in folder.glob(".*.tmp"):
         left.unlink(missing_ok=True)
@@ -304,7 +304,7 @@ def finish(folder: Path, job: Job, parts: Mapping[int, Summary]) -> Summary:
             counts[name] = counts.get(name, 0) + number
     made = Summary(folder, sum(part.rows for part in parts.values()), counts, len(parts))
     value = {"job": job_id(job), "rows": made.rows, "counts": counts, "parts": made.parts}
-    _remove_temporary(folder)
+    remove_temporary(folder)
     _write_json(folder / SUMMARY, value)
     return made
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.cluster.parts import fingerprint, finished_parts, read_manifest
+from supple.cluster.parts import fingerprint, finished_parts, read_manifest, remove_temporary
 from supple.cluster.source import to_numpy
 from supple.errors import InputError, check_one_of, short_repr
 from supple.ik.position import solve
@@ -58,6 +58,7 @@ def aggregate(folder: Path) -> None:
         columns["manipulability_mean"] = (total[there] / reached[there]).astype(np.float32)
         columns["sigma_min"] = sigma[there]
     table = pa.table(columns).replace_schema_metadata({"supple.schema": "voxels 1"})
+    remove_temporary(folder)
     with replacing(folder / _TABLE) as stream:
         parquet.write_table(table, stream, write_page_checksum=True)
 

@@ -258,8 +258,10 @@ def _compiled(
         for c in one.picked
     ]
     weights = layout.weights[:primary]
-    relaxed = _relaxed(weights, measures, reach, own_rule=damping is not None)
-    scale, true_scale = (_scale(each, measures, reach) for each in (relaxed, weights))
+    bounded = _bounded(weights, measures, reach)
+    relaxed = _relaxed(weights, measures, reach) if damping is None else bounded
+    scales = [_scale(each, measures, reach) for each in (relaxed, bounded, weights)]
+    scale = scales[0]
     rule = damping or ErrorNorm(_DAMPING * scale)
     features = np.array([x for one in rows for x in _features(one, reach)])
     starts = SeedTable.of(robot, shares, features)
@@ -269,6 +271,7 @@ def _compiled(
         primary=len(met),
         measures=measures,
         weights=weights.tolist(),
+        bounded_weights=bounded.tolist(),
         relaxed_weights=relaxed.tolist(),
         lower=robot.lower.tolist(),
         upper=robot.upper.tolist(),
@@ -278,8 +281,9 @@ def _compiled(
         **slides,
         wrap=turns(robot).tolist(),
         step=_step(rule, primary),
-        newton_gain=_NEWTON_GAIN * scale,
-        closest_newton_gain=_NEWTON_GAIN * true_scale,
+        newton_gain=_NEWTON_GAIN * scales[0],
+        bounded_newton_gain=_NEWTON_GAIN * scales[1],
+        closest_newton_gain=_NEWTON_GAIN * scales[2],
         max_step=_LONGEST if max_step is None else max_step,
         iteration_factor=_iteration_factor(max_step),
         float_tolerance=float_tolerance,
@@ -306,18 +310,21 @@ def _compiled(
     )
 
 
-def _relaxed(weights: Array, measures: Sequence[Measure], reach: float, own_rule: bool) -> Array:
-    """Return weights for the search, whose ratios are bounded.
+def _bounded(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
+    """Return the weights of the tasks, of which small ones are raised: J is better conditioned."""
+    natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
+    shares = weights / natural
+    return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
+
+
+def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
+    """Return weights for the search.
 
     The solutions of a reachable target do not depend on the weights. In the search, a position
     error of the reach counts as much as a rotation error of 1 rad, whatever the unit of length and
-    the `length` of the tasks, and small weights of rows are raised so that J is better conditioned.
-    A caller's damping rule has parameters for the J of the tasks, so their weights are kept.
+    the `length` of the tasks, and small weights of rows are raised. A caller's damping rule has
+    parameters for the J of the tasks, and is used with `_bounded` weights instead.
     """
-    if own_rule:
-        natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
-        shares = weights / natural
-        return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
     relaxed = np.empty(len(weights))
     for kind, natural in ((Measure.POSITION, 1 / reach), (Measure.ROTATION, 1.0)):
         rows = [i for i, measure in enumerate(measures) if measure == kind]

@@ -194,7 +194,7 @@ class SolutionArrays:
         failed = self[~self.success]
         errors = failed._errors().reshape(-1, len(self.tasks), 2)
         errors = errors[np.isfinite(errors).all(axis=(1, 2))]
-        above = (errors > self._asked.tolerances).any(axis=-1)
+        above = np.any(errors > self._asked.tolerances, axis=-1)
         return [
             (task_name(task), int(above[:, k].sum()), *errors[:, k].max(axis=0).tolist())
             for k, task in enumerate(self.tasks)
@@ -238,8 +238,8 @@ class BatchSolution(SolutionArrays):
         lines = [f"{self.size} target{'s' if self.size != 1 else ''}"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
         lines += [
-            f"  {n:>6} miss {name}, by up to {error_text(*errors)}"
-            for name, n, *errors in self._missed()
+            f"  {n:>6} miss {name}, by up to {error_text(position, rotation)}"
+            for name, n, position, rotation in self._missed()
         ]
         if self.robot is not None and self.tasks and not self.success.all():
             surplus = surplus_rows(self.robot, self.tasks)

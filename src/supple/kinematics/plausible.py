@@ -28,9 +28,12 @@ def plausible_range(robot: Robot) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def check_plausible(robot: Robot, q: NDArray[Any], name: str) -> None:
-    """Raise an error for configurations (..., n) that are probably in degrees."""
+    """Raise an error for configurations (..., n) that are probably in degrees.
+
+    Coordinates that are not finite have errors, or statuses, of their own.
+    """
     lower, upper = plausible_range(robot)
-    wrong = (q < lower) | (q > upper)
+    wrong = ((q < lower) | (q > upper)) & np.isfinite(q)
     if not wrong.any():
         return
     index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)

@@ -20,8 +20,9 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
 
     Args:
         given: The value of a single task; for several tasks a sequence with one value per task. The
-            targets of k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it. An
-            array for a sequence of only one task is the value of that task.
+            targets of k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it, and
+            their velocities an array (..., k, 6). An array for a sequence of only one task is the
+            value of that task.
         single: Whether a task was given, not a sequence of tasks: see `selected_tasks`.
         tasks: The tasks.
         name: Name of the argument: "target", "velocity" or "acceleration".
@@ -30,21 +31,36 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
         InputError: There is not one value for each task, or an array is complex.
     """
     count = len(tasks)
-    if not isinstance(given, Sequence) and hasattr(given, "__array__"):
-        given = np.asarray(given)
+    given = _as_array(given)
     is_array = isinstance(given, np.ndarray)
     if single or (count == 1 and is_array):
         return (_real(given, name),)
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count:
         return [_real(one, name) for one in given]
-    poses = name == "target" and all(isinstance(task, PoseTask) for task in tasks)
-    if poses and is_array and given.shape[-3:] == (count, 4, 4):
-        return [np.ascontiguousarray(_real(given[..., i, :, :], name)) for i in range(count)]
+    poses = all(isinstance(task, PoseTask) for task in tasks)
+    shape = (count, 4, 4) if name == "target" else (count, 6)
+    if poses and is_array and given.shape[-len(shape) :] == shape:
+        each = np.moveaxis(given, -len(shape), 0)
+        return [np.array(_real(one, name), order="C", subok=True) for one in each]
     expected = one_per_task(name, tasks)
     if poses:
-        expected += f", or an array of shape (..., {count}, 4, 4)"
+        expected += f", or an array of shape (..., {', '.join(map(str, shape))})"
     shown = f"shape {given.shape}" if is_array else short_repr(given)
     raise InputError(f"{expected}; given: {shown}")
+
+
+def _as_array(given: Any) -> Any:
+    """Return an array of another library as an array of NumPy, and other objects unchanged.
+
+    Masked arrays stay masked, and objects whose conversion fails stay as they are: those that
+    convert the numbers of a task raise the errors for them.
+    """
+    if isinstance(given, Sequence) or not hasattr(given, "__array__"):
+        return given
+    try:
+        return np.asanyarray(given)
+    except Exception:  # raised by the object's own conversion
+        return given
 
 
 def _real(given: Any, name: str) -> Any:
