@@ -109,6 +109,7 @@ RIGHT_ARM = [f"right_{joint}" for joint in ("s0", "s1", "e0", "e1", "w0", "w1", 
 PROGRAM = """\
 #include <cstdio>
 #include "drivers/batch.hpp"
+#include "drivers/seed_table.hpp"
 #include "drivers/track.hpp"
 #include "supple/servo.hpp"
 int main() {{
@@ -136,7 +137,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[st
     (folder / "program.cpp").write_text(PROGRAM.format(lines="\n  ".join(lines)), "utf-8")
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     flags = "-std=c++20 -O0 -w -DSUPPLE_ISA=test -DSUPPLE_REGISTERS=1 -I include -I src/core"
-    command = [*compiler, *shlex.split(flags), "program.cpp", "-o", "program"]
+    sources = ("program.cpp", "src/core/drivers/reach_table.cpp")
+    command = [*compiler, *shlex.split(flags), *sources, "-o", "program"]
     subprocess.run(command, check=True, cwd=folder)
 
     def values(setting: str) -> dict[str, float]:

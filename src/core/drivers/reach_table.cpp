@@ -72,7 +72,7 @@ Pose<double> placement_of(const Joint<double>& joint) {
 // Directions on the surface of a cube: on each of its six faces, (cells + 1)² points (±1, u, v) in
 // cyclic order of the axes, with u and v from -1 to 1. On a face, h(±1, u, v) is a convex function
 // of u and v.
-constexpr int edge = cells + 1, face_size = edge * edge, grid_size = 6 * face_size;
+const int edge = cells + 1, face_size = edge * edge, grid_size = 6 * face_size;
 
 Vec grid_direction(int number) {
   const int face = number / face_size, i = number / edge % edge, j = number % edge;
