@@ -28,6 +28,7 @@ FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.p
         tests/control/test_servo_limits.py tests/control/test_servo_input.py \
         tests/ik/test_position.py tests/ik/test_position_input.py tests/ik/test_subproblems.py
 NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_follow_law.py \
+           tests/ik/test_arms_6r.py tests/ik/test_comfort.py tests/control/test_timing_jerk.py \
            tests/control/test_all_limits.py tests/control/test_changed_limits.py \
            tests/control/test_halting.py tests/control/test_limit_statuses.py \
            tests/control/test_spelling.py
@@ -80,6 +81,7 @@ soak-servo: $(VENV)/installed
 # SUPPLE_SEED=... draws others.
 test-nightly: $(VENV)/installed $(VENV)/test-tools
 	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
+		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 \
 		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
