@@ -11,7 +11,7 @@ template <class T>
 SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
   T *sigma = scratch, *work = sigma + m + n;
   singular_values(m, n, J, sigma, work);
-  const T least = max(sigma[(m < n ? m : n) - 1], Number<T>::tiny);
+  const T least = max(sigma[(m < n ? m : n) - 1], T(Number<T>::tiny));
   return sigma[0] / least;
 }
 

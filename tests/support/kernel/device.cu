@@ -3,6 +3,7 @@
 // #pragma once, distinguishes them only by their names without folders.
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
+#include "supple/condition.hpp"
 #include "supple/damping.hpp"
 #include "supple/decoupled.hpp"
 #include "supple/default_step.hpp"
@@ -13,6 +14,7 @@
 #include "supple/fast_step.hpp"
 #include "supple/filtering.hpp"
 #include "supple/folds.hpp"
+#include "supple/halting.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/lane.hpp"
 #include "supple/limits.hpp"
@@ -22,6 +24,7 @@
 #include "supple/linalg/matrix.hpp"
 #include "supple/linalg/qr.hpp"
 #include "supple/linalg/svd.hpp"
+#include "supple/norm_bound.hpp"
 #include "supple/optimal.hpp"
 #include "supple/parts.hpp"
 #include "supple/ik/reachability.hpp"
@@ -37,6 +40,7 @@
 #include "supple/servo_state.hpp"
 #include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/ik/partial_rows.hpp"
 #include "supple/ik/policy.hpp"
 #include "supple/ik/problem.hpp"
 #include "supple/ik/restarts.hpp"
@@ -202,7 +206,9 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   const T free = free_depth(rows, columns, J, speed, fold.depth, work);
   const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
   work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
-  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
+  bool halts = false;
+  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, halts, work);
+  if (halts) work[1] = condition_at(of, q, work);
   work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
   work[3] = damped_step_by_parts(of, J, e, T(1), speed, change, work) ? change[0] : T(0);
   if (!far_from(rows, columns, J, T(1), T(0), work).singularities &&
