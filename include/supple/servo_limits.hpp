@@ -214,10 +214,13 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   if (!whole) state.course = Course::stopped;
   if (size > 0 && whole) {
     bool halts = false;
-    const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
+    const T s =
+        servo.halt_condition > 0
+            ? halting_step(servo, state, stopper, d, state.halting, x, low, high, halts, rest)
+            : stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
     if (halts) state.halting = T(0);
     if (s >= 0) {
-      for (int i = 0; i < m; ++i) state.direction[i] = d[i];
+      for (int i = 0; i < m; ++i) state.direction[i] = s * d[i];
       put_scaled(n, s, low, high, x, s != T(1), x, state.active_set);
       return true;
     }
@@ -237,6 +240,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
     found = factors_in_box(n, slow, fast, along, servo.bound);
     if (!has_any(found)) return false;
   }
+  for (int i = 0; i < m; ++i) state.direction[i] = found.least * state.direction[i];
   put_scaled(n, found.least, slow, fast, along, true, x, state.active_set);
   return true;
 }
