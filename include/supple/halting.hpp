@@ -19,8 +19,15 @@ inline constexpr T probe = T(1e-3);
 template <class T>
 inline constexpr T same_speed = 1 + T(1e-10);
 
-// Returns the factor by which a motion along x (n) from q (n) is reduced before a singularity: 1 up
-// to the condition number `slow_condition`, 0 from `halt_condition` on, and linear between. A
+// Returns the factor of a ramp in the condition number: 1 up to `slow_condition`, 0 from
+// `halt_condition` on, and linear between.
+template <class T>
+SUPPLE_FN T ramp_at(const Servo<T>& servo, T condition) {
+  const T part = (servo.halt_condition - condition) / (servo.halt_condition - servo.slow_condition);
+  return min(max(part, T(0)), T(1));
+}
+
+// Returns the factor by which a motion along x (n) from q (n) is reduced before a singularity. A
 // motion that reduces the condition number, which is `here` at q, leads away from the singularity
 // and is not slowed down. `scratch` has n entries and those of `condition_at`.
 template <class T>
@@ -31,9 +38,7 @@ SUPPLE_FN T ramp_factor(const Servo<T>& servo, const StepRows<T>& rows, T here, 
   const T size = length(n, x);
   if (here <= servo.slow_condition || !(size > 0)) return T(1);
   for (int j = 0; j < n; ++j) trial[j] = fma(probe<T> / size, x[j], q[j]);
-  if (condition_at(rows, trial, rest) < here) return T(1);
-  const T part = (servo.halt_condition - here) / (servo.halt_condition - servo.slow_condition);
-  return min(max(part, T(0)), T(1));
+  return condition_at(rows, trial, rest) < here ? T(1) : ramp_at(servo, here);
 }
 
 // Returns the factor of the speeds x (n) at the current configuration. `here` receives the
@@ -95,23 +100,27 @@ SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const 
 
 // `stoppable_factor` for a motion that halts: the joints can stop on the ramp (`stops_on_ramp`), at
 // a configuration whose condition number allows it. `halts` becomes true if a larger factor would
-// lead too close to a singularity. d (m) = J x is `unit` times the command.
+// lead too close to a singularity; the motion is then on the ramp even if it leads away at first.
+// d (m) = J x is `unit` times the command, `here` the condition number of J.
 template <class T>
 SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, const Stopper<T>& of,
-                         const T* d, T unit, const T* x, const T* low, const T* high, bool& halts,
-                         T* scratch) {
+                         const T* d, T unit, T here, const T* x, const T* low, const T* high,
+                         bool& halts, T* scratch) {
   const int m = of.rows.count, n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
   const T fastest = min(max(T(1), found.least), found.most);
-  // On the ramp, only the stop of the previous step may be faster than the ramp.
+  // On the ramp, a step above it is not faster than the previous one. After a reset, or if the
+  // direction was lost, the speed of the previous step along d is unknown.
   const T before = dot(m, state.direction, d) / dot(m, d, d);
-  const T most = unit < T(1) && before > 0 ? max(T(1), before * same_speed<T>) : Number<T>::huge;
+  const bool known = before > 0 || !(dot(n, state.qd, state.qd) > 0);
+  const T on_ramp =
+      known ? max(ramp_at(servo, here) / unit, before * same_speed<T>) : Number<T>::huge;
   for (int attempt = 0; attempt <= slower_tries; ++attempt) {
     const T part = attempt == slower_tries ? T(0) : T(1) / T(1 << (2 * attempt));
     const T s = found.least + part * (fastest - found.least);
-    if (s <= most) {
+    if (s <= on_ramp || (unit == T(1) && !halts)) {
       for (int j = 0; j < n; ++j) {
         speed[j] = s * x[j];
         change[j] = speed[j] - state.qd[j];
