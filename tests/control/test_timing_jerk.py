@@ -111,7 +111,7 @@ def test_on_curves_it_is_as_fast_as_successive_linear_programs(seed: int) -> Non
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", sorted({*range(CASES), 74, 84}))  # two sharp corners
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
     path, rng = timed_path(seed), np.random.default_rng(seed)
     law = time_law(path.spline, path.bounds)
