@@ -130,6 +130,25 @@ def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
     assert law.duration >= free.duration * (1 - 2e-3)  # both are accurate to a thousandth
 
 
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("seed", [2, 12, 37, 43, 84])
+def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None:
+    """Also on a curve there and back, which stops where it turns back."""
+    path = timed_path(seed)
+    if back:
+        path = path._replace(q=np.concatenate([path.q, path.q[-2::-1]]))
+    none = np.full(path.q.shape[1], np.inf)
+    bounds = path.bounds, path.bounds._replace(jerk=none), Bounds(path.bounds.speed, none, none)
+    durations = [time_law(path.spline, each).duration for each in bounds]
+    assert durations[1] <= durations[0] * (1 + 2e-3)
+    assert durations[2] <= durations[1] * (1 + 2e-3)
+    # if only speeds are limited, one of them always is at its limit
+    spline = chord_spline(path.q)
+    s = np.linspace(0, spline.x[-1], 200_001)
+    rate = np.abs(spline(s, 1) / path.bounds.speed).max(axis=1)
+    assert durations[2] == pytest.approx(np.trapezoid(rate, s), rel=5e-3)
+
+
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
 def test_followed_paths_keep_real_limits(name: str) -> None:
     robot = sp.load(name)

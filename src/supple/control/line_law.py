@@ -29,7 +29,7 @@ _SWEEPS = 10  # largest number of rounds over all turning points
 _GAIN = 1e-5  # fraction of the duration that a round must gain
 _COARSE = 22  # bisections of a peak speed that is only compared
 _EXACT = 52  # bisections of a peak speed
-_SUDDEN = 1e-8  # duration of a jump of the acceleration, relative to that of gaining speed
+_SUDDEN = 1e-8  # duration of a jump of speed or acceleration, relative to that of the next phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class LineLaw:
         distances = np.abs(np.diff(turns))
         if not np.isfinite(jerk):
             if not np.isfinite(acceleration):
-                return None
+                acceleration = speed**2 / (_SUDDEN * distances.max())
             longest = min(speed / acceleration, float(np.sqrt(distances.max() / acceleration)))
             jerk = acceleration / (_SUDDEN * longest)
         limits = _Limits.of(speed, acceleration, jerk, distances)

@@ -27,9 +27,10 @@ def cells(spline: Spline, grading: Grading) -> tuple[Array, NDArray[np.intp], Ar
     """Divide the pieces of a spline into cells.
 
     Returns:
-        The cells, and those of their ends (K,) where the path turns back.
+        The cells, and those of their ends (K,) where the path turns back. Without limits of
+        acceleration or jerk (order 1), b would be infinite there, and there are none.
     """
-    turns = turning_points(spline)
+    turns = turning_points(spline) if grading.order > 1 else spline.s[:0]
     inner = np.setdiff1d(turns, spline.s)
     s = np.sort(np.concatenate([spline.s, inner]))
     ends = grading.inverse(s)
