@@ -55,7 +55,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "posture_tolerance": (1e-5, 1e-3),
     "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
-    "_FINE": (1.002, 1.008),
+    "_FINE": (1.0005, 1.002),
     "RAMP": (0.125, 0.4),
     "_EXCEEDED": (1.00025, 1.001),
     "_COARSE": (1.005, 1.02),

@@ -203,6 +203,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
   const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
                            max(servo.halt_condition, condition)};
+  const T ramp = state.halting;
   T size(0), off(0);
   for (int i = 0; i < m; ++i) {
     d[i] = dot(n, state.J + i * n, x);
@@ -214,10 +215,13 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   if (!whole) state.course = Course::stopped;
   if (size > 0 && whole) {
     bool halts = false;
-    const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
+    const T s = servo.halt_condition > 0
+                    ? halting_step(servo, state, stopper, d, state.halting, condition, x, low, high,
+                                   halts, rest)
+                    : stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
     if (halts) state.halting = T(0);
     if (s >= 0) {
-      for (int i = 0; i < m; ++i) state.direction[i] = d[i];
+      for (int i = 0; i < m; ++i) state.direction[i] = s * d[i];
       put_scaled(n, s, low, high, x, s != T(1), x, state.active_set);
       return true;
     }
@@ -236,7 +240,11 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
     if (!moves || !along_direction(m, n, state.J, state.direction, along, rest)) return false;
     found = factors_in_box(n, slow, fast, along, servo.bound);
     if (!has_any(found)) return false;
+    // A motion that leads away from a singularity is not halting while limits force it to become
+    // faster.
+    if (found.least > same_speed<T>) state.halting = ramp;
   }
+  for (int i = 0; i < m; ++i) state.direction[i] = found.least * state.direction[i];
   put_scaled(n, found.least, slow, fast, along, true, x, state.active_set);
   return true;
 }
@@ -333,7 +341,10 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   } else if (!kept) {
     fit_in_box(servo, m, n, state, low, high, x, rest);
   }
-  if (keeps && !kept) state.course = Course::lost;
+  if (keeps && !kept) {
+    state.course = Course::lost;
+    for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
+  }
   move_joints(servo, n, state, x, x0);
   if (state.beyond < 0) return;
   for (int i = 0; i < m * n; ++i) {

@@ -86,7 +86,7 @@ struct ServoState {
   // (n, n): matrix N of the norm ‖N q̇‖ that a step in Python minimizes; null if J and λ² define
   // the norm.
   const L* metric = nullptr;
-  L* direction = nullptr;  // (rows,): direction of J q̇, if the direction is kept
+  L* direction = nullptr;  // (rows,): J q̇ of the last step, if the direction is kept
   L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
   L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
   // (n,): -1 or 1 for a joint that is stopped at its lower or upper position limit, or for a

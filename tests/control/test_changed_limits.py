@@ -19,6 +19,8 @@ from supple.errors import InputError
 from supple.redundancy import OpenTask
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
+# motions that need room for rounding errors, and one that loses the direction of its command
+HARD = (197, 337, 467, 1702)
 STEPS = 300  # number of steps of a motion
 TOO_FAST = StepStatus.SPEED_EXCEEDED | StepStatus.NORM_EXCEEDED
 Q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
@@ -61,7 +63,7 @@ def steps_to_slow_down(limits: Limits, speed: Array, dt: float) -> float:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-@pytest.mark.parametrize("seed", range(MOTIONS))
+@pytest.mark.parametrize("seed", sorted({*range(MOTIONS), *HARD}))
 def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, mode: str) -> None:
     """Only until then they exceed the limits on speed or norm, and the status says so."""
     rng = np.random.default_rng((1, seed))

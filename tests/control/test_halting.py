@@ -15,6 +15,8 @@ from supple import DLS, Limits, Linearization, PositionTask, Robot, Servo, StepS
 from supple.errors import InputError
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
+# motions in which limits force a speed that rises above the ramp if the stop is not planned
+HARD = (259, 379, 475, 510, 571, 1126, 1702)
 DT = 0.01
 ACCELERATION = 10.0
 
@@ -38,7 +40,7 @@ def a_start(arm: Robot, rng: np.random.Generator, rows: int, most: float) -> Arr
             return np.asarray(q)
 
 
-@pytest.mark.parametrize("seed", range(MOTIONS))
+@pytest.mark.parametrize("seed", sorted({*range(MOTIONS), *HARD}))
 def test_the_motion_slows_down_and_stops_between_the_thresholds(seed: int) -> None:
     """The factor is linear in the condition number, and no motion passes the second threshold."""
     rng = np.random.default_rng((3, seed))

@@ -16,7 +16,7 @@ from supple.control.jerk_timing import fastest_with_jerk
 from supple.control.timing import Bounds, TimeLaw, time_law
 from supple.paths import JointPath
 from timed_paths import timed_path
-from timing_oracle import chord_spline, limit_by_jerk, line_duration
+from timing_oracle import chord_spline, limit_by_jerk, line_duration, turning_duration
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,37 @@ def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
     assert expected * (1 - 1e-9) <= found.duration <= expected * 1.002
 
 
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_line_there_and_back_takes_the_time_of_its_formula(seed: int) -> None:
+    """Where it turns back, the speed is zero but the acceleration is not."""
+    path = timed_path(seed, "back")
+    joint = int(np.abs(np.ptp(path.q, axis=0)).argmax())
+    sign = np.sign(path.q[1, joint] - path.q[0, joint])
+    top = (sign * np.concatenate(path.spline.extremes())[:, joint]).max()
+    ends = top - sign * path.q[[0, -1], joint]
+    ratio = np.abs(np.ptp(path.q, axis=0)) / np.ptp(path.q[:, joint])
+    limits = [float((limit / ratio).min()) for limit in path.bounds[:3]]
+    law = time_law(path.spline, path.bounds)
+    assert law.duration == pytest.approx(turning_duration(*ends, *limits), rel=1e-5)
+    assert_inside(law, path.bounds)
+    q = law.at(np.linspace(0, law.duration, 20_001))[0][:, joint]
+    assert (sign * q).max() == pytest.approx(top, abs=1e-6 * ends.max())
+    np.testing.assert_allclose(q[[0, -1]], path.q[[0, -1], joint], atol=1e-12)
+    # without jerk limits, the acceleration jumps
+    free = time_law(path.spline, path.bounds._replace(jerk=np.full(len(ratio), np.inf)))
+    speed, acceleration, _ = limits
+    peaks = np.minimum(speed, np.sqrt(acceleration * ends))
+    assert free.duration == pytest.approx((ends / peaks + peaks / acceleration).sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [27, 42, 57])  # one joint that turns back two or three times
+def test_turning_back_often_is_no_slower_than_the_optimization(seed: int) -> None:
+    path = timed_path(seed)
+    law = time_law(path.spline, path.bounds)
+    assert_inside(law, path.bounds)
+    assert law.duration <= fastest_with_jerk(path.spline, path.bounds).duration
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
     robot = sp.load("panda")
@@ -80,7 +111,7 @@ def test_on_curves_it_is_as_fast_as_successive_linear_programs(seed: int) -> Non
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", sorted({*range(CASES), 74, 84}))  # two sharp corners
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
     path, rng = timed_path(seed), np.random.default_rng(seed)
     law = time_law(path.spline, path.bounds)
@@ -95,6 +126,27 @@ def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
         slower = time_law(path.spline, stricter)
         assert slower.duration >= law.duration * (1 - 1e-3), name
         assert_inside(slower, stricter)
+    free = time_law(path.spline, path.bounds._replace(jerk=np.full(len(limit), np.inf)))
+    assert law.duration >= free.duration * (1 - 2e-3)  # both are accurate to a thousandth
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("seed", [2, 12, 37, 43, 84])
+def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None:
+    """Also on a curve there and back, which stops where it turns back."""
+    path = timed_path(seed)
+    if back:
+        path = path._replace(q=np.concatenate([path.q, path.q[-2::-1]]))
+    none = np.full(path.q.shape[1], np.inf)
+    bounds = path.bounds, path.bounds._replace(jerk=none), Bounds(path.bounds.speed, none, none)
+    durations = [time_law(path.spline, each).duration for each in bounds]
+    assert durations[1] <= durations[0] * (1 + 2e-3)
+    assert durations[2] <= durations[1] * (1 + 2e-3)
+    # if only speeds are limited, one of them always is at its limit
+    spline = chord_spline(path.q)
+    s = np.linspace(0, spline.x[-1], 200_001)
+    rate = np.abs(spline(s, 1) / path.bounds.speed).max(axis=1)
+    assert durations[2] == pytest.approx(np.trapezoid(rate, s), rel=5e-3)
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda"])

@@ -31,7 +31,10 @@ class TimedPath(NamedTuple):
 
 
 def timed_path(seed: int, kind: str | None = None) -> TimedPath:
-    """Return a path with the ratio of jerk to acceleration from 5 to 5000 1/s."""
+    """Return a path with the ratio of jerk to acceleration from 5 to 5000 1/s.
+
+    The kind is one of KINDS or "back", a line there and back.
+    """
     rng = np.random.default_rng(seed)
     n, kind = int(rng.integers(1, 9)), kind or KINDS[seed % len(KINDS)]
     speed = 10 ** rng.uniform(-0.3, 0.7) * rng.uniform(0.6, 1.6, n)
@@ -44,6 +47,10 @@ def timed_path(seed: int, kind: str | None = None) -> TimedPath:
 def _points(kind: str, n: int, rng: np.random.Generator) -> Array:
     if kind == "line":
         return rng.normal(size=(2, n)) * 10 ** rng.uniform(-2, 1)
+    if kind == "back":  # a line on which the motion turns back once, at or between two points
+        x, turn = np.linspace(0, 1, int(rng.integers(20, 200))), rng.uniform(0.4, 0.8)
+        shape = (-((x - turn) ** 2), np.minimum(x, 2 * turn - x), np.sin(np.pi * x / 2 / turn))
+        return np.outer(shape[rng.integers(3)], rng.normal(size=n) * 10 ** rng.uniform(-1, 0.5))
     if kind == "points":
         return rng.normal(size=(int(rng.integers(3, 9)), n))
     if kind == "corner":  # two lines that meet at a corner, where the motion nearly stops

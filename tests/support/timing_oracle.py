@@ -222,3 +222,46 @@ def line_duration(speed: float, acceleration: float, jerk: float) -> float:
         middle = (least + most) / 2
         least, most = (middle, most) if middle * ramp(middle) < 1 else (least, middle)
     return 2 * ramp(least)
+
+
+def turning_duration(
+    there: float, back: float, speed: float, acceleration: float, jerk: float
+) -> float:
+    """Return the shortest duration of a motion over a distance `there` and then `back` [s].
+
+    It is at rest at both ends. The acceleration where it turns back is found by three comparisons
+    of 40 of them, and the phases are integrated one by one.
+    """
+
+    def rise(peak: float, start: float) -> tuple[float, float]:
+        """Return duration and distance from rest, with an acceleration, to a peak speed."""
+        top = min(acceleration, float(np.sqrt(jerk * peak + start**2 / 2)))
+        ramps = (top - start) / jerk, top / jerk
+        gained = (top**2 - start**2 + top**2) / (2 * jerk)
+        x = v = t = 0.0
+        a = start
+        for j, duration in ((jerk, ramps[0]), (0.0, (peak - gained) / top), (-jerk, ramps[1])):
+            x += duration * (v + duration * (a / 2 + duration * j / 6))
+            v += duration * (a + duration * j / 2)
+            a += duration * j
+            t += duration
+        return t, x
+
+    def leg(distance: float, end: float) -> float:
+        least, most = end**2 / (2 * jerk) + 1e-12 * speed, speed
+        if least > speed or rise(least, 0)[1] + rise(least, end)[1] > distance:
+            return np.inf
+        for _ in range(60):
+            peak = (least + most) / 2
+            near = rise(peak, 0)[1] + rise(peak, end)[1] <= distance
+            least, most = (peak, most) if near else (least, peak)
+        (t0, x0), (t1, x1) = rise(least, 0), rise(least, end)
+        return t0 + t1 + (distance - x0 - x1) / least
+
+    low, high = 0.0, acceleration
+    for _ in range(3):
+        trials = np.linspace(low, high, 40)
+        durations = [leg(there, end) + leg(back, end) for end in trials]
+        best = int(np.argmin(durations))
+        low, high = trials[max(best - 1, 0)], trials[min(best + 1, 39)]
+    return float(min(durations))

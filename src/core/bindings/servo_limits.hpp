@@ -16,6 +16,10 @@ namespace supple {
 // allow, but not above the speeds at the time of the change (`remember_peaks`).
 class ServoLimits {
  public:
+  // Factor of the speed of a joint with a jerk limit that leaves room for the rounding errors of
+  // many steps. Without it, a joint that peaks at its speed in force would exceed its jerk limit.
+  static constexpr double rounding_room = 1 + 1e-10;
+
   void set(const LimitsSpec& limits, int n) {
     set_ = limits.in_kernel<double>(n);
     in_force_.resize(set_.size());
@@ -32,7 +36,7 @@ class ServoLimits {
     double norm2 = 0;
     for (std::size_t j = 0; j < set_.size(); ++j) {
       const double speed = last.qd[j];
-      peaks_[j] = peak_after(in_force_[j], speed - last.change[j], speed, dt);
+      peaks_[j] = peak_after(in_force_[j], speed - last.change[j], speed, dt) * room(j);
       norm2 += peaks_[j] * peaks_[j];
     }
     peaks_.back() = std::sqrt(norm2);
@@ -45,7 +49,7 @@ class ServoLimits {
     slows_down_ = false;
     double norm2 = 0;
     for (std::size_t j = 0; j < set_.size(); ++j) {
-      const double lowest = lowest_peak(set_[j], last.qd[j], last.change[j], servo.dt);
+      const double lowest = lowest_peak(set_[j], last.qd[j], last.change[j], servo.dt) * room(j);
       in_force_[j].speed = std::max(set_[j].speed, std::min(peaks_[j], lowest));
       slows_down_ = slows_down_ || in_force_[j].speed > set_[j].speed;
       norm2 += lowest * lowest;
@@ -79,6 +83,10 @@ class ServoLimits {
   }
 
  private:
+  double room(std::size_t j) const {
+    return set_[j].jerk < Number<double>::huge ? rounding_room : 1;
+  }
+
   std::vector<JointLimit<double>> set_, in_force_;  // the second keeps its address
   double bound_ = 0;                                // on the norm of all speeds, as set
   Doubles peaks_;            // (n + 1,): largest speeds, and norm, while joints slow down

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.control.graded_law import GradedLaw, Grading, durations, in_u, values
-from supple.control.speed_grid import cells, divided, envelope, thirds
+from supple.control.speed_grid import cells, divided, divisions, envelope, thirds
 from supple.control.spline import Spline
 from supple.motion.linearization import Array
 
@@ -34,9 +34,6 @@ _ROUNDS = 10  # maximum number of rounds
 _DIVISIONS = 4  # rounds after which cells are divided; then only for ten times the gain
 _EXCEEDED = 1.0005  # value of an excess that ends the rounds
 _COARSE = 1.01  # value of an excess above which a cell is divided
-_LOST = 1e-3  # fraction of the duration that cells may lose
-_MOST = 9  # largest number of parts into which a cell is divided
-_GROWTH = 0.5  # largest fraction by which the number of cells grows in a round to lose less time
 _GAIN = 1e-3  # fraction of the duration that a round must gain before more cells are divided
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
 _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
@@ -45,14 +42,16 @@ _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than ro
 def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
     """Return the fastest motion along a path, from rest to rest."""
     grading = Grading(float(spline.s[0]), float(spline.s[-1]), 3)
-    u, piece = _cells(spline, grading, bounds)
+    u, piece, turns = _cells(spline, grading, bounds)
     rows = _Rows.along(spline, grading, u[:-1], np.diff(u), piece, bounds)
-    starts = np.stack([envelope(u, rows.need(), slope) for slope in _SLOPES])
+    low = np.stack([envelope(u, rows.need(), slope) for slope in _SLOPES])
+    at = np.flatnonzero(np.isin(u[1:-1], turns))
+    starts = np.insert(low, at + 1, np.minimum(low[:, at], low[:, at + 1]), axis=1)
     tight, begin, before = np.ones((3, len(piece))), 1.0, np.inf
     best = np.inf, u, piece, np.ones((len(piece), 3))
     for k in range(_ROUNDS):
         end = max(_GAP, 10.0 ** (-2 - k))
-        squared = _squared_speed(rows, u, starts, tight, begin, end)
+        squared = _squared_speed(rows, u, turns, starts, tight, begin, end)
         peaks, held, used = rows.of(squared, np.diff(u))
         excess, t = peaks.max(axis=0), durations(squared, np.diff(u))
         worst, duration = excess.max(), t.sum()
@@ -67,7 +66,7 @@ def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
             parts = thirds(excess > max(_COARSE, 1 + 10 * end))
         if k < _ROUNDS - 2 and duration < before * (1 - _GAIN * (1 if k < _DIVISIONS else 10)):
             lost = np.maximum(0, 1 / tight.max(axis=0) - used - end / 10) * t / duration
-            parts = np.maximum(parts, _parts(lost))
+            parts = np.maximum(parts, divisions(lost))
             begin = max(begin, lost.sum())
         before = duration
         if (parts > 1).any():
@@ -76,7 +75,9 @@ def fastest_with_jerk(spline: Spline, bounds: Bounds) -> GradedLaw:
             squared = _shifted(squared[cell], u[:-1] - old[cell])
             tight = np.where(parts[cell] > 1, 1, tight[:, cell])
             rows = rows.divided(cell, parts, spline, grading, u, piece, bounds)
-        starts = (squared[:, 0] + squared[:, 1] * np.diff(u) / 2)[None]
+        at = np.flatnonzero(np.isin(u[:-1], turns))
+        middle = squared[:, 0] + squared[:, 1] * np.diff(u) / 2
+        starts = np.insert(middle, at, squared[at, 0])[None]
     _, u, piece, squared = best
     squared = squared / (1 + _MARGIN)
     t = np.concatenate([[0.0], np.cumsum(durations(squared, np.diff(u)))])
@@ -177,12 +178,14 @@ def _peak(each: Array) -> Array:
     return np.asarray((np.abs(each).max(axis=1) + bend).max(axis=1, initial=0))
 
 
-def _cells(spline: Spline, grading: Grading, bounds: Bounds) -> tuple[Array, NDArray[np.intp]]:
+def _cells(
+    spline: Spline, grading: Grading, bounds: Bounds
+) -> tuple[Array, NDArray[np.intp], Array]:
     """Divide the pieces of a spline into cells, more densely where the path turns sharply.
 
     There, b is at most 1/max|q''/a|, and its slope at most 2/max|q'/a|.
     """
-    u, piece = cells(spline, grading)
+    u, piece, turns = cells(spline, grading)
     s = grading(u)[0]
     _, begin, bent, _ = spline.derivatives(s[:-1], piece)
     _, end, curved, _ = spline.derivatives(s[1:], piece)
@@ -196,22 +199,7 @@ def _cells(spline: Spline, grading: Grading, bounds: Bounds) -> tuple[Array, NDA
         near[k:] = np.maximum(near[k:], parts[:-k] / 2)
         near[:-k] = np.maximum(near[:-k], parts[k:] / 2)
     u, piece, _ = divided(u, piece, np.clip(np.ceil(near), 1, 9).astype(np.intp))
-    return u, piece
-
-
-def _parts(lost: Array) -> NDArray[np.intp]:
-    """Return the numbers of parts (M,) into which to divide cells so that less time is lost.
-
-    A cell that loses a fraction x of the duration loses about x/k if it is divided into k parts.
-    The fewest parts with a given sum of these losses have k in proportion to √x.
-    """
-    root, target = np.sqrt(lost), max(_LOST, float(lost.sum()) / 4)
-    while True:
-        wanted = np.ceil(root * (root.sum() / target) - 0.5)
-        parts = np.asarray(np.clip(wanted, 1, _MOST), np.intp)
-        if (parts - 1).sum() <= _GROWTH * len(lost):
-            return parts
-        target *= 1.2
+    return u, piece, turns
 
 
 def _shifted(squared: Array, x: Array) -> Array:
@@ -221,7 +209,7 @@ def _shifted(squared: Array, x: Array) -> Array:
 
 
 def _squared_speed(
-    rows: _Rows, u: Array, starts: Array, tight: Array, begin: float, end: float
+    rows: _Rows, u: Array, turns: Array, starts: Array, tight: Array, begin: float, end: float
 ) -> Array:
     """Return coefficients (M, 3) of the largest u̇² that keeps the limits at three points of a cell.
 
@@ -230,14 +218,15 @@ def _squared_speed(
     Args:
         rows: The limits.
         u: Ends of the cells (M + 1,).
-        starts: Positive coefficients to start from (k, M).
+        turns: Those of them at which the path turns back.
+        starts: Positive coefficients to start from (k, M + number of turns).
         tight: Factors (3, M) by which squared speed, acceleration and jerk^(2/3) are reduced.
         begin: Relative accuracy of the duration in the beginning.
         end: Relative accuracy of the duration in the end.
     """
     h = np.diff(u)
     joints, points = rows.jerk.shape[2], 3 * len(h)
-    basis, first = _basis(u)
+    basis, first = _basis(u, turns)
     shared = np.repeat(tight[..., None], 3, axis=2)
     shared[:2, 1:, 0] = np.maximum(tight[:2, 1:], tight[:2, :-1])
     slow, weak, smooth = shared
@@ -261,19 +250,21 @@ def _squared_speed(
     return np.asarray(np.einsum("idk,ik->id", basis[:, 0], own) * [1, 1, 0.5])
 
 
-def _basis(u: Array) -> tuple[Array, NDArray[np.intp]]:
+def _basis(u: Array, turns: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return quadratic B-splines at the ends and in the middle of each cell.
 
     Returns:
         The contributions of three coefficients to b, b' and b'' (M, 3 points, 3, 3), and the index
         of the first of these coefficients (M,). The spline is linear in the first and the last
-        cell, where nothing else would determine its curvature.
+        cell, where nothing else would determine its curvature. Turns are double knots, at which
+        b' may jump.
     """
     h = np.diff(u)[:, None]
     count = len(h)
     before, after = h.copy(), h.copy()
-    before[1:] += h[:-1]
-    after[:-1] += h[1:]
+    single = ~np.isin(u[1:-1], turns)
+    before[1:] += h[:-1] * single[:, None]
+    after[:-1] += h[1:] * single[:, None]
     x = h * [0.0, 0.5, 1.0]
     y = h - x
     two = np.full_like(x, 2.0)
@@ -286,4 +277,5 @@ def _basis(u: Array) -> tuple[Array, NDArray[np.intp]]:
         end += end[:, :, out, None] * (-end[:, 2] / end[:, 2, out, None])[:, None]
         end[:, :, out] = 0
         made[cell] = np.roll(end, shift, axis=2)
-    return made, np.clip(np.arange(count) - 1, 0, count - 3)
+    first = np.append(-1, np.cumsum(2 - single) - 1)
+    return made, np.clip(first, 0, first[-1] - 1)
