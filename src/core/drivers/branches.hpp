@@ -53,6 +53,9 @@ class BranchPolisher {
                  const BranchOptions& options, double error = 0)
       : ik_(ik), slack_(slack), error_(error), options_(options), n_(ik.chain.coordinates) {
     std::copy_n(coordinate, 6, coordinate_);
+    for (int j = 0; j < n_; ++j) {
+      if (std::ranges::find(coordinate_, j) == std::end(coordinate_)) others_.push_back(j);
+    }
     const std::size_t n = std::size_t(n_);
     memory_.resize(size_of_state() + n);
     reference_ = memory_.data() + size_of_state();
@@ -142,7 +145,7 @@ class BranchPolisher {
     }
     for (int round = 0; round < wide_rounds && is_rough(inside); ++round) {
       evaluate_jacobian(ik_, wide_);
-      descend(ik_, wide_);
+      step(wide_);
       evaluate_error(ik_, wide_);
     }
     for (int k = 0; k < waiting_; ++k) {
@@ -183,7 +186,17 @@ class BranchPolisher {
   }
 
   bool polish() {
-    return polish_branch(ik_, at_, [&] { return converged(ik_, at_); }, [&] { descend(ik_, at_); });
+    return polish_branch(ik_, at_, [&] { return converged(ik_, at_); }, [&] { step(at_); });
+  }
+
+  // Takes a damped step of the arm's joints. Others may move the frame too, as the fixed joint of a
+  // redundant arm does; they stay where `begin` has placed them.
+  template <class L>
+  void step(IterateState<L>& at) {
+    for (int j : others_) {
+      for (int i = 0; i < ik_.rows; ++i) at.J[i * n_ + j] = L(0);
+    }
+    descend(ik_, at);
   }
 
   bool is_known(const Branches& to, std::size_t first) const {
@@ -257,6 +270,7 @@ class BranchPolisher {
   const BranchOptions options_;
   const int n_;
   int coordinate_[6];
+  std::vector<int> others_;  // indices in q of the joints that are not part of the arm
   std::vector<double> memory_;
   std::vector<Lanes> wide_memory_;
   double* reference_;        // (n,): angles to which the chosen 2π wraps are nearest
