@@ -126,12 +126,11 @@ def follow(
 
 def _farthest(path: PathProblem, start: Array | None) -> Followed:
     """Return the best route along a path; targets are met less closely if that leads farther."""
-    found = _followed(path, start)
-    nearly = None if found.success else path.nearly()
-    if nearly is None:
+    found, exact = _followed(path, start)
+    if exact is None or np.isfinite(found.q[path.targets.place == exact]).all():
         return found
-    again = _followed(nearly, start)
-    farther = np.isfinite(again.q[:, 0]).sum() > np.isfinite(found.q[:, 0]).sum()
+    again, _ = _followed(replace(path, loosest=path.fractions), start)
+    farther = np.isfinite(again.q[:, 0]).sum() >= np.isfinite(found.q[:, 0]).sum()
     return again if farther else found
 
 
@@ -143,13 +142,16 @@ class _Route(NamedTuple):
     reachable: int
 
 
-def _followed(path: PathProblem, start: Array | None) -> Followed:
-    """Return the best route along a path, from the configuration `start` or, if None, from any."""
+def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | None]:
+    """Return the best route along a path, from the configuration `start` or, if None, from any.
+
+    The index of the first target that is met less closely than others is returned as well.
+    """
     layers = _layers(path, start)
     if not layers.count:
         q = np.full((len(path.targets.place), path.robot.dof), np.nan)
         obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
-        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0)
+        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0), None
     best: _Route | None = None
     for attempt in range(_ROUTES):
         parts = fewest_changes(layers.graph, layers.begin)
@@ -157,6 +159,7 @@ def _followed(path: PathProblem, start: Array | None) -> Followed:
         changes = len(parts) > 1 or end + 1 < layers.count
         if changes and attempt + 1 < _ROUTES and layers.improved(parts):
             continue
+        path = layers.path
         pieces: list[Refined] = []
         for track in _turned(path, [*map(layers.track, parts)]):
             pieces.append(refined(path, track))
@@ -170,7 +173,7 @@ def _followed(path: PathProblem, start: Array | None) -> Followed:
             break
         layers.cut(parts[len(pieces) - 1], end_of_route)
     assert best is not None
-    return _result(path, best)
+    return _result(path, best), layers.exact
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:

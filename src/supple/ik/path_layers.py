@@ -22,9 +22,12 @@ class Layers(ABC):
         layers: Index of the target of each layer (L,).
         graph: The configurations and the steps between them.
         count: Number of targets before the first one that is out of reach.
+        exact: Index of the first target that only solutions with larger errors reach; None if
+            there is none.
     """
 
     count: int
+    exact: int | None = None
 
     def __init__(
         self, path: PathProblem, start: Array | None, layers: Indices, graph: PathGraph
@@ -52,6 +55,17 @@ class Layers(ABC):
         self.graph = self.graph.without(
             int(part.layers[i]), int(part.columns[i]), int(part.columns[i + 1])
         )
+
+    def loosened(self, at: int) -> bool:
+        """Allow larger errors of solutions if only then a target has any; return whether it has.
+
+        The configurations that are known remain solutions.
+        """
+        looser = self.path.loosened(at)
+        if looser is None:
+            return False
+        self.path, self.exact = looser, at
+        return True
 
     @abstractmethod
     def improved(self, parts: list[Part]) -> bool:

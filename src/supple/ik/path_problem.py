@@ -54,6 +54,7 @@ class PathProblem:
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
         fractions: Largest errors of solutions along the path, as fractions of the tolerances.
+        loosest: Such fractions where a target cannot be met so closely.
     """
 
     problem: CompiledProblem
@@ -62,6 +63,7 @@ class PathProblem:
     cost: Cost
     threads: int
     fractions: tuple[float, float] = EXACT
+    loosest: tuple[float, float] = NEARLY
     _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -301,15 +303,16 @@ class PathProblem:
 
     # ---- reasons ---------------------------------------------------------------------------------
 
-    def nearly(self) -> PathProblem | None:
-        """Return the problem with larger errors of solutions, if a target out of reach has any."""
-        other = replace(self, fractions=NEARLY, _closest={})
-        for at, found in self._closest.items():
-            missed = np.array([found.position_error[0], found.rotation_error[0]])
-            near = not found.success[0] and (missed <= self.tolerances).all()
-            if near and other.closest(at).success[0]:
-                return other
-        return None
+    def loosened(self, at: int) -> PathProblem | None:
+        """Return the problem with larger errors of solutions, if only then a target has any."""
+        if self.fractions == self.loosest:
+            return None
+        found = self.closest(at)
+        missed = np.array([found.position_error[0], found.rotation_error[0]])
+        if found.success[0] or (missed > self.tolerances).any():
+            return None
+        other = replace(self, fractions=self.loosest, _closest={})
+        return other if other.closest(at).success[0] else None
 
     def out_of_reach(self, at: int) -> str | None:
         """Return, in words, how far a target is out of reach, and a joint at its limit if any.

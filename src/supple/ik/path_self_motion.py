@@ -37,7 +37,7 @@ class SelfMotion(Layers):
         layers = coarse(len(path.targets.x))
         self._solve(layers[:1])
         layers = layers if self._first_empty(layers[:1], _SEEDS) else layers[:0]
-        super().__init__(path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
+        super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
         """Return the configurations of a part of a route, with 2π wraps inside the limits."""
@@ -132,11 +132,18 @@ class SelfMotion(Layers):
                 x = self.path.targets.x[None, [before, at]]
                 self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
             if not len(self.known[at]) and seeds:
-                self.known[at] = self.path.searched(at, 1, seeds)
+                self.known[at] = self._searched(at, seeds)
             if not len(self.known[at]):
                 return i
             before = at
         return len(layers)
+
+    def _searched(self, at: int, seeds: int) -> Array:
+        """Return a solution (1, n) of a target that a search finds, or none (0, n)."""
+        closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
+        if self.loosened(at):
+            closest = self.path.closest(at)
+        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
 
     def _slid(self, q: Array, course: Array) -> Array:
         """Return the solutions that one step of damped least squares leads to from q (K, n)."""

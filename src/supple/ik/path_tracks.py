@@ -55,10 +55,12 @@ class Tracks(Layers):
         self.path, self.start, self.origins = path, start, [0]
         count = len(path.targets.x)
         self.samples: dict[int, Array] = {}
+        if not len(self._samples(0)) and self.loosened(0):
+            self.samples.clear()
         if not len(self._samples(0)):
             count = 0
         layers = coarse(count)
-        super().__init__(path, start, layers, self._graph(layers))
+        super().__init__(self.path, start, layers, self._graph(layers))
 
     def improved(self, parts: list[Part]) -> bool:
         """Start more tracks, or track in smaller steps where tracks end."""
@@ -97,8 +99,9 @@ class Tracks(Layers):
     def _first_out_of_reach(self, at: Indices) -> int:
         """Return the index in `at` of the first target out of reach, or `len(at)`."""
         for i in np.nonzero(~self.path.reachable(at, FEW))[0].tolist():
-            if not len(self.path.searched(int(at[i]), 1)):
-                return int(i)
+            target = int(at[i])
+            if not len(self.path.searched(target, 1)) and not self.loosened(target):
+                return i
         return len(at)
 
     def _samples(self, at: int) -> Array:
