@@ -11,7 +11,7 @@ import numpy as np
 
 from supple.control.joint_path import JointPath
 from supple.ik.path_graph import Indices
-from supple.ik.path_problem import PathProblem, Track
+from supple.ik.path_problem import EDGE, PathProblem, Track
 from supple.motion.linearization import Array
 
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
@@ -33,15 +33,17 @@ class Refined(NamedTuple):
 def refined(path: PathProblem, track: Track) -> Refined:
     """Return a track with all targets and more samples, so that the tool stays on the path.
 
-    A track that jumps ends at the target before the jump.
+    A track that jumps ends at the target before the jump, and one that leaves the joint limits ends
+    inside.
     """
-    targets = path.targets.x
+    targets, given = path.targets.x, len(track.x)
+    track = _inside(path, track)
     own = targets[(track.x[0] <= targets) & (targets <= track.x[-1])]
-    x, q, whole = np.union1d(track.x, own), track.q, True
+    x, q, whole = np.union1d(track.x, own), track.q, len(track.x) == given
     if len(x) > len(track.x):
         guess = np.stack([np.interp(x, track.x, column) for column in track.q.T], axis=-1)
         q, end = _filled(path, guess, x)
-        x, q, whole = x[:end], q[:end], end == len(x)
+        x, q, whole = x[:end], q[:end], whole and end == len(x)
     smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
     most = _MOST * (len(x) + 2**_HALVINGS // 8)
     checked = np.arange(len(x) - 1)
@@ -69,6 +71,14 @@ def refined(path: PathProblem, track: Track) -> Refined:
             x, q, whole = x[x <= last], q[x <= last], False
             checked = np.arange(len(x) - 1)
     return Refined(JointPath(path.robot, q, x), path.deviation(q, x)[0], whole)
+
+
+def _inside(path: PathProblem, track: Track) -> Track:
+    """Return a track up to its first configuration outside the joint limits."""
+    low, high = path.robot.lower - EDGE, path.robot.upper + EDGE
+    out = ((track.q < low) | (track.q > high)).any(axis=1)
+    end = int(out.argmax()) if out.any() else len(out)
+    return track._replace(x=track.x[:end], q=track.q[:end])
 
 
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:

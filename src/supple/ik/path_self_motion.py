@@ -40,7 +40,11 @@ class SelfMotion(Layers):
         super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
-        """Return the configurations of a part of a route, with 2π wraps inside the limits."""
+        """Return the configurations of a part of a route, with 2π wraps inside the limits.
+
+        Steps lead to the nearest wraps, so a joint may leave its limits along the way. With the
+        wraps that are chosen, it stays inside as long as possible.
+        """
         track = super().track(part)
         q = track.q[0] + np.append(
             np.zeros((1, track.q.shape[1])),
@@ -49,12 +53,10 @@ class SelfMotion(Layers):
         )
         robot = self.path.robot
         for j in np.nonzero(self.path.turns)[0]:
-            for shift in 2 * np.pi * np.array([0, -1, 1]):
-                moved = q[:, j] + shift
-                kept = self.start is None or abs(shift) == 0 or part.layers[0] > 0
-                if kept and (robot.lower[j] <= moved).all() and (moved <= robot.upper[j]).all():
-                    q[:, j] = moved
-                    break
+            free = self.start is None or part.layers[0] > 0
+            moved = q[:, j] + 2 * np.pi * np.array([0, -1, 1] if free else [0])[:, None]
+            inside = (robot.lower[j] <= moved) & (moved <= robot.upper[j])
+            q[:, j] = moved[np.logical_and.accumulate(inside, axis=1).sum(axis=1).argmax()]
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
