@@ -51,8 +51,12 @@ nb::object as_array(const std::vector<int>& from) {
 // the graph.
 class PyRoutes {
  public:
-  PyRoutes(nb::object x, nb::object q, nb::object weights, nb::object turns)
-      : x_(std::move(x)), q_(std::move(q)), weights_(std::move(weights)), turns_(std::move(turns)) {
+  PyRoutes(nb::object x, nb::object q, nb::object weights, nb::object turns, nb::object units)
+      : x_(std::move(x)),
+        q_(std::move(q)),
+        weights_(std::move(weights)),
+        turns_(std::move(turns)),
+        units_(std::move(units)) {
     if (!PyArray_CheckExact(q_.ptr()) ||
         PyArray_NDIM(reinterpret_cast<PyArrayObject*>(q_.ptr())) != 3) {
       throw nb::value_error("q must be an array of three axes");
@@ -64,7 +68,8 @@ class PyRoutes {
     check_at_least("joints", 1, int(n));
     graph_ = {.layers = int(layers),
               .columns = int(columns),
-              .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns")},
+              .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns"),
+                         checked<double>(units_, NPY_DOUBLE, {n}, "units")},
               .x = checked<double>(x_, NPY_DOUBLE, {layers}, "x"),
               .q = checked<double>(q_, NPY_DOUBLE, {layers, columns, n}, "q"),
               .weight = weights_.is_none()
@@ -135,14 +140,15 @@ class PyRoutes {
   }
 
  private:
-  nb::object x_, q_, weights_, turns_;
+  nb::object x_, q_, weights_, turns_, units_;
   nb::object steps_;
   RouteGraph graph_{};
 };
 
 // How configurations are tracked along a path.
 struct TrackSpec {
-  double jump = 0, reach = 0, exact = 0;
+  double jump = 0, reach = 0;                             // in units of the joints, [m]
+  double exact_position = 0, exact_rotation = 0;          // [m], [rad]
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
   int divisions = 0;
   int threads = 1;
@@ -171,10 +177,14 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
   nb::object made = new_array(NPY_DOUBLE, 3, made_shape);
   double* const to = data_of<double>(made);
   std::fill_n(to, (steps + 1) * count * n, std::numeric_limits<double>::quiet_NaN());
-  const IkProblem<double> ik = solver.fine().within(spec.exact, spec.exact);
-  const TrackOptions options{
-      spec.jump,     spec.reach, spec.exact, spec.position_tolerance, spec.rotation_tolerance,
-      spec.divisions};
+  const IkProblem<double> ik = solver.fine().within(spec.exact_position, spec.exact_rotation);
+  const TrackOptions options{.jump = spec.jump,
+                             .reach = spec.reach,
+                             .exact_position = spec.exact_position,
+                             .exact_rotation = spec.exact_rotation,
+                             .position = spec.position_tolerance,
+                             .rotation = spec.rotation_tolerance,
+                             .divisions = spec.divisions};
   over_batch(count, spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
     Tracker tracker(ik, options);
     for (std::ptrdiff_t i = begin; i < end; ++i) {
@@ -347,10 +357,11 @@ nb::tuple spline_inside(nb::handle s, nb::handle q, nb::handle slopes, nb::handl
 
 void bind_paths(nb::module_& m) {
   nb::class_<PyRoutes>(m, "Routes", "Routes through configurations along a path.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(), nb::kw_only(), "x"_a, "q"_a,
-           "weights"_a.none(), "turns"_a,
-           nb::sig("def __init__(self, *, x: " SUPPLE_F64 ", q: " SUPPLE_F64
-                   ", weights: " SUPPLE_F64 " | None, turns: " SUPPLE_F64 ") -> None"))
+      .def(
+          nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>(), nb::kw_only(),
+          "x"_a, "q"_a, "weights"_a.none(), "turns"_a, "units"_a,
+          nb::sig("def __init__(self, *, x: " SUPPLE_F64 ", q: " SUPPLE_F64 ", weights: " SUPPLE_F64
+                  " | None, turns: " SUPPLE_F64 ", units: " SUPPLE_F64 ") -> None"))
       .def("set_steps", &PyRoutes::set_steps, "end"_a, "from_"_a, "to"_a,
            nb::sig("def set_steps(self, end: " SUPPLE_I32 ", from_: " SUPPLE_I32 ", to: " SUPPLE_I32
                    ") -> None"))
@@ -383,7 +394,8 @@ void bind_paths(nb::module_& m) {
                 ", " SUPPLE_F64 "]"));
   bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.ik.path_problem.",
             required("jump", &TrackSpec::jump), required("reach", &TrackSpec::reach),
-            required("exact", &TrackSpec::exact),
+            required("exact_position", &TrackSpec::exact_position),
+            required("exact_rotation", &TrackSpec::exact_rotation),
             required("position_tolerance", &TrackSpec::position_tolerance),
             required("rotation_tolerance", &TrackSpec::rotation_tolerance),
             required("divisions", &TrackSpec::divisions), required("threads", &TrackSpec::threads));

@@ -16,7 +16,8 @@ namespace supple {
 // Configurations of n joints, some of which turn fully.
 struct JointSpace {
   int n;
-  const double* turn;  // (n,): 2π for joints whose full turns are chosen later, else 0
+  const double* turn;            // (n,): 2π for joints whose full turns are chosen later, else 0
+  const double* unit = nullptr;  // (n,): units of the joints in `motion`; null if all are 1
 
   // Displacement of joint j from a to b, without full turns that are chosen later.
   double displacement(const double* a, const double* b, int j) const {
@@ -26,7 +27,7 @@ struct JointSpace {
   // The sum of absolute displacements.
   double motion(const double* a, const double* b) const {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j));
+    for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j)) / (unit ? unit[j] : 1.0);
     return sum;
   }
   // The largest absolute displacement; infinite if a configuration is NaN.

@@ -82,8 +82,9 @@ def follow(
             outside the position limits, the joints first return inside: the first of
             `reconfigurations` leads from q0 to the beginning of the path.
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
-            joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
-            function of q (n,), whose mean along the path is compared.
+            joint displacements [rad, or relative to the robot's size for prismatic joints],
+            "limits" (far from joint limits), "manipulability", or a cost as a function of q (n,),
+            whose mean along the path is compared.
         length: Length of the path if it is a function, which is called with values from 0 to this.
         position_tolerance: Largest allowed distance of the tool from the path [m].
         rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
@@ -108,7 +109,7 @@ def follow(
             number(rotation_tolerance, "rotation_tolerance", above=0),
         ]
     )
-    cost = Cost()
+    cost = Cost(units=problem.units)
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)

@@ -10,7 +10,7 @@ from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
-_SAME = 1e-4  # distance from the given start below which a configuration is this start [rad or m]
+_SAME = 1e-4  # distance from the given start, in units of the joints, of configurations equal to it
 
 
 class Layers(ABC):
@@ -40,7 +40,7 @@ class Layers(ABC):
         """The columns of the first layer in which a route may begin."""
         first = np.isfinite(self.graph.q[0, :, 0])
         if self.start is not None:
-            away = np.abs(self.graph.q[0] - self.start).max(axis=1)
+            away = np.abs((self.graph.q[0] - self.start) / self.path.units).max(axis=1)
             first &= away < _SAME
         return np.nonzero(first)[0]
 

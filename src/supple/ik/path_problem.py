@@ -29,8 +29,9 @@ from supple.motion.linearization import Array
 EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
 NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
 EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
-JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
+JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
+_HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
 _SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
@@ -103,12 +104,26 @@ class PathProblem:
         """2π for each joint whose range has room for a full turn, else 0 (n,) [rad]."""
         return turns(self.robot)
 
+    @property
+    def units(self) -> Array:
+        """Units of the joints (n,): 1 rad, or a length of the robot [m] for a prismatic joint."""
+        return self.problem.units
+
     @cached_property
     def reach(self) -> float:
-        """A length of the robot: the largest lever arm of a joint [m]."""
+        """The largest lever arm of a revolute joint [m]; zero if a task has no position."""
         q = self.robot.random(16, seed=0)
         rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
-        return float(rows.max(initial=0.1))
+        moving = rows[:, ~np.concatenate(self.rotating)]
+        return float(moving[..., ~self.robot.prismatic].max(initial=0.0))
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of J: the weight of rotations or, without them, of the lever arms [m]."""
+        kinds, weights = np.concatenate(self.rotating), np.abs(self.problem.layout.weights)
+        if kinds.any():
+            return float(weights[kinds].max())
+        return float(weights.max()) * (self.reach or float(self.units.max()))
 
     # ---- errors ----------------------------------------------------------------------------------
 
@@ -151,9 +166,8 @@ class PathProblem:
         The tool's acceleration is at most the square of the sum of joint speeds, times the lever
         arm.
         """
-        return np.asarray(
-            np.abs(step).sum(axis=-1)[..., None] ** 2 / 8 * np.array([2 * self.reach, 1.0])
-        )
+        far = np.abs(step / self.units).sum(axis=-1)[..., None]
+        return np.asarray(far**2 / 8 * np.array([2 * self.reach, 1.0]))
 
     def wrapped(self, change: Array) -> Array:
         """Return displacements (..., n) without full turns of the joints that can turn fully."""
@@ -242,7 +256,7 @@ class PathProblem:
     def outside(self, q: Array) -> str | None:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
         inside = np.clip(q, self.robot.lower, self.robot.upper)
-        out = np.abs(q - inside) > EDGE * np.maximum(1, np.abs(inside))
+        out = np.abs(q - inside) > EDGE * np.maximum(self.units, np.abs(inside))
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
 
     def start(self, q0: Array) -> Array | None:
@@ -284,7 +298,8 @@ class PathProblem:
         spec = _core.TrackSpec(
             jump=JUMP,
             reach=self.reach,
-            exact=float(self.exact.min()),
+            exact_position=float(self.exact[0]),
+            exact_rotation=float(self.exact[1]),
             position_tolerance=float(self.tolerances[0]),
             rotation_tolerance=float(self.tolerances[1]),
             divisions=divisions,
@@ -329,25 +344,28 @@ class PathProblem:
         known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
         if not known and found.status[0] != SolveStatus.UNREACHABLE:
             said = f"no solution of the target was found; the closest misses it by {missed}"
-        held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
+        held = self._room(found.q[0]) < _HELD
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
 
     def why(self, at: int, q: Array) -> str:
         """Return, in words, why no continuous step leads from q at target `at` to the next."""
         if at + 1 >= len(self.targets.x):
             return ""
-        robot = self.robot
         then, good = self.near(self.targets.x[at + 1 : at + 2], q[None])
-        held = np.minimum(then[0] - robot.lower, robot.upper - then[0]) < 1e-6
+        held = self._room(then[0]) < _HELD
         if not good[0] and held.any():
             return self._limit(int(np.argmax(held)))
-        room = np.minimum(q - robot.lower, robot.upper - q)
-        sigma = np.linalg.svd(self.problem.layout.jacobian(q[None])[0], compute_uv=False)[-1]
+        room, J = self._room(q), self.problem.layout.jacobian(q[None])[0] * self.units
+        sigma = np.linalg.svd(J / self.scale, compute_uv=False)[-1]
         if room.min() < 0.05 and sigma > _SINGULAR:
             return self._limit(int(np.argmin(room)))
         if sigma < 5 * _SINGULAR:
             return f"the arm is singular, smallest singular value {sigma:.2g}"
         return "no solution of the next target is near"
+
+    def _room(self, q: Array) -> Array:
+        """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
+        return np.minimum(q - self.robot.lower, self.robot.upper - q) / self.units
 
     def _limit(self, joint: int) -> str:
         return f"{self.robot.joint_names[joint]} is at its limit"

@@ -21,7 +21,7 @@ from supple.ik.path_problem import JUMP, PathProblem, Track
 from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
 from supple.motion.linearization import Array
 
-_APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
+_APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
 _AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 _SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
@@ -154,7 +154,8 @@ class SelfMotion(Layers):
 
     def _apart(self, q: Array, known: Array) -> Array:
         """Return the configurations (K, n) that are apart from each other and from known ones."""
-        return q[_core.apart(q, known, self.path.turns, _APART)]
+        units = self.path.units
+        return q[_core.apart(q / units, known / units, self.path.turns, _APART)]
 
     def _solve(self, layers: Indices) -> None:
         """Compute the solutions of the targets in `layers` whose solutions are not known."""
@@ -208,7 +209,7 @@ class SelfMotion(Layers):
         counts = np.array([len(each) for each in nodes])
         q = np.full((len(layers), counts.max(), dof), np.nan)
         q[np.arange(q.shape[1]) < counts[:, None]] = np.concatenate(nodes)
-        reach = np.full(dof, JUMP)
+        reach = JUMP * path.units
         reach[self.arm.coordinate] = 1.5 * (self.arm.values[1] - self.arm.values[0])
         cost = path.cost._replace(turns=path.turns)
         return PathGraph(path.targets.x[layers], q, None, cost).with_near_steps(reach)
