@@ -191,7 +191,7 @@ void skip(Branches& found) {
 template <class Solver>
 constexpr bool is_slow = !std::is_same_v<Solver, BranchSolver>;
 template <class Solver>
-constexpr std::ptrdiff_t least_rows = is_slow<Solver> ? 8 : grain;
+constexpr std::ptrdiff_t least_rows = is_slow<Solver> ? 4 : grain;
 template <class Solver>
 constexpr std::ptrdiff_t most_rows = is_slow<Solver> ? 1 << 11 : patience;
 // Number of targets below which releasing the GIL would take longer than the work.

@@ -12,6 +12,7 @@
 #include "bindings/module.hpp"
 #include "bindings/spec.hpp"
 #include "drivers/between.hpp"
+#include "drivers/deviation.hpp"
 #include "drivers/route.hpp"
 #include "drivers/spline.hpp"
 #include "drivers/track.hpp"
@@ -66,10 +67,12 @@ class PyRoutes {
     check_at_least("layers", 1, int(layers));
     check_at_least("columns", 1, int(columns));
     check_at_least("joints", 1, int(n));
+    const double* const unit = checked<double>(units_, NPY_DOUBLE, {n}, "units");
+    const bool all_one = std::all_of(unit, unit + n, [](double each) { return each == 1; });
     graph_ = {.layers = int(layers),
               .columns = int(columns),
               .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns"),
-                         checked<double>(units_, NPY_DOUBLE, {n}, "units")},
+                         all_one ? nullptr : unit},
               .x = checked<double>(x_, NPY_DOUBLE, {layers}, "x"),
               .q = checked<double>(q_, NPY_DOUBLE, {layers, columns, n}, "q"),
               .weight = weights_.is_none()
@@ -103,20 +106,8 @@ class PyRoutes {
   // differs by as much as its `reach` (n,).
   nb::tuple near_steps(nb::handle reach) const {
     const double* const far = checked<double>(reach, NPY_DOUBLE, {graph_.joints.n}, "reach");
-    const int first = int(std::min_element(far, far + graph_.joints.n) - far);
-    std::vector<int> end, from, to;
-    for (int i = 0; i + 1 < graph_.layers; ++i) {
-      for (int a = 0; a < graph_.columns; ++a) {
-        if (!graph_.has(i, a)) continue;
-        for (int b = 0; b < graph_.columns; ++b) {
-          if (!graph_.joints.are_near(graph_.at(i, a), graph_.at(i + 1, b), far, first)) continue;
-          from.push_back(a);
-          to.push_back(b);
-        }
-      }
-      end.push_back(int(from.size()));
-    }
-    return nb::make_tuple(as_array(end), as_array(from), as_array(to));
+    const NearSteps steps = supple::near_steps(graph_, far);
+    return nb::make_tuple(as_array(steps.end), as_array(steps.from), as_array(steps.to));
   }
 
   // Returns the parts of the route with the fewest changes: for each, its first layer and a column
@@ -144,6 +135,9 @@ class PyRoutes {
   nb::object steps_;
   RouteGraph graph_{};
 };
+
+// Smallest number of tracks per thread.
+constexpr std::ptrdiff_t few_tracks = 8;
 
 // How configurations are tracked along a path.
 struct TrackSpec {
@@ -185,25 +179,49 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                              .position = spec.position_tolerance,
                              .rotation = spec.rotation_tolerance,
                              .divisions = spec.divisions};
-  over_batch(count, spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-    Tracker tracker(ik, options);
-    for (std::ptrdiff_t i = begin; i < end; ++i) {
-      const double* at = start.data<double>() + i * n;
-      const double* const course = target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
-      std::copy_n(at, n, to + i * n);
-      for (std::ptrdiff_t s = 0; s < steps; ++s) {
-        double* const then = to + ((s + 1) * count + i) * n;
-        if (tracker.advance(at, course + s * each * k, then)) {
-          at = then;
-          continue;
+  over_batch(
+      count, spec.threads,
+      [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+        Tracker tracker(ik, options);
+        for (std::ptrdiff_t i = begin; i < end; ++i) {
+          const double* at = start.data<double>() + i * n;
+          const double* const course =
+              target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
+          std::copy_n(at, n, to + i * n);
+          for (std::ptrdiff_t s = 0; s < steps; ++s) {
+            double* const then = to + ((s + 1) * count + i) * n;
+            if (tracker.advance(at, course + s * each * k, then)) {
+              at = then;
+              continue;
+            }
+            std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
+            break;
+          }
         }
-        std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
-        break;
-      }
-    }
-    return std::ptrdiff_t(-1);
-  });
+        return std::ptrdiff_t(-1);
+      },
+      few_tracks);
   return made;
+}
+
+// Returns the largest errors (K, 2) [m, rad] of configurations q (K, c, n) at c places of each of K
+// intervals, whose targets (K * c, k) are given, and those of their second differences (K, 2).
+nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle targets) {
+  const npy_intp n = solver.coordinates(), size = solver.targets();
+  const Batch given(q, int(n), "q");
+  if (!given.is_double() || given.leading() != 2) throw nb::value_error("q must be (K, c, n)");
+  const npy_intp* const shape = PyArray_DIMS(given.array());
+  const npy_intp count = shape[0], places = shape[1], made_shape[] = {count, 2};
+  const double* const target =
+      checked<double>(targets, NPY_DOUBLE, {count * places, size}, "targets");
+  nb::object at = new_array(NPY_DOUBLE, 2, made_shape), bend = new_array(NPY_DOUBLE, 2, made_shape);
+  std::fill_n(data_of<double>(at), 2 * count, 0.0);
+  std::fill_n(data_of<double>(bend), 2 * count, 0.0);
+  const IkProblem<double> ik = solver.fine().within(1, 1);
+  PathErrors errors(ik);
+  interval_errors(errors, ik.rows, int(count), int(places), given.data<double>(), target,
+                  data_of<double>(at), data_of<double>(bend));
+  return nb::make_tuple(at, bend);
 }
 
 // Returns the indices of configurations q (K, n) that are farther than `distance` from known ones
@@ -373,6 +391,10 @@ void bind_paths(nb::module_& m) {
           nb::sig("def fewest_changes(self, begin: list[int]) -> list[tuple[int, " SUPPLE_I32 "]]"))
       .def("farthest", &PyRoutes::farthest, "layer"_a, "column"_a,
            nb::sig("def farthest(self, layer: int, column: int) -> tuple[int, int]"));
+  m.def("interval_errors", &interval_errors_of, "solver"_a, "q"_a, "targets"_a,
+        "Return the largest errors at places of intervals, and of their second differences.",
+        nb::sig("def interval_errors(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64
+                ") -> tuple[" SUPPLE_F64 ", " SUPPLE_F64 "]"));
   m.def("apart", &apart, "q"_a, "known"_a, "turns"_a, "distance"_a,
         "Return the indices of configurations that are apart from each other and from known ones.",
         nb::sig("def apart(q: " SUPPLE_F64 ", known: " SUPPLE_F64 ", turns: " SUPPLE_F64

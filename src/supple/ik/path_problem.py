@@ -22,7 +22,7 @@ from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import CompiledProblem, turns
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import largest_errors, rotating_rows
+from supple.ik.task_errors import rotating_rows
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
@@ -129,8 +129,7 @@ class PathProblem:
 
     def errors(self, q: Array, targets: Array) -> Array:
         """Return position and rotation errors (K, 2) [m, rad] at configurations (K, n)."""
-        layout = self.problem.layout
-        return largest_errors(layout, layout.error(q, targets), self.rotating)
+        return _core.interval_errors(self.problem.kernel, q[:, None], targets)[0]
 
     def deviation(self, q: Array, x: Array) -> Array:
         """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
@@ -146,16 +145,7 @@ class PathProblem:
             a parabola through three neighbors exceeds them by at most an eighth of their second
             difference; twice that also covers a second difference that varies.
         """
-        layout, (count, each) = self.problem.layout, x.shape
-        flat = layout.error(q.reshape(x.size, -1), self.targets(x.ravel()))
-        e = np.zeros((count, each + 2, flat.shape[1]))
-        e[:, 1:-1] = flat.reshape(count, each, -1)
-        at, bend = (
-            largest_errors(layout, part.reshape(x.size, -1), self.rotating)
-            .reshape(count, each, 2)
-            .max(axis=1)
-            for part in (e[:, 1:-1], np.diff(e, 2, axis=1))
-        )
+        at, bend = _core.interval_errors(self.problem.kernel, q, self.targets(x.ravel()))
         kinds = np.concatenate(self.rotating)
         return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
 

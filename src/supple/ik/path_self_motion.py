@@ -184,10 +184,11 @@ class SelfMotion(Layers):
                 q = self.graph.q[before]
                 stuck = np.isfinite(q[:, 0])
                 stuck[steps[min(before, at)][(1 - way) // 2]] = False
-                known = self.known[int(layers[at])]
-                then = self._slid(np.concatenate([q[stuck], fresh]), course[None])
-                fresh = self._apart(then, known)
-                self.known[int(layers[at])] = np.concatenate([known, fresh])
+                start = np.concatenate([q[stuck], fresh])
+                if len(start):
+                    known = self.known[int(layers[at])]
+                    fresh = self._apart(self._slid(start, course[None]), known)
+                    self.known[int(layers[at])] = np.concatenate([known, fresh])
 
     def _tracks(self, layers: Indices, origins: list[int], most: int) -> PathGraph:
         """Return the tracks of up to `most` solutions of some layers, one in each column."""
