@@ -28,7 +28,11 @@ struct JointSpace {
   // The sum of absolute displacements.
   double motion(const double* a, const double* b) const {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j)) / (unit ? unit[j] : 1.0);
+    if (unit) {
+      for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j)) / unit[j];
+    } else {
+      for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j));
+    }
     return sum;
   }
   // The largest absolute displacement; infinite if a configuration is NaN.

@@ -18,10 +18,11 @@ from supple.ik.arms import RedundantArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import Layers
 from supple.ik.path_problem import JUMP, PathProblem, Track
-from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
+from supple.ik.path_tracks import FEW, coarse, continued, tracks
 from supple.motion.linearization import Array
 
 _APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
+_MORE = 16  # number of tracks from each of three targets before the grid is computed
 _AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 _SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
@@ -67,12 +68,12 @@ class SelfMotion(Layers):
             self.layers = self._reachable(int(parts[-1].layers[-1]))
             self.count = int(self.layers[-1]) + 1
             if self.count < count:
-                self.graph = self._tracks(self.layers, [0], FEW)
+                self.graph = continued(self.path, self.graph, self.layers)
                 return True
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), TRACKS)
+            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), _MORE)
             return True
         layers = self.layers
         if not self.sampled:

@@ -10,6 +10,7 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +47,18 @@ def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGra
             both[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
         columns.append(both)
     return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
+
+
+def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph:
+    """Return the tracks of a graph in other layers (L,), the first of which they share."""
+    x = path.targets.x[layers]
+    shared = int(np.logical_and.accumulate(np.isin(x, graph.x)).sum())
+    q = np.full((len(x), *graph.q.shape[1:]), np.nan)
+    q[:shared] = graph.q[:shared]
+    last = np.isfinite(q[shared - 1, :, 0])
+    course = path.course(x[None, shared - 1 :], _COARSE)
+    q[shared - 1 :, last] = path.tracked(q[shared - 1, last], course, _COARSE)
+    return replace(graph, x=x, q=q)
 
 
 class Tracks(Layers):
