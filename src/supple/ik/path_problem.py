@@ -72,7 +72,7 @@ class PathProblem:
         """The robot."""
         return self.problem.layout.robot
 
-    @property
+    @cached_property
     def exact(self) -> Array:
         """Largest errors of the solutions along the path (2,) [m, rad]."""
         return np.asarray(self.fractions * self.tolerances)
@@ -91,6 +91,20 @@ class PathProblem:
             samples=SAMPLES,
             wraps=False,
             nearest=False,
+            threads=self.threads,
+        )
+
+    @cached_property
+    def _track_spec(self) -> _core.TrackSpec:
+        """How configurations are tracked in steps that are not halved."""
+        return _core.TrackSpec(
+            jump=JUMP,
+            reach=self.reach,
+            exact_position=float(self.exact[0]),
+            exact_rotation=float(self.exact[1]),
+            position_tolerance=float(self.tolerances[0]),
+            rotation_tolerance=float(self.tolerances[1]),
+            divisions=0,
             threads=self.threads,
         )
 
@@ -285,16 +299,9 @@ class PathProblem:
             course: The targets of all tracks (1, S, k), or of each (K, S, k).
             divisions: Number of times that a step is halved.
         """
-        spec = _core.TrackSpec(
-            jump=JUMP,
-            reach=self.reach,
-            exact_position=float(self.exact[0]),
-            exact_rotation=float(self.exact[1]),
-            position_tolerance=float(self.tolerances[0]),
-            rotation_tolerance=float(self.tolerances[1]),
-            divisions=divisions,
-            threads=self.threads,
-        )
+        spec = self._track_spec
+        if divisions != spec.divisions:
+            spec = spec.replace(divisions=divisions)
         return _core.tracked(self.problem.kernel, q, course, spec)
 
     def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.control.joint_path import JointPath
+from supple.control.spline import Spline
 from supple.ik.path_graph import Indices
 from supple.ik.path_problem import EDGE, PathProblem, Track
 from supple.motion.linearization import Array
@@ -48,10 +49,10 @@ def refined(path: PathProblem, track: Track) -> Refined:
     most = _MOST * (len(x) + 2**_HALVINGS // 8)
     checked = np.arange(len(x) - 1)
     while len(x) > 1:
-        joints = JointPath(path.robot, q, x)
-        worst, bad, parts = _deviating(path, joints, checked)
+        worst, bad, parts = _deviating(path, x, q, checked)
         if not len(bad) and len(checked) == len(x) - 1:
-            return Refined(joints, np.maximum(worst, path.deviation(q[:1], x[:1])[0]), whole)
+            joints, first = JointPath(path.robot, q, x), path.deviation(q[:1], x[:1])[0]
+            return Refined(joints, np.maximum(worst, first), whole)
         if not len(bad):
             checked = np.arange(len(x) - 1)
             continue
@@ -98,16 +99,19 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
 
 
 def _deviating(
-    path: PathProblem, joints: JointPath, checked: Indices
+    path: PathProblem, x: Array, q: Array, checked: Indices
 ) -> tuple[Array, Indices, Indices]:
     """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples.
 
-    For these, the number of parts (K,) into which they are divided is returned as well.
+    For these, the number of parts (K,) into which they are divided is returned as well. The joint
+    path is the one that `JointPath` makes from x and q.
     """
-    x, q = joints.s, joints.q
+    lower, upper = path.robot.lower, path.robot.upper
     begin, length = x[checked], x[checked + 1] - x[checked]
     between = begin[:, None] + length[:, None] * _CHECKS
-    error, most = path.between(joints.at(between), between)
+    spline = Spline.inside(x, np.clip(q, lower, upper), lower, upper)
+    at = np.clip(spline(between.ravel()), lower, upper)
+    error, most = path.between(at.reshape(*between.shape, -1), between)
     excess = (most / path.tolerances).max(axis=1)
     worst = most.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.

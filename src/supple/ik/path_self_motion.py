@@ -176,16 +176,16 @@ class SelfMotion(Layers):
         slides along the limits until it meets known solutions.
         """
         self.widened = True
-        x, steps = self.path.targets.x[layers], self.graph.steps or []
-        for way in (1, -1):
+        x, there = self.path.targets.x[layers], np.isfinite(self.graph.q[..., 0])
+        ahead, behind = there.copy(), there.copy()  # configurations without a step
+        for i, (leaving, arriving) in enumerate(self.graph.steps or []):
+            ahead[i, leaving] = behind[i + 1, arriving] = False
+        for way, stuck in ((1, ahead), (-1, behind)):
             order = np.arange(len(layers))[::way]
             courses = self.path.course(np.stack([x[order[:-1]], x[order[1:]]], axis=1), 0)
             fresh = self.graph.q[0, :0]
             for course, (before, at) in zip(courses, pairwise(order.tolist()), strict=True):
-                q = self.graph.q[before]
-                stuck = np.isfinite(q[:, 0])
-                stuck[steps[min(before, at)][(1 - way) // 2]] = False
-                start = np.concatenate([q[stuck], fresh])
+                start = np.concatenate([self.graph.q[before, stuck[before]], fresh])
                 if len(start):
                     known = self.known[int(layers[at])]
                     fresh = self._apart(self._slid(start, course[None]), known)
