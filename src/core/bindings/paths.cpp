@@ -144,6 +144,7 @@ struct TrackSpec {
   double jump = 0, reach = 0;                             // in units of the joints, [m]
   double exact_position = 0, exact_rotation = 0;          // [m], [rad]
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
+  Doubles units{};                                        // (n,)
   int divisions = 0;
   int threads = 1;
 
@@ -155,6 +156,7 @@ struct TrackSpec {
 nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                    const TrackSpec& spec) {
   check_index("divisions", 0, 16, spec.divisions);
+  check_length("units", std::size_t(solver.coordinates()), spec.units.size());
   const Batch start(q, solver.coordinates(), "q"), target(targets, solver.targets(), "targets");
   if (!start.is_double() || !target.is_double() || start.leading() != 1 || target.leading() != 2) {
     throw nb::value_error("q must be float64 (K, n), and targets float64 (R, S, k)");
@@ -178,7 +180,8 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                              .exact_rotation = spec.exact_rotation,
                              .position = spec.position_tolerance,
                              .rotation = spec.rotation_tolerance,
-                             .divisions = spec.divisions};
+                             .divisions = spec.divisions,
+                             .unit = {spec.units.begin(), spec.units.end()}};
   over_batch(
       count, spec.threads,
       [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
@@ -420,7 +423,8 @@ void bind_paths(nb::module_& m) {
             required("exact_rotation", &TrackSpec::exact_rotation),
             required("position_tolerance", &TrackSpec::position_tolerance),
             required("rotation_tolerance", &TrackSpec::rotation_tolerance),
-            required("divisions", &TrackSpec::divisions), required("threads", &TrackSpec::threads));
+            required("units", &TrackSpec::units), required("divisions", &TrackSpec::divisions),
+            required("threads", &TrackSpec::threads));
   m.def("tracked", &tracked, "solver"_a, "q"_a, "targets"_a, "spec"_a,
         "Return the tracks (S + 1, K, n) of configurations (K, n) along a path.",
         nb::sig("def tracked(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64

@@ -16,11 +16,12 @@ inline constexpr int track_iterations = 16;
 
 // How closely a track follows a path.
 struct TrackOptions {
-  double jump;   // displacement of a joint above which a step is divided, in its `joint_unit`
+  double jump;   // displacement of a joint above which a step is divided, in its unit
   double reach;  // the largest lever arm of a joint [m]
   double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
   double position, rotation;              // errors halfway that are always allowed [m], [rad]
   int divisions;                          // how often a step is halved
+  std::vector<double> unit;               // (n,): units of the joints
 };
 
 // Tracks configurations one by one, with memory that is reused.
@@ -38,7 +39,7 @@ class Tracker {
     at_.e = at_.J_before + m * n_;
     at_.work = at_.e + m;
     middle_.resize(std::size_t(options.divisions) * n_);
-    for (int j = 0; j < int(n_); ++j) per_unit_.push_back(1 / joint_unit(ik, j));
+    for (double unit : options.unit) per_unit_.push_back(1 / unit);
   }
 
   // Number of intervals between the targets of one step: its smallest parts have a target halfway.

@@ -109,7 +109,7 @@ def follow(
             number(rotation_tolerance, "rotation_tolerance", above=0),
         ]
     )
-    cost = Cost(units=problem.units)
+    cost = Cost(units=targets.units)
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)

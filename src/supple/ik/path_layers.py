@@ -10,6 +10,7 @@ from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
+SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 _SAME = 1e-4  # distance from the given start, in units of the joints, of configurations equal to it
 
 
@@ -55,6 +56,16 @@ class Layers(ABC):
         self.graph = self.graph.without(
             int(part.layers[i]), int(part.columns[i]), int(part.columns[i + 1])
         )
+
+    def searched(self, at: int, seeds: int) -> Array:
+        """Return a solution (1, n) of a target that a search finds, or none (0, n).
+
+        Errors may become larger (`loosened`).
+        """
+        closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
+        if self.loosened(at):
+            closest = self.path.closest(at)
+        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
 
     def loosened(self, at: int) -> bool:
         """Allow larger errors of solutions if only then a target has any; return whether it has.

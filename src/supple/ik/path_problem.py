@@ -104,6 +104,7 @@ class PathProblem:
             exact_rotation=float(self.exact[1]),
             position_tolerance=float(self.tolerances[0]),
             rotation_tolerance=float(self.tolerances[1]),
+            units=self.units.tolist(),
             divisions=0,
             threads=self.threads,
         )
@@ -120,16 +121,20 @@ class PathProblem:
 
     @property
     def units(self) -> Array:
-        """Units of the joints (n,): 1 rad, or a length of the robot [m] for a prismatic joint."""
-        return self.problem.units
+        """Units of the joints (n,) [rad or m]."""
+        return self.targets.units
 
     @cached_property
     def reach(self) -> float:
-        """The largest lever arm of a revolute joint [m]; zero if a task has no position."""
+        """The largest lever arm of a joint [m]; zero if no task has a position.
+
+        A slide carries the lever arm of joints before it as far as its unit.
+        """
         q = self.robot.random(16, seed=0)
         rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
         moving = rows[:, ~np.concatenate(self.rotating)]
-        return float(moving[..., ~self.robot.prismatic].max(initial=0.0))
+        lever = float(moving[..., ~self.robot.prismatic].max(initial=0.0))
+        return max([lever, *self.units[self.robot.prismatic]]) if moving.size else 0.0
 
     @cached_property
     def scale(self) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from supple import _core
 from supple.ik.arms import RedundantArm
 from supple.ik.path_graph import Indices, Part, PathGraph
-from supple.ik.path_layers import Layers
+from supple.ik.path_layers import SEEDS, Layers
 from supple.ik.path_problem import JUMP, PathProblem, Track
 from supple.ik.path_tracks import FEW, coarse, continued, tracks
 from supple.motion.linearization import Array
@@ -24,7 +24,6 @@ from supple.motion.linearization import Array
 _APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
 _MORE = 16  # number of tracks from each of three targets before the grid is computed
 _AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
-_SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
 class SelfMotion(Layers):
@@ -37,7 +36,7 @@ class SelfMotion(Layers):
         self.shortened = self.tracked = self.sampled = self.widened = False
         layers = coarse(len(path.targets.x))
         self._solve(layers[:1])
-        layers = layers if self._first_empty(layers[:1], _SEEDS) else layers[:0]
+        layers = layers if self._first_empty(layers[:1], SEEDS) else layers[:0]
         super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
@@ -93,7 +92,7 @@ class SelfMotion(Layers):
                     return False
                 self._widen(layers)
             self._solve(layers)
-            layers = layers[: self._first_empty(layers, _SEEDS)]
+            layers = layers[: self._first_empty(layers, SEEDS)]
             self.count = min(self.count, int(layers[-1]) + 1)
         self.layers, self.graph = layers, self._grid(layers)
         return True
@@ -118,7 +117,7 @@ class SelfMotion(Layers):
                 continue
             between = np.arange(layers[end - 1], layers[end] + 1)
             self._solve(between)
-            empty = self._first_empty(between, _SEEDS)
+            empty = self._first_empty(between, SEEDS)
             if empty < len(between):
                 return np.append(layers[:end], between[1:empty])
             end += 1
@@ -135,18 +134,11 @@ class SelfMotion(Layers):
                 x = self.path.targets.x[None, [before, at]]
                 self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
             if not len(self.known[at]) and seeds:
-                self.known[at] = self._searched(at, seeds)
+                self.known[at] = self.searched(at, seeds)
             if not len(self.known[at]):
                 return i
             before = at
         return len(layers)
-
-    def _searched(self, at: int, seeds: int) -> Array:
-        """Return a solution (1, n) of a target that a search finds, or none (0, n)."""
-        closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
-        if self.loosened(at):
-            closest = self.path.closest(at)
-        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
 
     def _slid(self, q: Array, course: Array) -> Array:
         """Return the solutions that one step of damped least squares leads to from q (K, n)."""
