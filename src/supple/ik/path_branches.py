@@ -200,13 +200,13 @@ class Branches(Layers):
 def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
     """Return all solutions (N, k, n), padded with NaN, at places x before the first without any.
 
-    With `slide`, x are the targets, and those just out of reach have nearly solutions too.
+    With `slide`, x are the targets; those just out of reach have the nearest configurations.
     """
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
     q, sampled, count = found[0], found[3], found[4]
     singular = np.unique(np.repeat(np.arange(len(x)), count)[sampled])
     if slide:
-        q, count = _with_slid(path, q, count)
+        q, count = _with_slid(path, q, count.astype(np.intp))
     empty = np.nonzero(count == 0)[0]
     count = count[: empty[0]] if len(empty) else count
     made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)

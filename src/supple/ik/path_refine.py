@@ -78,7 +78,7 @@ def _inside(path: PathProblem, track: Track) -> Track:
     """Return a track up to its first configuration outside the joint limits."""
     low, high = path.robot.lower - EDGE, path.robot.upper + EDGE
     out = ((track.q < low) | (track.q > high)).any(axis=1)
-    end = int(out.argmax()) if out.any() else len(out)
+    end = int(out.argmax()) if out.any() else len(track.x)
     return track._replace(x=track.x[:end], q=track.q[:end])
 
 
