@@ -11,6 +11,7 @@ from tests.conftest import RobotFiles
 
 import supple as sp
 from supple.describe.joint import Joint
+from supple.ik.arms import GRID
 from supple.ik.solutions import BatchSolutions, Solutions
 
 Array = NDArray[np.float64]
@@ -495,6 +496,20 @@ def test_misaligned_arms(name: str) -> None:
             assert contains(solutions.q, one, 1e-6)
         else:
             assert "misaligned" in solutions.reason
+        check_solutions(robot, target, solutions, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_misaligned_redundant_arms(name: str, seed: int) -> None:
+    """All solutions of an arm of seven joints reach the target, with one joint on its grid."""
+    robot = misaligned(name, seed)
+    T = robot.fk(robot.random(20, seed=seed))
+    found = sp.solve(robot, T, solutions="all")
+    assert len(found.q) > 20 * 8
+    grids = [len(np.unique(joint.round(9))) for joint in found.q.T]
+    assert min(grids) <= GRID
+    for target, solutions in zip(T, found, strict=True):
         check_solutions(robot, target, solutions, 1e-6)
 
 

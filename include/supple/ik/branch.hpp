@@ -8,8 +8,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Position error [m] and rotation error [rad] below which a solution needs no more iterations.
-inline constexpr double branch_position = 1e-10, branch_rotation = 1e-10;
+// Errors below which a solution needs no more iterations, as a fraction of the tolerances.
+inline constexpr double branch_fine = 1e-4;
 // Largest number of iterations that polish a candidate. A candidate needs none if the axes of the
 // arm are exactly parallel or intersect exactly.
 inline constexpr int branch_iterations = 24;
@@ -105,26 +105,31 @@ SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate
   evaluate_error_of_poses(ik, at);
 }
 
-SUPPLE_FN bool is_fine(const IterateState<double>& at) {
-  return at.position <= branch_position && at.rotation <= branch_rotation;
-}
+// The tolerances of solutions [m], [rad].
+struct BranchTolerances {
+  double position, rotation;
 
-// Polishes a configuration; returns whether it is a solution. `converged()` compares the errors
-// with the tolerances and `step()` takes a damped step.
-template <class Converged, class Step>
-SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, IterateState<double>& at,
-                             Converged&& converged, Step&& step) {
+  // Whether both errors are at most a fraction of the tolerances.
+  SUPPLE_FN bool hold(const IterateState<double>& at, double fraction = 1) const {
+    return at.position <= fraction * position && at.rotation <= fraction * rotation;
+  }
+};
+
+// Polishes a configuration; returns whether it is a solution. `step()` takes a damped step.
+template <class Step>
+SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, const BranchTolerances& within,
+                             IterateState<double>& at, Step&& step) {
   double before = Number<double>::huge;
   for (int i = 0; i < branch_iterations; ++i) {
     evaluate_error(ik, at);
-    if (is_fine(at)) return true;
-    if (at.cost > 0.25 * before && converged()) return true;
+    if (within.hold(at, branch_fine)) return true;
+    if (at.cost > 0.25 * before && within.hold(at)) return true;
     before = at.cost;
     evaluate_jacobian(ik, at);
     step();
   }
   evaluate_error(ik, at);
-  return converged();
+  return within.hold(at);
 }
 
 // Whether two angles of a joint are the same up to full turns. Two solutions are the same if this

@@ -51,6 +51,15 @@ struct GeneralSpec {
   bool operator==(const GeneralSpec&) const = default;
 };
 
+// An arm of seven joints that has a closed form for each value of one of them on a grid.
+struct GridSpec {
+  int coordinate = 0;           // index of this joint in q
+  Doubles values{};             // its values
+  std::vector<ArmSpec> arms{};  // the arm of the other joints for each value
+
+  bool operator==(const GridSpec&) const = default;
+};
+
 // Settings for computing all solutions.
 struct BranchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
@@ -106,6 +115,14 @@ GeneralArmOfRobot arm_of(const GeneralSpec& spec, int coordinates) {
     arm.numberings.emplace_back(start, axis, home, spec.length);
   }
   return arm;
+}
+
+GridOfArms arm_of(const GridSpec& spec, int coordinates) {
+  check_index("coordinate", 0, coordinates, spec.coordinate);
+  check_length("arms", spec.values.size(), spec.arms.size());
+  GridOfArms grid{spec.coordinate, {spec.values.begin(), spec.values.end()}, {}};
+  for (const ArmSpec& each : spec.arms) grid.arm.push_back(arm_of(each, coordinates));
+  return grid;
 }
 
 template <class T>
@@ -170,16 +187,18 @@ void skip(Branches& found) {
 }
 
 // Numbers of rows for `over_batch`: the smallest for a thread, and the largest between two checks
-// for Ctrl-C. An eigenvalue problem takes about as long as a hundred closed forms.
+// for Ctrl-C. An eigenvalue problem or a grid takes about as long as a hundred closed forms.
 template <class Solver>
-constexpr std::ptrdiff_t least_rows = std::is_same_v<Solver, GeneralSolver> ? 8 : grain;
+constexpr bool is_slow = !std::is_same_v<Solver, BranchSolver>;
 template <class Solver>
-constexpr std::ptrdiff_t most_rows = std::is_same_v<Solver, GeneralSolver> ? 1 << 11 : patience;
+constexpr std::ptrdiff_t least_rows = is_slow<Solver> ? 4 : grain;
+template <class Solver>
+constexpr std::ptrdiff_t most_rows = is_slow<Solver> ? 1 << 11 : patience;
 // Number of targets below which releasing the GIL would take longer than the work.
 template <class Solver>
-constexpr std::ptrdiff_t few = std::is_same_v<Solver, GeneralSolver> ? 2 : 16;
+constexpr std::ptrdiff_t few = is_slow<Solver> ? 2 : 16;
 
-// All solutions of poses by a `BranchSolver` or a `GeneralSolver`.
+// All solutions of poses by a `BranchSolver`, a `GeneralSolver` or a `GridSolver`.
 template <class Solver>
 class PyBranches {
  public:
@@ -263,6 +282,9 @@ class PyBranches {
     check_at_least("samples", 1, spec.samples);
     typename Solver::Arm arm = arm_;
     if constexpr (std::is_same_v<Solver, BranchSolver>) arm.form.samples = spec.samples;
+    if constexpr (std::is_same_v<Solver, GridSolver>) {
+      for (ArmOfRobot& each : arm.arm) each.form.samples = spec.samples;
+    }
     return arm;
   }
   IkProblem<double> within(const BranchSpec& spec) const {
@@ -386,6 +408,12 @@ void bind_branches(nb::module_& m) {
   bind_solver_of<BranchSolver, ArmSpec>(
       m, "Branches", "All solutions of poses of an arm with a closed form.",
       "def __init__(self, *, solver: Solver, arm: ArmSpec) -> None");
+  bind_spec(m, "GridSpec", "An arm of 7 joints, one of them on a grid. See supple.ik.arms.",
+            required("coordinate", &GridSpec::coordinate), required("values", &GridSpec::values),
+            required("arms", &GridSpec::arms));
+  bind_solver_of<GridSolver, GridSpec>(
+      m, "GridBranches", "Solutions of poses of an arm of 7 joints, one of them on a grid.",
+      "def __init__(self, *, solver: Solver, arm: GridSpec) -> None");
   bind_solver_of<GeneralSolver, GeneralSpec>(
       m, "GeneralBranches", "All solutions of poses of a 6-joint arm of any geometry.",
       "def __init__(self, *, solver: Solver, arm: GeneralSpec) -> None");

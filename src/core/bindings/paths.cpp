@@ -12,6 +12,7 @@
 #include "bindings/module.hpp"
 #include "bindings/spec.hpp"
 #include "drivers/between.hpp"
+#include "drivers/deviation.hpp"
 #include "drivers/route.hpp"
 #include "drivers/spline.hpp"
 #include "drivers/track.hpp"
@@ -51,8 +52,12 @@ nb::object as_array(const std::vector<int>& from) {
 // the graph.
 class PyRoutes {
  public:
-  PyRoutes(nb::object x, nb::object q, nb::object weights, nb::object turns)
-      : x_(std::move(x)), q_(std::move(q)), weights_(std::move(weights)), turns_(std::move(turns)) {
+  PyRoutes(nb::object x, nb::object q, nb::object weights, nb::object turns, nb::object units)
+      : x_(std::move(x)),
+        q_(std::move(q)),
+        weights_(std::move(weights)),
+        turns_(std::move(turns)),
+        units_(std::move(units)) {
     if (!PyArray_CheckExact(q_.ptr()) ||
         PyArray_NDIM(reinterpret_cast<PyArrayObject*>(q_.ptr())) != 3) {
       throw nb::value_error("q must be an array of three axes");
@@ -62,9 +67,12 @@ class PyRoutes {
     check_at_least("layers", 1, int(layers));
     check_at_least("columns", 1, int(columns));
     check_at_least("joints", 1, int(n));
+    const double* const unit = checked<double>(units_, NPY_DOUBLE, {n}, "units");
+    const bool all_one = std::all_of(unit, unit + n, [](double each) { return each == 1; });
     graph_ = {.layers = int(layers),
               .columns = int(columns),
-              .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns")},
+              .joints = {int(n), checked<double>(turns_, NPY_DOUBLE, {n}, "turns"),
+                         all_one ? nullptr : unit},
               .x = checked<double>(x_, NPY_DOUBLE, {layers}, "x"),
               .q = checked<double>(q_, NPY_DOUBLE, {layers, columns, n}, "q"),
               .weight = weights_.is_none()
@@ -98,20 +106,8 @@ class PyRoutes {
   // differs by as much as its `reach` (n,).
   nb::tuple near_steps(nb::handle reach) const {
     const double* const far = checked<double>(reach, NPY_DOUBLE, {graph_.joints.n}, "reach");
-    const int first = int(std::min_element(far, far + graph_.joints.n) - far);
-    std::vector<int> end, from, to;
-    for (int i = 0; i + 1 < graph_.layers; ++i) {
-      for (int a = 0; a < graph_.columns; ++a) {
-        if (!graph_.has(i, a)) continue;
-        for (int b = 0; b < graph_.columns; ++b) {
-          if (!graph_.joints.are_near(graph_.at(i, a), graph_.at(i + 1, b), far, first)) continue;
-          from.push_back(a);
-          to.push_back(b);
-        }
-      }
-      end.push_back(int(from.size()));
-    }
-    return nb::make_tuple(as_array(end), as_array(from), as_array(to));
+    const NearSteps steps = supple::near_steps(graph_, far);
+    return nb::make_tuple(as_array(steps.end), as_array(steps.from), as_array(steps.to));
   }
 
   // Returns the parts of the route with the fewest changes: for each, its first layer and a column
@@ -135,15 +131,20 @@ class PyRoutes {
   }
 
  private:
-  nb::object x_, q_, weights_, turns_;
+  nb::object x_, q_, weights_, turns_, units_;
   nb::object steps_;
   RouteGraph graph_{};
 };
 
+// Smallest number of tracks per thread.
+constexpr std::ptrdiff_t few_tracks = 8;
+
 // How configurations are tracked along a path.
 struct TrackSpec {
-  double jump = 0, reach = 0, exact = 0;
+  double jump = 0, reach = 0;                             // in units of the joints, [m]
+  double exact_position = 0, exact_rotation = 0;          // [m], [rad]
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
+  Doubles units{};                                        // (n,)
   int divisions = 0;
   int threads = 1;
 
@@ -155,6 +156,7 @@ struct TrackSpec {
 nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                    const TrackSpec& spec) {
   check_index("divisions", 0, 16, spec.divisions);
+  check_length("units", std::size_t(solver.coordinates()), spec.units.size());
   const Batch start(q, solver.coordinates(), "q"), target(targets, solver.targets(), "targets");
   if (!start.is_double() || !target.is_double() || start.leading() != 1 || target.leading() != 2) {
     throw nb::value_error("q must be float64 (K, n), and targets float64 (R, S, k)");
@@ -171,29 +173,58 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
   nb::object made = new_array(NPY_DOUBLE, 3, made_shape);
   double* const to = data_of<double>(made);
   std::fill_n(to, (steps + 1) * count * n, std::numeric_limits<double>::quiet_NaN());
-  const IkProblem<double> ik = solver.fine().within(spec.exact, spec.exact);
-  const TrackOptions options{
-      spec.jump,     spec.reach, spec.exact, spec.position_tolerance, spec.rotation_tolerance,
-      spec.divisions};
-  over_batch(count, spec.threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-    Tracker tracker(ik, options);
-    for (std::ptrdiff_t i = begin; i < end; ++i) {
-      const double* at = start.data<double>() + i * n;
-      const double* const course = target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
-      std::copy_n(at, n, to + i * n);
-      for (std::ptrdiff_t s = 0; s < steps; ++s) {
-        double* const then = to + ((s + 1) * count + i) * n;
-        if (tracker.advance(at, course + s * each * k, then)) {
-          at = then;
-          continue;
+  const IkProblem<double> ik = solver.fine().within(spec.exact_position, spec.exact_rotation);
+  const TrackOptions options{.jump = spec.jump,
+                             .reach = spec.reach,
+                             .exact_position = spec.exact_position,
+                             .exact_rotation = spec.exact_rotation,
+                             .position = spec.position_tolerance,
+                             .rotation = spec.rotation_tolerance,
+                             .divisions = spec.divisions,
+                             .unit = {spec.units.begin(), spec.units.end()}};
+  over_batch(
+      count, spec.threads,
+      [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+        Tracker tracker(ik, options);
+        for (std::ptrdiff_t i = begin; i < end; ++i) {
+          const double* at = start.data<double>() + i * n;
+          const double* const course =
+              target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
+          std::copy_n(at, n, to + i * n);
+          for (std::ptrdiff_t s = 0; s < steps; ++s) {
+            double* const then = to + ((s + 1) * count + i) * n;
+            if (tracker.advance(at, course + s * each * k, then)) {
+              at = then;
+              continue;
+            }
+            std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
+            break;
+          }
         }
-        std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
-        break;
-      }
-    }
-    return std::ptrdiff_t(-1);
-  });
+        return std::ptrdiff_t(-1);
+      },
+      few_tracks);
   return made;
+}
+
+// Returns the largest errors (K, 2) [m, rad] of configurations q (K, c, n) at c places of each of K
+// intervals, whose targets (K * c, k) are given, and those of their second differences (K, 2).
+nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle targets) {
+  const npy_intp n = solver.coordinates(), size = solver.targets();
+  const Batch given(q, int(n), "q");
+  if (!given.is_double() || given.leading() != 2) throw nb::value_error("q must be (K, c, n)");
+  const npy_intp* const shape = PyArray_DIMS(given.array());
+  const npy_intp count = shape[0], places = shape[1], made_shape[] = {count, 2};
+  const double* const target =
+      checked<double>(targets, NPY_DOUBLE, {count * places, size}, "targets");
+  nb::object at = new_array(NPY_DOUBLE, 2, made_shape), bend = new_array(NPY_DOUBLE, 2, made_shape);
+  std::fill_n(data_of<double>(at), 2 * count, 0.0);
+  std::fill_n(data_of<double>(bend), 2 * count, 0.0);
+  const IkProblem<double> ik = solver.fine().within(1, 1);
+  PathErrors errors(ik);
+  interval_errors(errors, ik.rows, int(count), int(places), given.data<double>(), target,
+                  data_of<double>(at), data_of<double>(bend));
+  return nb::make_tuple(at, bend);
 }
 
 // Returns the indices of configurations q (K, n) that are farther than `distance` from known ones
@@ -347,10 +378,11 @@ nb::tuple spline_inside(nb::handle s, nb::handle q, nb::handle slopes, nb::handl
 
 void bind_paths(nb::module_& m) {
   nb::class_<PyRoutes>(m, "Routes", "Routes through configurations along a path.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(), nb::kw_only(), "x"_a, "q"_a,
-           "weights"_a.none(), "turns"_a,
-           nb::sig("def __init__(self, *, x: " SUPPLE_F64 ", q: " SUPPLE_F64
-                   ", weights: " SUPPLE_F64 " | None, turns: " SUPPLE_F64 ") -> None"))
+      .def(
+          nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>(), nb::kw_only(),
+          "x"_a, "q"_a, "weights"_a.none(), "turns"_a, "units"_a,
+          nb::sig("def __init__(self, *, x: " SUPPLE_F64 ", q: " SUPPLE_F64 ", weights: " SUPPLE_F64
+                  " | None, turns: " SUPPLE_F64 ", units: " SUPPLE_F64 ") -> None"))
       .def("set_steps", &PyRoutes::set_steps, "end"_a, "from_"_a, "to"_a,
            nb::sig("def set_steps(self, end: " SUPPLE_I32 ", from_: " SUPPLE_I32 ", to: " SUPPLE_I32
                    ") -> None"))
@@ -362,6 +394,10 @@ void bind_paths(nb::module_& m) {
           nb::sig("def fewest_changes(self, begin: list[int]) -> list[tuple[int, " SUPPLE_I32 "]]"))
       .def("farthest", &PyRoutes::farthest, "layer"_a, "column"_a,
            nb::sig("def farthest(self, layer: int, column: int) -> tuple[int, int]"));
+  m.def("interval_errors", &interval_errors_of, "solver"_a, "q"_a, "targets"_a,
+        "Return the largest errors at places of intervals, and of their second differences.",
+        nb::sig("def interval_errors(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64
+                ") -> tuple[" SUPPLE_F64 ", " SUPPLE_F64 "]"));
   m.def("apart", &apart, "q"_a, "known"_a, "turns"_a, "distance"_a,
         "Return the indices of configurations that are apart from each other and from known ones.",
         nb::sig("def apart(q: " SUPPLE_F64 ", known: " SUPPLE_F64 ", turns: " SUPPLE_F64
@@ -383,10 +419,12 @@ void bind_paths(nb::module_& m) {
                 ", " SUPPLE_F64 "]"));
   bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.ik.path_problem.",
             required("jump", &TrackSpec::jump), required("reach", &TrackSpec::reach),
-            required("exact", &TrackSpec::exact),
+            required("exact_position", &TrackSpec::exact_position),
+            required("exact_rotation", &TrackSpec::exact_rotation),
             required("position_tolerance", &TrackSpec::position_tolerance),
             required("rotation_tolerance", &TrackSpec::rotation_tolerance),
-            required("divisions", &TrackSpec::divisions), required("threads", &TrackSpec::threads));
+            required("units", &TrackSpec::units), required("divisions", &TrackSpec::divisions),
+            required("threads", &TrackSpec::threads));
   m.def("tracked", &tracked, "solver"_a, "q"_a, "targets"_a, "spec"_a,
         "Return the tracks (S + 1, K, n) of configurations (K, n) along a path.",
         nb::sig("def tracked(solver: Solver, q: " SUPPLE_F64 ", targets: " SUPPLE_F64

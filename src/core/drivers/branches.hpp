@@ -1,10 +1,12 @@
 // All solutions of a pose of a 6-joint arm: candidates in closed form, polished and verified by
-// damped least squares in double precision, inside the joint limits.
+// damped least squares in double precision, inside the joint limits. An arm of 7 joints has those
+// of 6 of its joints, for each value of the other one on a grid.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <deque>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -51,8 +53,16 @@ class BranchPolisher {
   // it is zero, candidates are exact up to rounding, or have at most the given error [rad].
   BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack,
                  const BranchOptions& options, double error = 0)
-      : ik_(ik), slack_(slack), error_(error), options_(options), n_(ik.chain.coordinates) {
+      : ik_(ik),
+        tolerances_{ik.position_tolerance, ik.rotation_tolerance},
+        slack_(slack),
+        error_(error),
+        options_(options),
+        n_(ik.chain.coordinates) {
     std::copy_n(coordinate, 6, coordinate_);
+    for (int j = 0; j < n_; ++j) {
+      if (std::ranges::find(coordinate_, j) == std::end(coordinate_)) others_.push_back(j);
+    }
     const std::size_t n = std::size_t(n_);
     memory_.resize(size_of_state() + n);
     reference_ = memory_.data() + size_of_state();
@@ -135,6 +145,10 @@ class BranchPolisher {
       const int j = coordinate_[i];
       wide_.q[j] = placed(ik_, j, reference_[j], slack_ + error_, start[i], inside, clamped);
     }
+    if (!any(inside)) {
+      waiting_ = 0;
+      return;
+    }
     if (any(clamped & inside)) {
       evaluate_error(ik_, wide_);
     } else {
@@ -142,7 +156,7 @@ class BranchPolisher {
     }
     for (int round = 0; round < wide_rounds && is_rough(inside); ++round) {
       evaluate_jacobian(ik_, wide_);
-      descend(ik_, wide_);
+      step(wide_);
       evaluate_error(ik_, wide_);
     }
     for (int k = 0; k < waiting_; ++k) {
@@ -150,7 +164,7 @@ class BranchPolisher {
       for (int i = 0; i < 6; ++i) at_.q[coordinate_[i]] = get(wide_.q[coordinate_[i]], k);
       at_.position = get(wide_.position, k);
       at_.rotation = get(wide_.rotation, k);
-      if (!is_fine(at_)) {
+      if (!tolerances_.hold(at_, branch_fine)) {
         if (!polish()) {
           certain_ = certain_ && exact();
           continue;
@@ -174,8 +188,8 @@ class BranchPolisher {
   bool is_rough(const mask_t<Lanes>& inside) const {
     if (exact() && error_ == 0) return false;
     for (int k = 0; k < waiting_; ++k) {
-      if (get(inside, k) && !(get(wide_.position, k) <= branch_position &&
-                              get(wide_.rotation, k) <= branch_rotation)) {
+      if (get(inside, k) && !(get(wide_.position, k) <= branch_fine * tolerances_.position &&
+                              get(wide_.rotation, k) <= branch_fine * tolerances_.rotation)) {
         return true;
       }
     }
@@ -183,7 +197,17 @@ class BranchPolisher {
   }
 
   bool polish() {
-    return polish_branch(ik_, at_, [&] { return converged(ik_, at_); }, [&] { descend(ik_, at_); });
+    return polish_branch(ik_, tolerances_, at_, [&] { step(at_); });
+  }
+
+  // Takes a damped step of the arm's joints. Others may move the frame too, as the fixed joint of a
+  // redundant arm does; they stay where `begin` has placed them.
+  template <class L>
+  void step(IterateState<L>& at) {
+    for (int j : others_) {
+      for (int i = 0; i < ik_.rows; ++i) at.J[i * n_ + j] = L(0);
+    }
+    descend(ik_, at);
   }
 
   bool is_known(const Branches& to, std::size_t first) const {
@@ -253,10 +277,12 @@ class BranchPolisher {
   }
 
   const IkProblem<double> ik_;
+  const BranchTolerances tolerances_;
   const double slack_, error_;
   const BranchOptions options_;
   const int n_;
   int coordinate_[6];
+  std::vector<int> others_;  // indices in q of the joints that are not part of the arm
   std::vector<double> memory_;
   std::vector<Lanes> wide_memory_;
   double* reference_;        // (n,): angles to which the chosen 2π wraps are nearest
@@ -295,6 +321,45 @@ class BranchSolver {
  private:
   const ArmOfRobot arm_;
   BranchPolisher polisher_;
+};
+
+// An arm of seven joints, and the arms of six that it becomes with one joint fixed.
+struct GridOfArms {
+  int coordinate;               // index in q of the fixed joint
+  std::vector<double> values;   // its values
+  std::vector<ArmOfRobot> arm;  // the arm for each value
+};
+
+// Solves targets of an arm of seven joints one by one.
+class GridSolver {
+ public:
+  using Arm = GridOfArms;
+
+  GridSolver(const GridOfArms& grid, const IkProblem<double>& ik, const BranchOptions& options)
+      : grid_(grid), q0_(std::size_t(ik.chain.coordinates)) {
+    for (const ArmOfRobot& arm : grid.arm) solver_.emplace_back(arm, ik, options);
+  }
+
+  // Appends the solutions of a target for all values of the fixed joint to `to`: samples of a
+  // continuum. Coordinates of q0 (n,) that are not part of the arm are kept, zero without q0.
+  void solve(const double* target, const double* q0, Branches& to) {
+    const std::size_t first = to.sampled.size(), fixed = std::size_t(grid_.coordinate);
+    if (q0) std::copy_n(q0, q0_.size(), q0_.begin());
+    for (std::size_t k = 0; k < solver_.size(); ++k) {
+      q0_[fixed] = grid_.values[k];
+      solver_[k].solve(target, q0_.data(), to);
+      to.count.pop_back();
+      to.certain.pop_back();
+    }
+    std::fill(to.sampled.begin() + std::ptrdiff_t(first), to.sampled.end(), 1);
+    to.count.push_back(int(to.sampled.size() - first));
+    to.certain.push_back(false);
+  }
+
+ private:
+  const GridOfArms grid_;
+  std::vector<double> q0_;
+  std::deque<BranchSolver> solver_;  // (a deque never moves its elements)
 };
 
 }  // namespace supple

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ namespace supple {
 // Configurations of n joints, some of which turn fully.
 struct JointSpace {
   int n;
-  const double* turn;  // (n,): 2π for joints whose full turns are chosen later, else 0
+  const double* turn;            // (n,): 2π for joints whose full turns are chosen later, else 0
+  const double* unit = nullptr;  // (n,): units of the joints in `motion`; null if all are 1
 
   // Displacement of joint j from a to b, without full turns that are chosen later.
   double displacement(const double* a, const double* b, int j) const {
@@ -26,7 +28,11 @@ struct JointSpace {
   // The sum of absolute displacements.
   double motion(const double* a, const double* b) const {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j));
+    if (unit) {
+      for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j)) / unit[j];
+    } else {
+      for (int j = 0; j < n; ++j) sum += std::abs(displacement(a, b, j));
+    }
     return sum;
   }
   // The largest absolute displacement; infinite if a configuration is NaN.
@@ -88,6 +94,52 @@ struct RouteGraph {
     }
   }
 };
+
+// Steps from layer i to the next: from columns from[k] to columns to[k], end[i - 1] <= k < end[i].
+struct NearSteps {
+  std::vector<int> end, from, to;
+};
+
+// Returns the steps between configurations of successive layers of which no joint differs by as
+// much as its `reach` (n,). The joint with the least reach, on whose grid configurations lie, is
+// sorted in each layer, so that only those near in this joint are compared.
+inline NearSteps near_steps(const RouteGraph& graph, const double* reach) {
+  const int first = int(std::min_element(reach, reach + graph.joints.n) - reach);
+  const double turn = graph.joints.turn[first];
+  NearSteps made;
+  std::vector<std::pair<double, int>> sorted;
+  for (int i = 0; i + 1 < graph.layers; ++i) {
+    sorted.clear();
+    for (int b = 0; b < graph.columns; ++b) {
+      if (graph.has(i + 1, b)) sorted.push_back({graph.at(i + 1, b)[first], b});
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for (int a = 0; a < graph.columns; ++a) {
+      if (!graph.has(i, a)) continue;
+      const double *const q = graph.at(i, a), margin = 1e-9 * reach[first];
+      const std::size_t begin = made.to.size();
+      // Full turns of the joint that are chosen later lead to other values of the same joint.
+      const double span = sorted.empty() ? 0 : sorted.back().first - sorted.front().first;
+      const int turns = turn > 0 ? int(std::ceil((span + 2 * reach[first]) / turn)) + 1 : 0;
+      for (int k = -turns; k <= turns; ++k) {
+        const double low = q[first] + k * turn - reach[first] - margin;
+        const double high = q[first] + k * turn + reach[first] + margin;
+        auto each = std::lower_bound(sorted.begin(), sorted.end(), std::pair{low, -1});
+        for (; each != sorted.end() && each->first <= high; ++each) {
+          if (graph.joints.are_near(q, graph.at(i + 1, each->second), reach, first)) {
+            made.to.push_back(each->second);
+          }
+        }
+      }
+      const auto own = made.to.begin() + std::ptrdiff_t(begin);
+      std::sort(own, made.to.end());
+      made.to.erase(std::unique(own, made.to.end()), made.to.end());
+      made.from.resize(made.to.size(), a);
+    }
+    made.end.push_back(int(made.from.size()));
+  }
+  return made;
+}
 
 // A continuous part of a route: its first layer, and a column in each of its layers.
 struct RoutePart {

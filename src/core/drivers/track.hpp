@@ -16,11 +16,12 @@ inline constexpr int track_iterations = 16;
 
 // How closely a track follows a path.
 struct TrackOptions {
-  double jump;                // displacement of a joint above which a step is divided [rad or m]
-  double reach;               // the largest lever arm of a joint [m]
-  double exact;               // error at the ends of a step [m], [rad]
-  double position, rotation;  // error halfway that is always allowed [m], [rad]
-  int divisions;              // how often a step is halved
+  double jump;   // displacement of a joint above which a step is divided, in its unit
+  double reach;  // the largest lever arm of a joint [m]
+  double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
+  double position, rotation;              // errors halfway that are always allowed [m], [rad]
+  int divisions;                          // how often a step is halved
+  std::vector<double> unit;               // (n,): units of the joints
 };
 
 // Tracks configurations one by one, with memory that is reused.
@@ -38,6 +39,7 @@ class Tracker {
     at_.e = at_.J_before + m * n_;
     at_.work = at_.e + m;
     middle_.resize(std::size_t(options.divisions) * n_);
+    for (double unit : options.unit) per_unit_.push_back(1 / unit);
   }
 
   // Number of intervals between the targets of one step: its smallest parts have a target halfway.
@@ -68,7 +70,7 @@ class Tracker {
     for (int i = 0; i < track_iterations; ++i) {
       evaluate_error(ik_, at_);
       if (!(moved(q, at_.q) < options_.jump)) return false;
-      if (at_.position <= options_.exact && at_.rotation <= options_.exact) {
+      if (at_.position <= options_.exact_position && at_.rotation <= options_.exact_rotation) {
         std::copy_n(at_.q, n_, then);
         return true;
       }
@@ -85,20 +87,23 @@ class Tracker {
     for (std::size_t j = 0; j < n_; ++j) at_.q[j] = (q[j] + then[j]) / 2;
     evaluate_error(ik_, at_);
     const double most = moved(q, then), bend = most * most;
-    return at_.position <= std::max(bend * options_.reach + options_.exact, options_.position) &&
-           at_.rotation <= std::max(bend + options_.exact, options_.rotation);
+    const double far = bend * options_.reach + options_.exact_position;
+    return at_.position <= std::max(far, options_.position) &&
+           at_.rotation <= std::max(bend + options_.exact_rotation, options_.rotation);
   }
 
   double moved(const double* a, const double* b) const {
     double most = 0;
-    for (std::size_t j = 0; j < n_; ++j) most = std::max(most, std::abs(b[j] - a[j]));
+    for (std::size_t j = 0; j < n_; ++j) {
+      most = std::max(most, std::abs(b[j] - a[j]) * per_unit_[j]);
+    }
     return most;
   }
 
   const IkProblem<double> ik_;
   const TrackOptions options_;
   const std::size_t n_;
-  std::vector<double> memory_, middle_;
+  std::vector<double> memory_, middle_, per_unit_;
   IterateState<double> at_{};
 };
 

@@ -77,7 +77,10 @@ class Spline:
 
     def __call__(self, s: Array) -> Array:
         """Return q (K, n) at parameters (K,)."""
-        return self.derivatives(s, self.piece(s))[0]
+        piece = self.piece(s)
+        x = (s - self.s[piece])[:, None]
+        a, b, c, d = (each[piece] for each in self.coefficients)
+        return np.asarray(a + x * (b + x * (c + x * d)))
 
     def extremes(self) -> tuple[Array, Array]:
         """Return the smallest and the largest value of each coordinate in each piece (N - 1, n)."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.ik.general import general_arm, numbers_of
-from supple.ik.problem import CompiledProblem
+from supple.ik.problem import CompiledProblem, robot_size
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS
 from supple.kinematics.structure import Structure, frozen_structure
@@ -152,7 +152,7 @@ class RedundantArm:
     joint: str
     coordinate: int
     values: Array
-    kernels: tuple[_core.Branches, ...]
+    kernel: _core.GridBranches
 
     @property
     def reason(self) -> str:
@@ -163,19 +163,8 @@ class RedundantArm:
         self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
     ) -> Found:
         """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n)."""
-        near = np.array(_middle(problem.layout.robot) if seeds is None else seeds)
-        parts = []
-        for value, kernel in zip(self.values, self.kernels, strict=True):
-            near[..., self.coordinate] = value
-            parts.append(kernel.solve(targets, near, spec))
-        target = [np.repeat(np.arange(len(targets)), part[4]) for part in parts]
-        order = np.argsort(np.concatenate(target), kind="stable")
-        q, position, rotation = (
-            np.concatenate([part[i] for part in parts])[order] for i in range(3)
-        )
-        count = np.asarray(np.sum([part[4] for part in parts], axis=0), dtype=np.int32)
-        every = np.ones(len(q), dtype=np.bool_)
-        return q, position, rotation, every, count, np.zeros(len(targets), dtype=np.bool_)
+        near = _middle(problem.layout.robot) if seeds is None else seeds
+        return self.kernel.solve(targets, near, spec)
 
 
 Arm: TypeAlias = ClosedFormArm | AnyArm | RedundantArm
@@ -288,14 +277,15 @@ def _with_grid(problem: CompiledProblem, frame: str, name: str, count: int) -> R
     robot = problem.layout.robot
     coordinate = robot.joint_names.index(name)
     grid = _grid(robot, coordinate, count)
-    kernels = []
+    arms = []
     for value in grid:
         structure, home = frozen_structure(robot, frame, name, float(value))
         if structure.form is None:
             return None
-        arm = _spec(robot, structure, home)
-        kernels.append(_core.Branches(solver=problem.kernel, arm=arm))
-    return RedundantArm(frame, name, coordinate, grid, tuple(kernels))
+        arms.append(_spec(robot, structure, home))
+    spec = _core.GridSpec(coordinate=coordinate, values=grid.tolist(), arms=arms)
+    kernel = _core.GridBranches(solver=problem.kernel, arm=spec)
+    return RedundantArm(frame, name, coordinate, grid, kernel)
 
 
 def _middle(robot: Robot) -> Array:
@@ -308,13 +298,13 @@ def _middle(robot: Robot) -> Array:
 def _grid(robot: Robot, joint: int, count: int) -> Array:
     """Return equally spaced positions (count,) of a joint inside its limits [rad or m].
 
-    They cover at most a full turn or, for a prismatic joint without limits, 2 m.
+    They cover at most a full turn or, for a prismatic joint without limits, twice the robot's size.
     """
     middle, half = _middle(robot)[joint], 0.5 * (robot.upper[joint] - robot.lower[joint])
     if not robot.prismatic[joint]:
         half = min(half, np.pi)
     elif not np.isfinite(half):
-        half = 1.0
+        half = robot_size(robot)
     return np.asarray(middle + half * (2 * np.arange(count) + 1 - count) / count)
 
 

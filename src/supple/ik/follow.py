@@ -82,8 +82,9 @@ def follow(
             outside the position limits, the joints first return inside: the first of
             `reconfigurations` leads from q0 to the beginning of the path.
         prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
-            joint displacements, "limits" (far from joint limits), "manipulability", or a cost as a
-            function of q (n,), whose mean along the path is compared.
+            joint displacements [rad, or relative to the robot's size for prismatic joints],
+            "limits" (far from joint limits), "manipulability", or a cost as a function of q (n,),
+            whose mean along the path is compared.
         length: Length of the path if it is a function, which is called with values from 0 to this.
         position_tolerance: Largest allowed distance of the tool from the path [m].
         rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
@@ -108,7 +109,7 @@ def follow(
             number(rotation_tolerance, "rotation_tolerance", above=0),
         ]
     )
-    cost = Cost()
+    cost = Cost(units=targets.units)
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
     own = PathProblem(problem, targets, tolerances, cost, count)
@@ -126,12 +127,11 @@ def follow(
 
 def _farthest(path: PathProblem, start: Array | None) -> Followed:
     """Return the best route along a path; targets are met less closely if that leads farther."""
-    found = _followed(path, start)
-    nearly = None if found.success else path.nearly()
-    if nearly is None:
+    found, exact = _followed(path, start)
+    if exact is None or np.isfinite(found.q[path.targets.place == exact]).all():
         return found
-    again = _followed(nearly, start)
-    farther = np.isfinite(again.q[:, 0]).sum() > np.isfinite(found.q[:, 0]).sum()
+    again, _ = _followed(replace(path, loosest=path.fractions), start)
+    farther = np.isfinite(again.q[:, 0]).sum() >= np.isfinite(found.q[:, 0]).sum()
     return again if farther else found
 
 
@@ -143,13 +143,16 @@ class _Route(NamedTuple):
     reachable: int
 
 
-def _followed(path: PathProblem, start: Array | None) -> Followed:
-    """Return the best route along a path, from the configuration `start` or, if None, from any."""
+def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | None]:
+    """Return the best route along a path, from the configuration `start` or, if None, from any.
+
+    The index of the first target that is met less closely than others is returned as well.
+    """
     layers = _layers(path, start)
     if not layers.count:
         q = np.full((len(path.targets.place), path.robot.dof), np.nan)
         obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
-        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0)
+        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0), None
     best: _Route | None = None
     for attempt in range(_ROUTES):
         parts = fewest_changes(layers.graph, layers.begin)
@@ -157,6 +160,7 @@ def _followed(path: PathProblem, start: Array | None) -> Followed:
         changes = len(parts) > 1 or end + 1 < layers.count
         if changes and attempt + 1 < _ROUTES and layers.improved(parts):
             continue
+        path = layers.path
         pieces: list[Refined] = []
         for track in _turned(path, [*map(layers.track, parts)]):
             pieces.append(refined(path, track))
@@ -170,7 +174,7 @@ def _followed(path: PathProblem, start: Array | None) -> Followed:
             break
         layers.cut(parts[len(pieces) - 1], end_of_route)
     assert best is not None
-    return _result(path, best)
+    return _result(path, best), layers.exact
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:

@@ -41,12 +41,15 @@ class Branches(Layers):
 
     def __init__(self, path: PathProblem, start: Array | None) -> None:
         self.path, self.start = path, start
-        self.solutions = _solutions(path, path.targets.x)
+        x = path.targets.x
+        self.solutions = _solutions(path, x)
+        if len(self.solutions) < len(x) and self.loosened(len(self.solutions)):
+            self.solutions = _solutions(self.path, x, slide=True)
         self.count = len(self.solutions)
-        self.following = _following(path, path.targets.x[: self.count], self.solutions)
+        self.following = _following(self.path, x[: self.count], self.solutions)
         self.bridged = False
         self.barred: set[tuple[int, int, int]] = set()
-        super().__init__(path, start, np.arange(self.count), self._graph())
+        super().__init__(self.path, start, np.arange(self.count), self._graph())
 
     def _graph(self) -> PathGraph:
         """Return the branches inside the joint limits, one in each column."""
@@ -194,11 +197,16 @@ class Branches(Layers):
         return made
 
 
-def _solutions(path: PathProblem, x: Array) -> Array:
-    """Return all solutions (N, k, n), padded with NaN, at places x before the first without any."""
+def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
+    """Return all solutions (N, k, n), padded with NaN, at places x before the first without any.
+
+    With `slide`, x are the targets; those just out of reach have the nearest configurations.
+    """
     found = path.arm.solve(path.problem, path.targets(x), None, path.spec)  # type: ignore[union-attr]
     q, sampled, count = found[0], found[3], found[4]
     singular = np.unique(np.repeat(np.arange(len(x)), count)[sampled])
+    if slide:
+        q, count = _with_slid(path, q, count.astype(np.intp))
     empty = np.nonzero(count == 0)[0]
     count = count[: empty[0]] if len(empty) else count
     made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)
@@ -206,6 +214,32 @@ def _solutions(path: PathProblem, x: Array) -> Array:
     for i in singular[singular < len(count)].tolist():
         made = _with_continued(path, x, made, i)
     return made
+
+
+def _with_slid(path: PathProblem, q: Array, count: Indices) -> tuple[Array, Indices]:
+    """Add configurations at targets without solutions that are within the errors of the path.
+
+    Damped least squares slides there from the target before, along joint limits and folds.
+
+    Args:
+        path: The path.
+        q: Solutions of all targets (S, n).
+        count: Number of solutions of each target (N,).
+
+    Returns:
+        q and count, with these configurations.
+    """
+    parts = np.split(q, np.cumsum(count)[:-1])
+    for begin, end in _runs(count == 0):
+        before = max(0, begin - 1)
+        start = parts[before] if begin else path.closest(0).q
+        course = path.course(path.targets.x[None, before:end], 0)
+        for i, every in enumerate(path.tracked(start, course, 0)[begin - before :], begin):
+            own = every[np.isfinite(every[:, 0])]
+            parts[i] = own[_core.apart(own, own[:0], path.turns, _SAME)]
+        if not len(parts[end - 1]):
+            break
+    return np.concatenate(parts), np.array([len(each) for each in parts])
 
 
 def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array:

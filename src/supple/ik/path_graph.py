@@ -40,10 +40,12 @@ class Cost(NamedTuple):
         of: The cost of configurations; None for the joint motion.
         turns: 2π for each joint whose 2π wraps are chosen later, else 0 (n,); None if displacements
             are final.
+        units: Units of the joints in the joint motion (n,) [rad or m]; None if all are 1.
     """
 
     of: Callable[[Array], Array] | None = None
     turns: Array | None = None
+    units: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +78,9 @@ class PathGraph:
     def routes(self) -> _core.Routes:
         """The routes through the graph."""
         turns = np.zeros(self.q.shape[2]) if self.cost.turns is None else self.cost.turns
+        units = np.ones(self.q.shape[2]) if self.cost.units is None else self.cost.units
         q = np.ascontiguousarray(self.q)
-        made = _core.Routes(x=self.x, q=q, weights=self.weights, turns=turns)
+        made = _core.Routes(x=self.x, q=q, weights=self.weights, turns=turns, units=units)
         if self.steps is not None:
             ends = np.cumsum([len(a) for a, _ in self.steps], dtype=np.int32)
             a, b = (

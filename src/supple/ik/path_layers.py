@@ -10,7 +10,8 @@ from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_problem import PathProblem, Track
 from supple.motion.linearization import Array
 
-_SAME = 1e-4  # distance from the given start below which a configuration is this start [rad or m]
+SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
+_SAME = 1e-4  # distance from the given start, in units of the joints, of configurations equal to it
 
 
 class Layers(ABC):
@@ -22,9 +23,12 @@ class Layers(ABC):
         layers: Index of the target of each layer (L,).
         graph: The configurations and the steps between them.
         count: Number of targets before the first one that is out of reach.
+        exact: Index of the first target that only solutions with larger errors reach; None if
+            there is none.
     """
 
     count: int
+    exact: int | None = None
 
     def __init__(
         self, path: PathProblem, start: Array | None, layers: Indices, graph: PathGraph
@@ -37,7 +41,7 @@ class Layers(ABC):
         """The columns of the first layer in which a route may begin."""
         first = np.isfinite(self.graph.q[0, :, 0])
         if self.start is not None:
-            away = np.abs(self.graph.q[0] - self.start).max(axis=1)
+            away = np.abs((self.graph.q[0] - self.start) / self.path.units).max(axis=1)
             first &= away < _SAME
         return np.nonzero(first)[0]
 
@@ -52,6 +56,27 @@ class Layers(ABC):
         self.graph = self.graph.without(
             int(part.layers[i]), int(part.columns[i]), int(part.columns[i + 1])
         )
+
+    def searched(self, at: int, seeds: int) -> Array:
+        """Return a solution (1, n) of a target that a search finds, or none (0, n).
+
+        Errors may become larger (`loosened`).
+        """
+        closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
+        if self.loosened(at):
+            closest = self.path.closest(at)
+        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
+
+    def loosened(self, at: int) -> bool:
+        """Allow larger errors of solutions if only then a target has any; return whether it has.
+
+        The configurations that are known remain solutions.
+        """
+        looser = self.path.loosened(at)
+        if looser is None:
+            return False
+        self.path, self.exact = looser, at
+        return True
 
     @abstractmethod
     def improved(self, parts: list[Part]) -> bool:

@@ -22,15 +22,16 @@ from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import CompiledProblem, turns
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import largest_errors, rotating_rows
+from supple.ik.task_errors import rotating_rows
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
 EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
 NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
 EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
-JUMP = 0.6  # displacement of a joint above which a step along a path is divided [rad or m]
+JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
+_HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
 _SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
@@ -54,6 +55,7 @@ class PathProblem:
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
         fractions: Largest errors of solutions along the path, as fractions of the tolerances.
+        loosest: Such fractions where a target cannot be met so closely.
     """
 
     problem: CompiledProblem
@@ -62,6 +64,7 @@ class PathProblem:
     cost: Cost
     threads: int
     fractions: tuple[float, float] = EXACT
+    loosest: tuple[float, float] = NEARLY
     _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -69,7 +72,7 @@ class PathProblem:
         """The robot."""
         return self.problem.layout.robot
 
-    @property
+    @cached_property
     def exact(self) -> Array:
         """Largest errors of the solutions along the path (2,) [m, rad]."""
         return np.asarray(self.fractions * self.tolerances)
@@ -92,6 +95,21 @@ class PathProblem:
         )
 
     @cached_property
+    def _track_spec(self) -> _core.TrackSpec:
+        """How configurations are tracked in steps that are not halved."""
+        return _core.TrackSpec(
+            jump=JUMP,
+            reach=self.reach,
+            exact_position=float(self.exact[0]),
+            exact_rotation=float(self.exact[1]),
+            position_tolerance=float(self.tolerances[0]),
+            rotation_tolerance=float(self.tolerances[1]),
+            units=self.units.tolist(),
+            divisions=0,
+            threads=self.threads,
+        )
+
+    @cached_property
     def rotating(self) -> list[NDArray[np.bool_]]:
         """Which rows of each task are rotations."""
         return rotating_rows(self.problem.layout)
@@ -101,19 +119,36 @@ class PathProblem:
         """2π for each joint whose range has room for a full turn, else 0 (n,) [rad]."""
         return turns(self.robot)
 
+    @property
+    def units(self) -> Array:
+        """Units of the joints (n,) [rad or m]."""
+        return self.targets.units
+
     @cached_property
     def reach(self) -> float:
-        """A length of the robot: the largest lever arm of a joint [m]."""
+        """The largest lever arm of a joint [m]; zero if no task has a position.
+
+        A slide carries the lever arm of joints before it as far as its unit.
+        """
         q = self.robot.random(16, seed=0)
         rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
-        return float(rows.max(initial=0.1))
+        moving = rows[:, ~np.concatenate(self.rotating)]
+        lever = float(moving[..., ~self.robot.prismatic].max(initial=0.0))
+        return max([lever, *self.units[self.robot.prismatic]]) if moving.size else 0.0
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of J: the weight of rotations or, without them, of the lever arms [m]."""
+        kinds, weights = np.concatenate(self.rotating), np.abs(self.problem.layout.weights)
+        if kinds.any():
+            return float(weights[kinds].max())
+        return float(weights.max()) * (self.reach or float(self.units.max()))
 
     # ---- errors ----------------------------------------------------------------------------------
 
     def errors(self, q: Array, targets: Array) -> Array:
         """Return position and rotation errors (K, 2) [m, rad] at configurations (K, n)."""
-        layout = self.problem.layout
-        return largest_errors(layout, layout.error(q, targets), self.rotating)
+        return _core.interval_errors(self.problem.kernel, q[:, None], targets)[0]
 
     def deviation(self, q: Array, x: Array) -> Array:
         """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
@@ -129,16 +164,7 @@ class PathProblem:
             a parabola through three neighbors exceeds them by at most an eighth of their second
             difference; twice that also covers a second difference that varies.
         """
-        layout, (count, each) = self.problem.layout, x.shape
-        flat = layout.error(q.reshape(x.size, -1), self.targets(x.ravel()))
-        e = np.zeros((count, each + 2, flat.shape[1]))
-        e[:, 1:-1] = flat.reshape(count, each, -1)
-        at, bend = (
-            largest_errors(layout, part.reshape(x.size, -1), self.rotating)
-            .reshape(count, each, 2)
-            .max(axis=1)
-            for part in (e[:, 1:-1], np.diff(e, 2, axis=1))
-        )
+        at, bend = _core.interval_errors(self.problem.kernel, q, self.targets(x.ravel()))
         kinds = np.concatenate(self.rotating)
         return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
 
@@ -149,9 +175,8 @@ class PathProblem:
         The tool's acceleration is at most the square of the sum of joint speeds, times the lever
         arm.
         """
-        return np.asarray(
-            np.abs(step).sum(axis=-1)[..., None] ** 2 / 8 * np.array([2 * self.reach, 1.0])
-        )
+        far = np.abs(step / self.units).sum(axis=-1)[..., None]
+        return np.asarray(far**2 / 8 * np.array([2 * self.reach, 1.0]))
 
     def wrapped(self, change: Array) -> Array:
         """Return displacements (..., n) without full turns of the joints that can turn fully."""
@@ -221,7 +246,7 @@ class PathProblem:
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
         """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
         found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
-        if not found.success.any():
+        if not found.success.any() and at not in self._closest:
             found = self.closest(at)
         return np.asarray(found.q[found.success])
 
@@ -240,7 +265,7 @@ class PathProblem:
     def outside(self, q: Array) -> str | None:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
         inside = np.clip(q, self.robot.lower, self.robot.upper)
-        out = np.abs(q - inside) > EDGE * np.maximum(1, np.abs(inside))
+        out = np.abs(q - inside) > EDGE * np.maximum(self.units, np.abs(inside))
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
 
     def start(self, q0: Array) -> Array | None:
@@ -279,15 +304,9 @@ class PathProblem:
             course: The targets of all tracks (1, S, k), or of each (K, S, k).
             divisions: Number of times that a step is halved.
         """
-        spec = _core.TrackSpec(
-            jump=JUMP,
-            reach=self.reach,
-            exact=float(self.exact.min()),
-            position_tolerance=float(self.tolerances[0]),
-            rotation_tolerance=float(self.tolerances[1]),
-            divisions=divisions,
-            threads=self.threads,
-        )
+        spec = self._track_spec
+        if divisions != spec.divisions:
+            spec = spec.replace(divisions=divisions)
         return _core.tracked(self.problem.kernel, q, course, spec)
 
     def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -301,15 +320,16 @@ class PathProblem:
 
     # ---- reasons ---------------------------------------------------------------------------------
 
-    def nearly(self) -> PathProblem | None:
-        """Return the problem with larger errors of solutions, if a target out of reach has any."""
-        other = replace(self, fractions=NEARLY, _closest={})
-        for at, found in self._closest.items():
-            missed = np.array([found.position_error[0], found.rotation_error[0]])
-            near = not found.success[0] and (missed <= self.tolerances).all()
-            if near and other.closest(at).success[0]:
-                return other
-        return None
+    def loosened(self, at: int) -> PathProblem | None:
+        """Return the problem with larger errors of solutions, if only then a target has any."""
+        if self.fractions == self.loosest:
+            return None
+        found = self.closest(at)
+        missed = np.array([found.position_error[0], found.rotation_error[0]])
+        if found.success[0] or (missed > self.tolerances).any():
+            return None
+        other = replace(self, fractions=self.loosest, _closest={})
+        return other if other.closest(at).success[0] else None
 
     def out_of_reach(self, at: int) -> str | None:
         """Return, in words, how far a target is out of reach, and a joint at its limit if any.
@@ -326,25 +346,28 @@ class PathProblem:
         known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
         if not known and found.status[0] != SolveStatus.UNREACHABLE:
             said = f"no solution of the target was found; the closest misses it by {missed}"
-        held = np.minimum(found.q[0] - self.robot.lower, self.robot.upper - found.q[0]) < 1e-6
+        held = self._room(found.q[0]) < _HELD
         return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
 
     def why(self, at: int, q: Array) -> str:
         """Return, in words, why no continuous step leads from q at target `at` to the next."""
         if at + 1 >= len(self.targets.x):
             return ""
-        robot = self.robot
         then, good = self.near(self.targets.x[at + 1 : at + 2], q[None])
-        held = np.minimum(then[0] - robot.lower, robot.upper - then[0]) < 1e-6
+        held = self._room(then[0]) < _HELD
         if not good[0] and held.any():
             return self._limit(int(np.argmax(held)))
-        room = np.minimum(q - robot.lower, robot.upper - q)
-        sigma = np.linalg.svd(self.problem.layout.jacobian(q[None])[0], compute_uv=False)[-1]
+        room, J = self._room(q), self.problem.layout.jacobian(q[None])[0] * self.units
+        sigma = np.linalg.svd(J / self.scale, compute_uv=False)[-1]
         if room.min() < 0.05 and sigma > _SINGULAR:
             return self._limit(int(np.argmin(room)))
         if sigma < 5 * _SINGULAR:
             return f"the arm is singular, smallest singular value {sigma:.2g}"
         return "no solution of the next target is near"
+
+    def _room(self, q: Array) -> Array:
+        """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
+        return np.minimum(q - self.robot.lower, self.robot.upper - q) / self.units
 
     def _limit(self, joint: int) -> str:
         return f"{self.robot.joint_names[joint]} is at its limit"

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.control.joint_path import JointPath
+from supple.control.spline import Spline
 from supple.ik.path_graph import Indices
-from supple.ik.path_problem import PathProblem, Track
+from supple.ik.path_problem import EDGE, PathProblem, Track
 from supple.motion.linearization import Array
 
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
@@ -33,23 +34,25 @@ class Refined(NamedTuple):
 def refined(path: PathProblem, track: Track) -> Refined:
     """Return a track with all targets and more samples, so that the tool stays on the path.
 
-    A track that jumps ends at the target before the jump.
+    A track that jumps ends at the target before the jump, and one that leaves the joint limits ends
+    inside.
     """
-    targets = path.targets.x
+    targets, given = path.targets.x, len(track.x)
+    track = _inside(path, track)
     own = targets[(track.x[0] <= targets) & (targets <= track.x[-1])]
-    x, q, whole = np.union1d(track.x, own), track.q, True
+    x, q, whole = np.union1d(track.x, own), track.q, len(track.x) == given
     if len(x) > len(track.x):
         guess = np.stack([np.interp(x, track.x, column) for column in track.q.T], axis=-1)
         q, end = _filled(path, guess, x)
-        x, q, whole = x[:end], q[:end], end == len(x)
+        x, q, whole = x[:end], q[:end], whole and end == len(x)
     smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
     most = _MOST * (len(x) + 2**_HALVINGS // 8)
     checked = np.arange(len(x) - 1)
     while len(x) > 1:
-        joints = JointPath(path.robot, q, x)
-        worst, bad, parts = _deviating(path, joints, checked)
+        worst, bad, parts = _deviating(path, x, q, checked)
         if not len(bad) and len(checked) == len(x) - 1:
-            return Refined(joints, np.maximum(worst, path.deviation(q[:1], x[:1])[0]), whole)
+            joints, first = JointPath(path.robot, q, x), path.deviation(q[:1], x[:1])[0]
+            return Refined(joints, np.maximum(worst, first), whole)
         if not len(bad):
             checked = np.arange(len(x) - 1)
             continue
@@ -71,6 +74,14 @@ def refined(path: PathProblem, track: Track) -> Refined:
     return Refined(JointPath(path.robot, q, x), path.deviation(q, x)[0], whole)
 
 
+def _inside(path: PathProblem, track: Track) -> Track:
+    """Return a track up to its first configuration outside the joint limits."""
+    low, high = path.robot.lower - EDGE, path.robot.upper + EDGE
+    out = ((track.q < low) | (track.q > high)).any(axis=1)
+    end = int(out.argmax()) if out.any() else len(track.x)
+    return track._replace(x=track.x[:end], q=track.q[:end])
+
+
 def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
     """Return solutions near guesses (K, n) at places x (K,), and their number up to a failure.
 
@@ -88,16 +99,19 @@ def _filled(path: PathProblem, guess: Array, x: Array) -> tuple[Array, int]:
 
 
 def _deviating(
-    path: PathProblem, joints: JointPath, checked: Indices
+    path: PathProblem, x: Array, q: Array, checked: Indices
 ) -> tuple[Array, Indices, Indices]:
     """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples.
 
-    For these, the number of parts (K,) into which they are divided is returned as well.
+    For these, the number of parts (K,) into which they are divided is returned as well. The joint
+    path is the one that `JointPath` makes from x and q.
     """
-    x, q = joints.s, joints.q
+    lower, upper = path.robot.lower, path.robot.upper
     begin, length = x[checked], x[checked + 1] - x[checked]
     between = begin[:, None] + length[:, None] * _CHECKS
-    error, most = path.between(joints.at(between), between)
+    spline = Spline.inside(x, np.clip(q, lower, upper), lower, upper)
+    at = np.clip(spline(between.ravel()), lower, upper)
+    error, most = path.between(at.reshape(*between.shape, -1), between)
     excess = (most / path.tolerances).max(axis=1)
     worst = most.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.

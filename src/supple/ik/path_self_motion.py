@@ -16,14 +16,14 @@ import numpy as np
 from supple import _core
 from supple.ik.arms import RedundantArm
 from supple.ik.path_graph import Indices, Part, PathGraph
-from supple.ik.path_layers import Layers
+from supple.ik.path_layers import SEEDS, Layers
 from supple.ik.path_problem import JUMP, PathProblem, Track
-from supple.ik.path_tracks import FEW, TRACKS, coarse, tracks
+from supple.ik.path_tracks import FEW, coarse, continued, tracks
 from supple.motion.linearization import Array
 
-_APART = 0.05  # distance below which a solution is not added to known ones [rad or m]
+_APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
+_MORE = 16  # number of tracks from each of three targets before the grid is computed
 _AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
-_SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
 
 
 class SelfMotion(Layers):
@@ -36,11 +36,15 @@ class SelfMotion(Layers):
         self.shortened = self.tracked = self.sampled = self.widened = False
         layers = coarse(len(path.targets.x))
         self._solve(layers[:1])
-        layers = layers if self._first_empty(layers[:1], _SEEDS) else layers[:0]
-        super().__init__(path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
+        layers = layers if self._first_empty(layers[:1], SEEDS) else layers[:0]
+        super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
 
     def track(self, part: Part) -> Track:
-        """Return the configurations of a part of a route, with 2π wraps inside the limits."""
+        """Return the configurations of a part of a route, with 2π wraps inside the limits.
+
+        Steps lead to the nearest wraps, so a joint may leave its limits along the way. With the
+        wraps that are chosen, it stays inside as long as possible.
+        """
         track = super().track(part)
         q = track.q[0] + np.append(
             np.zeros((1, track.q.shape[1])),
@@ -49,12 +53,10 @@ class SelfMotion(Layers):
         )
         robot = self.path.robot
         for j in np.nonzero(self.path.turns)[0]:
-            for shift in 2 * np.pi * np.array([0, -1, 1]):
-                moved = q[:, j] + shift
-                kept = self.start is None or abs(shift) == 0 or part.layers[0] > 0
-                if kept and (robot.lower[j] <= moved).all() and (moved <= robot.upper[j]).all():
-                    q[:, j] = moved
-                    break
+            free = self.start is None or part.layers[0] > 0
+            moved = q[:, j] + 2 * np.pi * np.array([0, -1, 1] if free else [0])[:, None]
+            inside = (robot.lower[j] <= moved) & (moved <= robot.upper[j])
+            q[:, j] = moved[np.logical_and.accumulate(inside, axis=1).sum(axis=1).argmax()]
         return track._replace(q=q)
 
     def improved(self, parts: list[Part]) -> bool:
@@ -65,12 +67,12 @@ class SelfMotion(Layers):
             self.layers = self._reachable(int(parts[-1].layers[-1]))
             self.count = int(self.layers[-1]) + 1
             if self.count < count:
-                self.graph = self._tracks(self.layers, [0], FEW)
+                self.graph = continued(self.path, self.graph, self.layers)
                 return True
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), TRACKS)
+            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), _MORE)
             return True
         layers = self.layers
         if not self.sampled:
@@ -90,7 +92,7 @@ class SelfMotion(Layers):
                     return False
                 self._widen(layers)
             self._solve(layers)
-            layers = layers[: self._first_empty(layers, _SEEDS)]
+            layers = layers[: self._first_empty(layers, SEEDS)]
             self.count = min(self.count, int(layers[-1]) + 1)
         self.layers, self.graph = layers, self._grid(layers)
         return True
@@ -115,7 +117,7 @@ class SelfMotion(Layers):
                 continue
             between = np.arange(layers[end - 1], layers[end] + 1)
             self._solve(between)
-            empty = self._first_empty(between, _SEEDS)
+            empty = self._first_empty(between, SEEDS)
             if empty < len(between):
                 return np.append(layers[:end], between[1:empty])
             end += 1
@@ -132,7 +134,7 @@ class SelfMotion(Layers):
                 x = self.path.targets.x[None, [before, at]]
                 self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
             if not len(self.known[at]) and seeds:
-                self.known[at] = self.path.searched(at, 1, seeds)
+                self.known[at] = self.searched(at, seeds)
             if not len(self.known[at]):
                 return i
             before = at
@@ -145,7 +147,8 @@ class SelfMotion(Layers):
 
     def _apart(self, q: Array, known: Array) -> Array:
         """Return the configurations (K, n) that are apart from each other and from known ones."""
-        return q[_core.apart(q, known, self.path.turns, _APART)]
+        units = self.path.units
+        return q[_core.apart(q / units, known / units, self.path.turns, _APART)]
 
     def _solve(self, layers: Indices) -> None:
         """Compute the solutions of the targets in `layers` whose solutions are not known."""
@@ -165,19 +168,20 @@ class SelfMotion(Layers):
         slides along the limits until it meets known solutions.
         """
         self.widened = True
-        x, steps = self.path.targets.x[layers], self.graph.steps or []
-        for way in (1, -1):
+        x, there = self.path.targets.x[layers], np.isfinite(self.graph.q[..., 0])
+        ahead, behind = there.copy(), there.copy()  # configurations without a step
+        for i, (leaving, arriving) in enumerate(self.graph.steps or []):
+            ahead[i, leaving] = behind[i + 1, arriving] = False
+        for way, stuck in ((1, ahead), (-1, behind)):
             order = np.arange(len(layers))[::way]
             courses = self.path.course(np.stack([x[order[:-1]], x[order[1:]]], axis=1), 0)
             fresh = self.graph.q[0, :0]
             for course, (before, at) in zip(courses, pairwise(order.tolist()), strict=True):
-                q = self.graph.q[before]
-                stuck = np.isfinite(q[:, 0])
-                stuck[steps[min(before, at)][(1 - way) // 2]] = False
-                known = self.known[int(layers[at])]
-                then = self._slid(np.concatenate([q[stuck], fresh]), course[None])
-                fresh = self._apart(then, known)
-                self.known[int(layers[at])] = np.concatenate([known, fresh])
+                start = np.concatenate([self.graph.q[before, stuck[before]], fresh])
+                if len(start):
+                    known = self.known[int(layers[at])]
+                    fresh = self._apart(self._slid(start, course[None]), known)
+                    self.known[int(layers[at])] = np.concatenate([known, fresh])
 
     def _tracks(self, layers: Indices, origins: list[int], most: int) -> PathGraph:
         """Return the tracks of up to `most` solutions of some layers, one in each column."""
@@ -199,7 +203,7 @@ class SelfMotion(Layers):
         counts = np.array([len(each) for each in nodes])
         q = np.full((len(layers), counts.max(), dof), np.nan)
         q[np.arange(q.shape[1]) < counts[:, None]] = np.concatenate(nodes)
-        reach = np.full(dof, JUMP)
+        reach = JUMP * path.units
         reach[self.arm.coordinate] = 1.5 * (self.arm.values[1] - self.arm.values[0])
         cost = path.cost._replace(turns=path.turns)
         return PathGraph(path.targets.x[layers], q, None, cost).with_near_steps(reach)

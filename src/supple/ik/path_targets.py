@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.errors import InputError, short_repr
-from supple.ik.problem import CompiledProblem
+from supple.ik.problem import CompiledProblem, robot_size
 from supple.kinematics.arrays import number
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
+from supple.motion.task import AxisTask
 from supple.motion.task_inputs import per_task
 
 COUNT = 200  # number of intervals of a path given by a function, before refinement
@@ -88,6 +89,23 @@ class PathTargets:
             return np.repeat(self.numbers, len(x), axis=0)
         rotations, turns = self._turns
         return _core.targets_between(self.x, self.numbers, rotations, turns, x)
+
+    @cached_property
+    def units(self) -> Array:
+        """Units of the joints (n,) [rad or m]: 1 rad; for prismatic joints, a length.
+
+        The length is the largest one of the robot's size and the extent of the path: a slide may
+        go as far as the path.
+        """
+        robot, ends = self.problem.layout.robot, np.cumsum(self.problem.layout.kernel.target_sizes)
+        poses = [
+            end
+            for task, end in zip(self.problem.layout.tasks, ends, strict=True)
+            if not isinstance(task, AxisTask)
+        ]
+        extents = [np.ptp(self.numbers[:, end - 3 : end], axis=0).max() for end in poses]
+        length = max([robot_size(robot), *self.problem.units[robot.prismatic], *extents])
+        return np.where(robot.prismatic, length, 1.0)
 
     @cached_property
     def _turns(self) -> tuple[list[int], Array]:

@@ -10,11 +10,12 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from supple.ik.path_graph import Indices, Part, PathGraph
-from supple.ik.path_layers import Layers
+from supple.ik.path_layers import SEEDS, Layers
 from supple.ik.path_problem import PathProblem
 from supple.motion.linearization import Array
 
@@ -40,12 +41,28 @@ def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGra
         samples: Configurations (K, n) by the index of the layer that they are at.
     """
     columns = [np.empty((len(x), 0, path.robot.dof))]
-    for at, q in samples.items():
-        both = np.full((len(x), *q.shape), np.nan)
-        for way in (slice(at, None, -1), slice(at, None)):
-            both[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
-        columns.append(both)
+    columns += [_both_ways(path, x, at, q) for at, q in samples.items()]
     return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
+
+
+def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
+    """Return the tracks (L, K, n) of configurations (K, n) at layer `at`, forward and backward."""
+    made = np.full((len(x), *q.shape), np.nan)
+    for way in (slice(at, None, -1), slice(at, None)):
+        made[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
+    return made
+
+
+def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph:
+    """Return the tracks of a graph in other layers (L,), the first of which they share."""
+    x = path.targets.x[layers]
+    shared = int(np.logical_and.accumulate(np.isin(x, graph.x)).sum())
+    q = np.full((len(x), *graph.q.shape[1:]), np.nan)
+    q[:shared] = graph.q[:shared]
+    last = np.isfinite(q[shared - 1, :, 0])
+    course = path.course(x[None, shared - 1 :], _COARSE)
+    q[shared - 1 :, last] = path.tracked(q[shared - 1, last], course, _COARSE)
+    return replace(graph, x=x, q=q)
 
 
 class Tracks(Layers):
@@ -55,10 +72,14 @@ class Tracks(Layers):
         self.path, self.start, self.origins = path, start, [0]
         count = len(path.targets.x)
         self.samples: dict[int, Array] = {}
+        self.tracks: dict[int, Array] = {}  # from each origin, in the layers `tracked_in`
+        self.tracked_in = np.empty(0, dtype=np.intp)
+        if not len(self._samples(0)) and self.loosened(0):
+            self.samples.clear()
         if not len(self._samples(0)):
             count = 0
         layers = coarse(count)
-        super().__init__(path, start, layers, self._graph(layers))
+        super().__init__(self.path, start, layers, self._graph(layers))
 
     def improved(self, parts: list[Part]) -> bool:
         """Start more tracks, or track in smaller steps where tracks end."""
@@ -97,8 +118,8 @@ class Tracks(Layers):
     def _first_out_of_reach(self, at: Indices) -> int:
         """Return the index in `at` of the first target out of reach, or `len(at)`."""
         for i in np.nonzero(~self.path.reachable(at, FEW))[0].tolist():
-            if not len(self.path.searched(int(at[i]), 1)):
-                return int(i)
+            if not len(self.searched(int(at[i]), SEEDS)):
+                return i
         return len(at)
 
     def _samples(self, at: int) -> Array:
@@ -106,11 +127,18 @@ class Tracks(Layers):
         if at == 0 and self.start is not None:
             return self.start[None]
         if at not in self.samples:
-            self.samples[at] = self.path.searched(at, TRACKS)
+            self.samples[at] = self.path.searched(at, TRACKS, SEEDS if at else 0)
         return self.samples[at]
 
     def _graph(self, layers: Indices) -> PathGraph:
         """Return the tracks from all origins, one in each column."""
-        origins = self.origins if len(layers) else []
-        samples = {int(np.searchsorted(layers, each)): self._samples(each) for each in origins}
-        return tracks(self.path, self.path.targets.x[layers], samples)
+        x = self.path.targets.x[layers]
+        if not np.array_equal(layers, self.tracked_in):
+            self.tracks, self.tracked_in = {}, layers
+        for each in self.origins if len(layers) else []:
+            if each not in self.tracks:
+                at = int(np.searchsorted(layers, each))
+                self.tracks[each] = _both_ways(self.path, x, at, self._samples(each))
+        none = np.empty((len(x), 0, self.path.robot.dof))
+        q = np.concatenate([none, *self.tracks.values()], axis=1)
+        return PathGraph(x, q, None, self.path.cost)

@@ -49,7 +49,7 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
     if prefer == "nearest" and q0 is not None:
         return np.asarray(np.abs(q - q0).max(axis=-1))
     if prefer == "manipulability":
-        J = problem.layout.jacobian(q)[..., : problem.primary, :]
+        J = problem.layout.jacobian(q)[..., : problem.primary, :] * problem.units
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
     if callable(prefer):
         return np.array([_evaluated(prefer, one) for one in q])

@@ -107,6 +107,8 @@ class CompiledProblem:
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
         poses: Number of tasks if all of them are poses, else 0.
+        units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
+            the robot [m] for a prismatic joint.
         kernel: The compiled solver.
     """
 
@@ -119,6 +121,7 @@ class CompiledProblem:
     seed_table: SeedTable
     float_tolerance: float
     poses: int
+    units: Array
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
@@ -306,6 +309,7 @@ def _compiled(
         starts,
         float_tolerance,
         poses,
+        np.where(robot.prismatic, reach, 1.0),
         kernel,
     )
 

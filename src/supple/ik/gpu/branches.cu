@@ -48,6 +48,10 @@ __device__ double* turn_of(const BranchRequest& request, int problem, int candid
   return request.turn + (candidate * 12LL + 2 * i) * request.count + problem;
 }
 
+__device__ BranchTolerances tolerances(const BranchRequest& request) {
+  return {request.position, request.rotation};
+}
+
 // A configuration and its errors.
 struct Point {
   double q[n], position, rotation;
@@ -55,9 +59,7 @@ struct Point {
 
 __device__ __noinline__ bool polished(const BranchRequest& request, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  return polish_branch(
-      ik, at, [&] { return at.position <= request.position && at.rotation <= request.rotation; },
-      [&] { descend(at); });
+  return polish_branch(ik, tolerances(request), at, [&] { descend(at); });
 }
 
 // Polishes a candidate whose errors are too large or that was rounded to a limit. It uses memory of
@@ -71,7 +73,7 @@ __device__ __noinline__ bool repaired(const BranchRequest& request, const double
   for (int i = 0; i < numbers; ++i) at.target[i] = target[i];
   for (int j = 0; j < n; ++j) at.q[j] = point.q[j];
   evaluate_error(ik, at);
-  if (!is_fine(at)) {
+  if (!tolerances(request).hold(at, branch_fine)) {
     if (!polished(request, at)) {
       certain = certain && exact;
       return false;
@@ -113,7 +115,7 @@ __device__ bool solves(const BranchRequest& request, int problem, int candidate,
   for (int j = 0; j < n; ++j) point.q[j] = at.q[j];
   point.position = at.position;
   point.rotation = at.rotation;
-  if (!clamped && is_fine(at)) return true;
+  if (!clamped && tolerances(request).hold(at, branch_fine)) return true;
   Point other = point;
   if (!repaired(request, target, other, certain)) return false;
   point = other;

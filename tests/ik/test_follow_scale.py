@@ -1,0 +1,50 @@
+"""The unit of length changes nothing but the units of the result of `follow`.
+
+SUPPLE_PATHS sets the number of paths (default 120); a sixth of them is rescaled.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import supple as sp
+from drawn_paths import Drawn
+from rescaled import moved, rescaled, with_length
+
+PATHS = int(os.environ.get("SUPPLE_PATHS", "120")) // 6
+# Paths on which a slide goes far, and misaligned and mobile arms.
+FAR = (37, 51, 67, 73, 116, 117, 141, 11, 85)
+
+
+def followed(case: Drawn, factor: float) -> sp.paths.Followed:
+    """Return the result for a robot, targets and tolerances with lengths times a factor."""
+    robot = rescaled(case.robot, factor)
+    options = case.options | {"position_tolerance": case.tolerances[0] * factor}
+    if "q0" in options:
+        options["q0"] = options["q0"] * np.where(robot.prismatic, factor, 1.0)
+    tasks = tuple(with_length(task, factor) for task in case.tasks)
+    targets = [moved(T, task, factor) for T, task in zip(case.targets, case.tasks, strict=True)]
+    return sp.follow(robot, targets, tasks=tasks, **options)
+
+
+@pytest.mark.parametrize("exponent", [-13, 10])
+def test_a_power_of_two_changes_only_the_unit(exponent: int) -> None:
+    """Floating-point numbers scale exactly by powers of two, so the results do as well."""
+    factor = 2.0**exponent
+    for seed in (*FAR, *range(PATHS)):
+        case = Drawn(seed)
+        found, other = followed(case, 1.0), followed(case, factor)
+        unit = np.where(case.robot.prismatic, factor, 1.0)
+        np.testing.assert_array_equal(other.q, found.q * unit, err_msg=str(seed))
+        assert [len(each) for each in other.pieces] == [len(each) for each in found.pieces], seed
+        for mine, its in zip(found.pieces, other.pieces, strict=True):
+            np.testing.assert_array_equal(its.s, mine.s)
+            np.testing.assert_array_equal(its.q, mine.q * unit)
+        changes = [(each.at, each.reason) for each in found.reconfigurations]
+        assert [(each.at, each.reason) for each in other.reconfigurations] == changes, seed
+        assert other.success == found.success
+        assert other.position_deviation == found.position_deviation * factor
+        assert other.rotation_deviation == found.rotation_deviation
