@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 import supple as sp
 from supple import _core
 from supple.ik.path_graph import Cost, PathGraph
-from supple.ik.path_problem import JUMP, PathProblem, Track
-from supple.ik.path_refine import refined
+from supple.ik.path_problem import JUMP, PathProblem
 from supple.ik.path_targets import PathTargets
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
@@ -137,12 +136,3 @@ def test_nearest_pairs() -> None:
         b = int(far[r, a].argmin())
         mutual = far[r, a, b] < 1.5 and far[r, :, b].argmin() == a
         assert made[r, a] == (b if mutual else -1)
-
-
-def test_a_track_that_leaves_the_limits_ends_inside() -> None:
-    path = problem(line(np.array([0.0, 0.01, 0.0]), 0.0, 3))
-    q = np.stack([HOME, HOME, HOME])
-    q[2, 0] = PANDA.upper[0] + 0.1
-    made = refined(path, Track(path.targets.x, q))
-    assert not made.whole
-    assert made.joints.s[-1] <= 1
