@@ -1,4 +1,7 @@
-"""The configurations among which a path is searched, as layers of a graph."""
+"""The configurations among which a path is searched, as layers of a graph.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 
