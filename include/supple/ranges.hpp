@@ -108,7 +108,10 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       take_step(reduced, part, scratch);
     } else {
       part.lambda2 = T(0);
-      for (int j = 0; j < n; ++j) part.dq[j] = T(0);
+      for (int j = 0; j < n; ++j) {
+        part.dq[j] = T(0);
+        if (part.stopped) part.stopped[j] = T(0);
+      }
     }
     if (remembers || pass == 2 * m) break;
     int worst = -1;
@@ -156,7 +159,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
            *const kept = state.direction;
   state = part;
   state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
-  if (state.beyond >= 0) {  // J was corrected at a fold (folds.hpp): fill exact_J for all rows
+  if (state.beyond >= 0 &&
+      !servo.yields) {  // J was corrected at a fold (folds.hpp): fill exact_J for all rows
     int r = reduced.rows - 1;
     for (int i = m - 1; i >= 0; --i) {
       const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;

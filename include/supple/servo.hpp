@@ -12,6 +12,7 @@
 #include "supple/estimated.hpp"
 #include "supple/servo_limits.hpp"
 #include "supple/servo_state.hpp"
+#include "supple/yielding.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -23,6 +24,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
   const int sizes[] = {12 * servo.chain.joints + m,
                        m * n + 2 * m + every + fold_scratch(servo.chain, every),
+                       servo.yields ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
                        m + decoupled_scratch(m, n),
                        4 * n + free_depth_scratch(m, n),
                        self_motion_scratch(servo.chain.joints, m, n),
@@ -129,6 +131,10 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
     change = sqrt(change);
   }
   state.beyond = L(-1);
+  if (servo.yields) {
+    yielding_step(servo, state, scratch);
+    return;
+  }
   if (servo.curvature > 0) {
     step_near_folds(servo, state, scratch);
     return;

@@ -319,7 +319,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     x0[j] = x0[j] * state.halting;
     x[j] = x0[j];
     // A stopped joint keeps its speed: J and e contain only the other joints (`correct_folds`).
-    if (state.beyond >= 0 && state.stopped[j] != 0) {
+    if (!servo.yields && state.beyond >= 0 && state.stopped[j] != 0) {
       low[j] = high[j] = min(max(x0[j], low[j]), high[j]);
     }
   }
@@ -335,7 +335,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   state.damping_applied = state.lambda2;
   const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
   if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
-  if (!kept && state.held_lambda2 >= 0) {
+  if (!kept && state.held_lambda2 >= 0 && !servo.yields) {
     fit_damped(servo, m, n, state, low, high, x0, x, rest);
     if (state.beyond >= 0) mark_stopped(n, state);
   } else if (!kept) {
@@ -346,6 +346,13 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
   move_joints(servo, n, state, x, x0);
+  if (servo.yields) {
+    mark_stopped(n, state);
+    state.damping_applied = state.lambda2;
+    for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
+    for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
+    return;
+  }
   if (state.beyond < 0) return;
   for (int i = 0; i < m * n; ++i) {
     const T corrected = state.J[i];

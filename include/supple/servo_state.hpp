@@ -48,6 +48,7 @@ struct Servo {
   int later_count = 0;
   bool in_python = false;  // whether the step is in Python; it may then set `ServoState::metric`
   T curvature = 0;         // κ dt if folds are corrected (folds.hpp), else 0
+  bool yields = false;     // whether the step is that of yielding.hpp
   bool whole = false;      // whether to stop where a step cannot perform the whole command
   // Condition numbers of J at which the motion begins to slow down and at which it halts; zero if
   // it does not halt.
@@ -93,11 +94,14 @@ struct ServoState {
   // prismatic joint at its speed limit; 0 for a joint whose speed the step determines
   L* stopped = nullptr;
   L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
+  L* rate = nullptr;        // (rows,): velocity of the target, for yielding.hpp; else null
+  L* slope = nullptr;       // (rows,): its filtered rate of change, stored after `rate`
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   Course course = Course::kept;
   L halting = L(1);        // factor by which the motion slows down before a singularity
   L held_lambda2 = L(-1);  // λ² while joints are held at limits; if negative, lambda2 is used
   L beyond = L(-1);        // length of the part of e beyond folds; negative if J is not corrected
+  L lost = L(0);           // length of the part of e that yielding.hpp gives up
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
 };
 

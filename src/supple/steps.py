@@ -20,6 +20,7 @@ from supple.motion.steps.stateful import StatefulStep, StepWithMemory
 from supple.motion.steps.step import Pseudoinverse, Step, Transpose, TruncatedSVD
 from supple.motion.steps.weighted import WeightedDLS
 from supple.motion.steps.wrist import SphericalWrist
+from supple.motion.steps.yielding import Yielding
 
 __all__ = [
     "SDLS",
@@ -40,6 +41,7 @@ __all__ = [
     "Transpose",
     "TruncatedSVD",
     "WeightedDLS",
+    "Yielding",
     "alternate_jacobian",
     "resolved_motion",
 ]

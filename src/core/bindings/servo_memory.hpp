@@ -23,7 +23,7 @@ class ServoMemory {
     const bool folds = servo.curvature > 0;
     const bool ranged = std::any_of(servo.task, servo.task + servo.tasks,
                                     [](const Task<double>& task) { return task.ranged; });
-    const int exact = folds ? m * n + m + n : 0, offset = folds ? m : 0;
+    const int exact = folds ? m * n + 3 * m + n : 0, offset = folds ? m : 0;
     const int metric_size = servo.in_python ? n * n : 0;
     const int ranges = ranged && !servo.in_python ? ranges_memory(m, n) : 0;
     record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
@@ -63,6 +63,8 @@ class ServoMemory {
         record->state.exact_J = take(m * n);
         record->state.exact_e = take(m);
         record->state.stopped = take(n);
+        record->state.rate = take(m);
+        record->state.slope = take(m);
       }
     }
     target = take(targets);
@@ -92,6 +94,7 @@ class ServoMemory {
     }
     std::copy_n(last.direction, m_, state.direction);
     if (last.stopped) std::copy_n(last.stopped, n_, state.stopped);
+    if (last.rate) std::copy_n(last.rate, 2 * m_, state.rate);
     state.sigma = last.sigma;
     state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
@@ -124,6 +127,8 @@ class ServoMemory {
     state.has_previous = false;
     state.lambda2 = state.damping_applied = state.limited = 0;
     state.beyond = -1;
+    state.lost = 0;
+    if (state.rate) std::fill_n(state.rate, 2 * m_, 0.0);
   }
 
   // Number of doubles that `save` writes.
@@ -136,7 +141,7 @@ class ServoMemory {
                                   state.limited, state.before,    double(state.has_previous),
                                   found.largest, found.effective, found.across,
                                   found.alpha2,  state.beyond,    double(int(state.course)),
-                                  state.halting};
+                                  state.halting, state.lost};
     std::copy_n(state.q, record_, to);
     std::copy_n(rest, scalars, to + record_);
   }
@@ -149,14 +154,15 @@ class ServoMemory {
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
     state.estimate = {from[6], from[7], from[8], from[9]};
-    state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12];
+    state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12],
+    state.lost = from[13];
   }
 
   // Arrays for the next command, for the norm of a step in Python, and for the kernel.
   double *target, *velocity, *acceleration, *metric, *scratch;
 
  private:
-  static constexpr int scalars = 13;  // number of scalars in a record, besides its arrays
+  static constexpr int scalars = 14;  // number of scalars in a record, besides its arrays
 
   std::vector<double> memory_;
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;

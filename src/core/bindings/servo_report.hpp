@@ -33,7 +33,8 @@ inline double lost_part(const Servo<double>& servo, const ServoRecord& record, d
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
   std::fill_n(to, m, 0.0);
   if (state.lambda2 == 0) return 0;
-  const double* const J = servo.curvature > 0 && state.beyond >= 0 ? state.exact_J : state.J;
+  const double* const J =
+      servo.curvature > 0 && !servo.yields && state.beyond >= 0 ? state.exact_J : state.J;
   std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
   for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
   thin_svd(m, n, J, u.data(), sigma.data(), v.data());
@@ -127,7 +128,9 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= smooth_only(servo) ? at_jerk : at_acceleration;
   }
   const double asked = dot(m, state.desired, state.desired);
-  if (servo.curvature > 0 && state.lambda2 > 0) {
+  if (servo.yields) {
+    if (state.lost > noticed * std::sqrt(asked)) found |= damped;
+  } else if (servo.curvature > 0 && state.lambda2 > 0) {
     std::vector<double> lost(m);
     if (lost_part(servo, record, lost.data()) > noticed * std::sqrt(asked)) found |= damped;
   }

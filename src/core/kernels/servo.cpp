@@ -42,7 +42,7 @@ void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
 template <class L>
 struct Robots {
   L *q, *velocity, *scratch;
-  ServoState<L> state;
+  ServoState<L> state = {};
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {

@@ -41,6 +41,7 @@ from supple.motion.redundancy.priority import Priority
 from supple.motion.status import StepStatus
 from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS, Pseudoinverse
+from supple.motion.steps.yielding import Yielding
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
@@ -135,7 +136,8 @@ class Servo(_core.Servo):
         self._default = step is None
         self._curvature = largest_curvature(self._layout) * self._dt
         plain = order == 1 and not self._layout.open and not keeps and self._curvature > 0
-        self._folds = step is None and plain
+        self._yields = isinstance(step, Yielding) and plain
+        self._folds = (step is None and plain) or self._yields
         self._step_used = self._default_step() if step is None else step
         self._given_gain = gain
         self._gain = self._gain_within(bounds)
@@ -165,6 +167,7 @@ class Servo(_core.Servo):
             rate_gain=rate,
             rest_gain=rest,
             curvature=self._curvature if self._folds else 0.0,
+            yields=self._yields,
             whole=keeps and self._default and order == 1,
             slow_condition=slow,
             halt_condition=halt,

@@ -56,6 +56,7 @@
 #include "supple/task_axes.hpp"
 #include "supple/task_spec.hpp"
 #include "supple/velocity.hpp"
+#include "supple/yielding.hpp"
 
 namespace supple {
 
@@ -219,6 +220,17 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   }
 }
 
+// Takes a step by the rules of yielding.hpp.
+template <class T>
+__global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* work) {
+  const StepCommand<T> command{J, state.offset, state.rate, reinterpret_cast<Pose<T>*>(work)};
+  update_slope(servo, state, state.rate);
+  if (!regular_step(rows, columns, servo, state, command, work)) {
+    singular_step(rows, columns, servo, state, command, work);
+  }
+  work[0] = end_speed(servo, state, 0, T(1));
+}
+
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
 // minutes, but everything that they call is. For one robot they compile in seconds:
@@ -304,6 +316,7 @@ __global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q,
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)
+template __global__ void yields<float>(Servo<float>, ServoState<float>, const float*, float*);
 template __global__ void near_fold<float>(Chain<float>, const Task<float>*,
                                           const JointLimit<float>*, float*, const float*, float*,
                                           float*, float*, float*, float*);

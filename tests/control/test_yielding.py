@@ -1,0 +1,179 @@
+"""The step `Yielding` of a `Servo` follows its rules, as transcribed to NumPy (`yielding_law`)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from several_arms import arms
+from supple import (
+    Limits,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    Robot,
+    Servo,
+    linearize,
+    load,
+    pose,
+)
+from supple.motion.task import Task
+from supple.steps import Yielding
+from yielding_law import YieldingLaw
+
+LINK = "panda_link4"
+UNEVEN = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)
+SIZES = {PositionTask: 3, OrientationTask: 3, PoseTask: 6}
+
+
+def options(task: Task) -> str:
+    """Return the options of a task that are not the default."""
+    told = {field.name: getattr(task, field.name) for field in fields(task)}
+    default = type(task)()
+    changed = [f"{name}={value}" for name, value in told.items() if value != getattr(default, name)]
+    return " ".join([type(task).__name__, *changed])
+
+
+def robot_called(name: str) -> Robot:
+    return arms("panda", "panda") if name == "two arms" else load(name)
+
+
+def law_of(servo: Servo) -> YieldingLaw:
+    def jacobian(q: np.ndarray) -> np.ndarray:
+        return np.asarray(linearize(servo.robot, servo.tasks, q).J)
+
+    limits = servo.limits
+    return YieldingLaw(jacobian, limits, servo.dt, servo.gain, servo._curvature / servo.dt)
+
+
+def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
+    """Return configurations inside the limits, half of them with a small singular value."""
+    rng, found, law = np.random.default_rng(seed), [], law_of(servo)
+    lower = np.maximum(servo.limits.lower, -3) + 0.02
+    upper = np.minimum(servo.limits.upper, 3) - 0.02
+    while len(found) < count:
+        tried = rng.uniform(lower, upper, (100, servo.robot.dof)) * rng.choice(
+            [0.05, 1.0], (100, 1)
+        )
+        tried = np.clip(tried, lower, upper)
+        sigma = np.array([np.linalg.svd(law.jacobian(q))[1] for q in tried])
+        distinct = (np.diff(sigma, axis=1) < -1e-3).all(axis=1)
+        small = sigma[:, -1] < 0.1 * law.kappa
+        found += [*tried[distinct & small][:10], *tried[distinct & ~small][:10]]
+    return found[:count]
+
+
+@pytest.mark.parametrize("dt", [0.001, 0.01])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("panda", PoseTask()),
+        ("iiwa14", PoseTask()),
+        ("ur5e", PoseTask()),
+        ("puma560", PoseTask()),
+        ("planar2", PositionTask(rows=("x", "y"))),
+        ("planar4", PositionTask(rows=("x", "y"))),
+        ("panda", PositionTask()),  # four dimensions of self-motion
+        ("panda", PoseTask(weight=UNEVEN)),
+        ("panda", PoseTask(axes="body", weight=UNEVEN)),
+        ("panda", PoseTask(axes="spatial", weight=UNEVEN)),
+        ("panda", PoseTask(axes=LINK, weight=UNEVEN)),
+        ("panda", PoseTask(about="z", weight=UNEVEN)),
+        ("panda", PoseTask(about="y", axes=LINK, rows=("y", "rx", "rz"), weight=UNEVEN[:3])),
+        ("panda", PositionTask(base="panda_link2", weight=UNEVEN[:3])),
+        ("panda", PositionTask(base="panda_link2", axes=LINK, weight=UNEVEN[:3])),
+        ("panda", OrientationTask(base="panda_link2", axes="body", weight=UNEVEN[:3])),
+        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", weight=UNEVEN)),
+        ("two arms", PoseTask("1: panda_hand", base="0: panda_link3", axes="body", weight=UNEVEN)),
+        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", axes="spatial")),
+    ],
+    ids=lambda given: given if isinstance(given, str) else options(given),
+)
+def test_the_step_follows_its_rules(name: str, task: Task, dt: float) -> None:
+    """Before limits, q̇ is that of the rules; without damping it is exact."""
+    robot = robot_called(name)
+    rng = np.random.default_rng(5)
+    limits = Limits(
+        np.maximum(robot.lower, -4),
+        np.minimum(robot.upper, 4),
+        np.full(robot.dof, 2.0),
+        rng.uniform(5, 60, robot.dof),
+    )
+    servo = Servo(robot, task, dt=dt, step=Yielding(), limits=limits)
+    law, size = law_of(servo), SIZES[type(task)]
+    ruled = 0
+    for q in near_singularities(servo, 24, seed=3):
+        qd = rng.normal(0, 0.3, robot.dof) * rng.integers(0, 2)
+        velocity = rng.normal(0, 0.2, size) * rng.choice([0.1, 1, 5])
+        servo.reset(qd)
+        servo(q, velocity)
+        rate = servo.linearization.e
+        exact = servo.lambda2 == 0
+        expected = law.step(q, qd, rate, 0 * rate, exact)
+        scale = float(np.linalg.norm(expected))
+        np.testing.assert_allclose(servo._step, expected, rtol=0, atol=5e-3 * scale)
+        ruled += not exact
+    assert 1 <= ruled <= 23
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "puma560", "planar2"])
+def test_offsets_are_corrected_by_the_rules(name: str) -> None:
+    """With a target, near or far, the step is that of the rules with the velocity of the target."""
+    robot, rng, ruled = load(name), np.random.default_rng(8), 0
+    task: Task = PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
+    limits = Limits.for_robot(robot, max_acceleration=20.0)
+    servo = Servo(robot, task, dt=0.004, step=Yielding(), limits=limits)
+    law = law_of(servo)
+    for q in near_singularities(servo, 30, seed=4):
+        target = robot.fk(q)
+        target[:3, 3] += rng.normal(0, 1, 3) * rng.choice([1e-4, 1e-2, 1])
+        turn = rng.normal(0, 1, 3) * rng.choice([1e-4, 1e-2, 0.5])
+        target[:3, :3] = pose((0, 0, 0), rotation_vector=turn)[:3, :3] @ target[:3, :3]
+        servo.reset()
+        servo(q, target=target if name != "planar2" else target[:3, 3])
+        offset = servo.linearization.e / servo.gain
+        exact = servo.lambda2 == 0
+        expected = law.step(q, 0 * q, 0 * offset, offset, exact)
+        scale = float(np.linalg.norm(expected))
+        np.testing.assert_allclose(servo._step, expected, rtol=0, atol=5e-3 * scale)
+        ruled += not exact
+    assert ruled >= 5
+
+
+def test_self_motion_leads_away_from_position_limits() -> None:
+    """A joint near its limit moves away from it, compared with the shortest step of the task."""
+    robot, rng, away = load("panda"), np.random.default_rng(2), 0
+    servo = Servo(robot, dt=0.001, step=Yielding())
+    q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    for _ in range(40):
+        j = int(rng.integers(7))
+        at, span = q.copy(), robot.upper[j] - robot.lower[j]
+        at[j] = robot.upper[j] - 0.02 * span
+        J = robot.jacobian(at)
+        _, sigma, V = np.linalg.svd(J)
+        if sigma[-1] < 0.15 or abs(V[6, j]) < 0.05:
+            continue
+        twist = 0.1 * rng.normal(size=6)
+        servo.reset()
+        servo(at, twist)
+        added = servo._step - np.linalg.pinv(J) @ twist
+        np.testing.assert_allclose(J @ added, 0, atol=1e-12)
+        assert added[j] < 0
+        away += 1
+    assert away >= 5
+
+
+def test_the_step_of_a_servo_can_be_given_to_another() -> None:
+    """Two loops with the same step move alike; away from limits, other uses get J⁺e."""
+    robot, rng = load("ur5e"), np.random.default_rng(3)
+    one = Servo(robot, dt=0.004, step=Yielding())
+    other = Servo(robot, dt=0.004, step=one.step)
+    p = q = np.array([0.3, -1.1, 1.2, -0.9, 0.02, 0.2])
+    for _ in range(100):
+        twist = 0.1 * rng.normal(size=6)
+        p, q = one(p, twist), other(q, twist)
+        np.testing.assert_array_equal(p, q)
+    lin = linearize(robot, PoseTask(), [0.3, -1.1, 1.2, -0.9, 0.9, 0.2], velocity=twist)
+    np.testing.assert_allclose(lin.J @ Yielding()(lin), twist, atol=1e-12)

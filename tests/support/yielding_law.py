@@ -1,0 +1,174 @@
+"""The step `Yielding` of a `Servo`, transcribed to NumPy from the rules in yielding.hpp.
+
+It is slow and direct: singular value decompositions everywhere, and gradients of singular values
+from differences of J. Constants are those of yielding.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import Limits
+
+Array = NDArray[np.float64]
+Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
+
+BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 8e-7, 0.1
+AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
+
+
+def approach_speed(room: float, acceleration: float, dt: float) -> float:
+    """Return the largest speed from which a joint stops within a distance, by trying all steps.
+
+    With k steps of braking after this one, it travels dt ((k + 1) v - a dt k (k + 1)/2).
+    """
+    if not np.isfinite(acceleration):
+        return room / dt
+    brake, k = acceleration * dt, 0
+    while (k + 1) * (k + 2) / 2 * brake * dt <= room:
+        k += 1
+    return room / ((k + 1) * dt) + brake * k / 2
+
+
+@dataclass(frozen=True)
+class YieldingLaw:
+    """The step for one task, given J(q), without regard to joints at their position limits.
+
+    Attributes:
+        jacobian: The function J(q).
+        limits: The limits of the joints.
+        dt: Length of a step [s].
+        gain: Gain of the offset [1/s].
+        kappa: Curvature of the robot, half its reach [m].
+    """
+
+    jacobian: Jacobian
+    limits: Limits
+    dt: float
+    gain: float
+    kappa: float
+
+    def braking_gain(self, d: Array) -> float:
+        accelerations = BRAKING_SHARE * self.limits.max_acceleration
+        speeds = [
+            approach_speed(abs(room), a, self.dt) / abs(room)
+            for room, a in zip(d, accelerations, strict=True)
+            if room != 0 and np.isfinite(a)
+        ]
+        return min([self.gain, *speeds])
+
+    def slope(self, q: Array, u: Array, v: Array) -> Array:
+        """Return the gradient (n,) of u·J v for fixed u and v."""
+        h, one = 1e-6, np.eye(len(q))
+        return np.array(
+            [u @ (self.jacobian(q + h * e) - self.jacobian(q - h * e)) @ v / (2 * h) for e in one]
+        )
+
+    def room(self, q: Array, v: Array) -> float:
+        ends = np.where(v > 0, self.limits.upper, self.limits.lower)
+        matters = np.abs(v) >= 1e-3
+        return float(np.maximum((ends - q)[matters] / v[matters], 0).min(initial=np.inf))
+
+    def residual_bend(self, q: Array, residual: Array, v: Array) -> float:
+        """Return -r·J̇(v)v where it is positive."""
+        h = 1e-6
+        ahead, behind = (self.jacobian(q + sign * h * v) for sign in (1, -1))
+        return max(float(-residual @ ((ahead - behind) @ v / (2 * h))), 0.0)
+
+    def singular_speeds(
+        self, q: Array, qd: Array, rate: Array, offset: Array, slowing: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return σ, the vectors V (k, n), the speeds y along them, and the dampings λ² (k each)."""
+        dt, kappa = self.dt, self.kappa
+        middle = q + 0.5 * dt * qd
+        U, sigma, V = np.linalg.svd(self.jacobian(middle), full_matrices=False)
+        U = U.T
+        small, near = sigma < NEAR_SIGMA * kappa, np.flatnonzero(sigma < NEAR_SIGMA * kappa)
+        mu2 = np.where(small, STEADINESS * kappa**2 / dt, 0.0)
+        along, slopes = U @ offset, {i: self.slope(middle, U[i], V[i]) for i in near}
+        residual = offset - U.T @ along
+        for i in near:
+            h, room = slopes[i] @ V[i], sigma[i] ** 2 / (2 * abs(slopes[i] @ V[i]))
+            if along[i] * h < 0 and abs(along[i]) > room:
+                residual = residual + U[i] * np.sign(along[i]) * (abs(along[i]) - room)
+        bend = np.array([self.residual_bend(middle, residual, v) for v in V])
+        lambda2 = bend + np.where(small, LEAST_LAMBDA2 * kappa**2, 0.0)
+        goals = sigma * along / (sigma**2 + lambda2)
+        gain = self.braking_gain(V[~small].T @ goals[~small])
+        gains = np.full(len(sigma), gain)
+        for i in near:
+            gains[i] = min(gain, self.braking_gain(V[i] * goals[i]))
+        c = U @ rate + gains * along
+        y = sigma * c / (sigma**2 + lambda2 + mu2)
+        for i in near:
+            others = V.T @ y - V[i] * y[i]
+            slope = slopes[i]
+            h, side = float(slope @ V[i]), 1.0 if c[i] >= 0 else -1.0
+            moves = np.abs(V[i]) > 1e-3
+            most = float((self.limits.max_acceleration[moves] / np.abs(V[i][moves])).min())
+            own = LEAST_LAMBDA2 * kappa**2
+            if np.isfinite(most):
+                change = c[i] - sigma[i] * (V[i] @ qd)
+                crossing = abs(change * (slope @ others)) / most - CROSSING_RATIO * sigma[i] ** 2
+                own = max(own, crossing)
+            if side * h < 0:
+                room, moving = sigma[i] ** 2 / (2 * abs(h)), side * (U[i] @ rate)
+                slows = -side * (U[i] @ slowing)
+                past = side * along[i]
+                if moving > 0:
+                    past += moving**2 / (2 * slows) if slows > 0 else np.inf
+                share = np.clip((past / room - 1) / FOLD_BLEND, 0, 1)
+                speed = approach_speed(sigma[i] / abs(h), FOLD_SHARE * most, dt)
+                own = max(own, share * (sigma[i] * abs(c[i]) / speed - sigma[i] ** 2))
+            lambda2[i] = bend[i] + own
+            present, secant, steady = float(V[i] @ qd), sigma[i], mu2[i]
+            if h * c[i] > 0:
+                start = sigma[i] - 0.5 * dt * h * present
+                here, there = self.room(q, side * V[i]), self.room(q, -side * V[i])
+                turn = -1 if max(here, sigma[i] / abs(h)) < LITTLE_ROOM * there else 1
+                secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
+                steady *= min((sigma[i] / secant) ** 2, 1.0)
+            y[i] = (secant * c[i] + steady * present) / (secant**2 + lambda2[i] + steady)
+        return sigma, V, y, lambda2
+
+    def exact_speeds(self, q: Array, qd: Array, rate: Array, offset: Array) -> Array:
+        """Return the step (n,) where no singular value is small."""
+        inverse = np.linalg.pinv(self.jacobian(q + 0.5 * self.dt * qd))
+        return np.asarray(inverse @ (rate + self.braking_gain(inverse @ offset) * offset))
+
+    def step(self, q: Array, qd: Array, rate: Array, offset: Array, exact: bool) -> Array:
+        """Return the step before limits (n,), with its self-motion.
+
+        Raises:
+            AssertionError: `exact` is true where a rule changes the step by more than a twentieth.
+        """
+        sigma, V, y, lambda2 = self.singular_speeds(q, qd, rate, offset, 0 * rate)
+        x = self.exact_speeds(q, qd, rate, offset) if exact else V.T @ y
+        if exact:
+            mu2 = STEADINESS * self.kappa**2 / self.dt * (sigma < NEAR_SIGMA * self.kappa)
+            assert (lambda2 + mu2 < 0.06 * sigma**2).all()
+        return x + self.self_motion(q, qd, x) if len(sigma) < len(q) else x
+
+    def self_motion(self, q: Array, qd: Array, x: Array) -> Array:
+        """Return the self-motion (n,) that is added to the step x (n,)."""
+        middle = q + 0.5 * self.dt * qd
+        U, sigma, V = np.linalg.svd(self.jacobian(middle))
+        m, n = len(sigma), len(q)
+        g = np.zeros(n)
+        if sigma[-1] < AVOIDED_SIGMA * self.kappa:
+            least = max(sigma[-1], LEAST_DIVISOR * self.kappa)
+            weight = 1 / least - 1 / (AVOIDED_SIGMA * self.kappa)
+            g += weight * self.slope(middle, U[:, -1], V[m - 1])
+        span = self.limits.upper - self.limits.lower
+        for end, sign in ((q - self.limits.lower, 1), (self.limits.upper - q, -1)):
+            with np.errstate(invalid="ignore"):
+                near = np.maximum(end / span, LEAST_DIVISOR)
+            pushed = np.isfinite(span) & (near < AVOIDED_RANGE)
+            g[pushed] += sign * LIMIT_WEIGHT * (1 / near - 1 / AVOIDED_RANGE)[pushed] / span[pushed]
+        z = V[m:].T @ (V[m:] @ g)
+        return np.asarray(np.linalg.norm(x) * z / max(float(np.linalg.norm(z)), 1.0))
