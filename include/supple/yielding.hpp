@@ -128,7 +128,7 @@ SUPPLE_FN void add_limit_slope(const Servo<T>& servo, const T* q, T* g) {
     const T range = limit.upper - limit.lower;
     if (!(range < Number<T>::huge) || !(range > 0)) continue;
     const auto push = [&](T room) {
-      const T near = max(room / range, least_divisor<T>);
+      const T near = max(T(room / range), T(least_divisor<T>));
       return near < avoided_range<T> ? limit_weight<T> * (1 / near - 1 / avoided_range<T>) / range
                                      : T(0);
     };
@@ -356,11 +356,12 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     for (int r = 0; r < m; ++r) sum = fma(u[r * k + i], from[r], sum);
     return sum;
   };
-  const auto combine = [&](auto&& included, T* to) {
+  // Writes the velocities along the directions from `first` to `last`, except one, to x.
+  const auto combine = [&](int first, int last, int except) {
     for (int j = 0; j < n; ++j) {
-      to[j] = T(0);
-      for (int i = 0; i < k; ++i) {
-        if (included(i)) to[j] = fma(v[j * k + i], y[i], to[j]);
+      x[j] = T(0);
+      for (int i = first; i <= last; ++i) {
+        if (i != except) x[j] = fma(v[j * k + i], y[i], x[j]);
       }
     }
   };
@@ -402,12 +403,14 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     y[i] = sigma[i] * along_o[i] / (square(sigma[i]) + lambda2[i]);
   }
   // The gain of all directions that are not nearly singular, and that of each other one.
-  combine([&](int i) { return sigma[i] >= near; }, x);
+  int far = 0;  // number of directions that are not nearly singular, which are the first ones
+  while (far < k && sigma[far] >= near) ++far;
+  combine(0, far - 1, -1);
   const T gain = braking_gain(servo, x);
   for (int i = 0; i < k; ++i) {
     T own = gain;
     if (sigma[i] < near) {
-      combine([&](int other) { return other == i; }, x);
+      combine(i, i, -1);
       own = min(gain, braking_gain(servo, x));
     }
     c[i] = fma(own, along_o[i], along_t[i]);
@@ -422,7 +425,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     }
     take(i);
     slope = slopes + i * n;
-    combine([&](int other) { return other != i; }, x);
+    combine(0, k - 1, i);
     const T a = acceleration_along(servo, vi), rate = dot(n, slope, x),
             side = c[i] >= 0 ? T(1) : T(-1);
     const T present = dot(n, vi, state.qd), change = fma(-sigma[i], present, c[i]);
@@ -435,7 +438,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
       const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
               slows = -side * project(i, state.slope);
       const T fastest =
-          max(braked_speed(T(sigma[i] / abs(h[i])), T(fold_share<T> * a), dt), Number<T>::tiny);
+          max(braked_speed(T(sigma[i] / abs(h[i])), T(fold_share<T> * a), dt), T(Number<T>::tiny));
       T past = side * along_o[i];
       if (moving > 0) past += slows > 0 ? moving * moving / (2 * slows) : Number<T>::huge;
       const T share = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
@@ -460,7 +463,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     lost += missed;
     if (lambda2[i] > crossing) beyond += missed;
   }
-  combine([](int) { return true; }, x);
+  combine(0, k - 1, -1);
   for (int j = 0; j < n; ++j) state.dq[j] = x[j];
   for (int r = 0; r < m; ++r) {
     for (int j = 0; j < n; ++j) {
@@ -515,7 +518,7 @@ SUPPLE_FN void update_slope(const Servo<T>& servo, ServoState<T>& state, const T
     for (int r = 0; r < servo.rows; ++r) state.slope[r] = T(0);
     return;
   }
-  const T share = servo.dt / max(slope_time<T>, servo.dt);
+  const T share = servo.dt / max(T(slope_time<T>), servo.dt);
   for (int r = 0; r < servo.rows; ++r) {
     const T change = (rate[r] - state.rate[r]) / servo.dt;
     state.slope[r] =

@@ -110,7 +110,7 @@ struct BranchTolerances {
   double position, rotation;
 
   // Whether both errors are at most a fraction of the tolerances.
-  SUPPLE_FN bool hold(const IterateState<double>& at, double fraction = 1) const {
+  SUPPLE_INLINE bool hold(const IterateState<double>& at, double fraction = 1) const {
     return at.position <= fraction * position && at.rotation <= fraction * rotation;
   }
 };
