@@ -1,0 +1,270 @@
+"""Passages of any robot, drawn from a seed, and how closely a Servo follows them.
+
+    PYTHONPATH=bench python bench/passages.py [ROBOT ...] [--seed 1] [--count 40]
+
+A robot is a built-in name or the path of a URDF file. A passage is a command over time, built
+around a configuration that Newton's method makes exactly singular, whatever the kind of its
+singularity, or around any other configuration:
+
+    through, miss     a straight or turning path through the singular pose, or past it
+    touch, beyond     along the singular direction to the end of the reach or beyond it, and back
+    dwell             along the singular direction, to rest at the singular pose
+    ordinary, circle  a path or a circle around a pose far from singularities
+    step, noise       a jump of the target; a path with noisy commands
+
+Speeds are 0.04 to 0.6 m/s, periods 1 to 20 ms, and joints reach their maximum speed in 50 to 200
+ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Three laws
+run with the same limits: the default step, `steps.Yielding`, and damped least squares with the
+constant 1e-6 as the plainest law.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+
+Array = NDArray[np.float64]
+PathOf = Callable[[float], Array]  # pose (4, 4) at a distance along the path
+KINDS = ("through", "miss", "touch", "beyond", "dwell", "ordinary", "circle", "step", "noise")
+PERIODS = (0.001, 0.002, 0.004, 0.005, 0.008, 0.01, 0.02)  # [s]
+RAMP, REST = 0.3, 1.2  # time to the full speed, and at rest at the end [s]
+NOISE = 2e-4  # standard deviation of noisy positions [m]
+LAWS = {
+    "default": None,
+    "Yielding": sp.steps.Yielding(),
+    "plain law": sp.DLS(sp.damping.Constant(1e-6)),
+}
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A command over time: poses (K + 1, 4, 4), twists between them (K, 6), and what is meant."""
+
+    robot: sp.Robot
+    kind: str
+    dt: float
+    limits: sp.Limits
+    q0: Array
+    poses: Array
+    twists: Array
+    meant: Array  # the poses without noise
+
+
+def moved(pose: Array, twist: Array, distance: float) -> Array:
+    """Return a pose moved along a twist (6,) in world axes, with its rotation about its origin."""
+    turn = sp.pose((0, 0, 0), rotation_vector=distance * twist[3:])[:3, :3]
+    made = pose.copy()
+    made[:3, 3] += distance * twist[:3]
+    made[:3, :3] = turn @ pose[:3, :3]
+    return made
+
+
+def unit(twist: Array) -> Array:
+    """Return a twist that counts a radian as 0.3 m, and has the length 1."""
+    return np.asarray(twist / (np.linalg.norm(twist[:3]) + 0.3 * np.linalg.norm(twist[3:])))
+
+
+def inner_range(robot: sp.Robot) -> tuple[Array, Array]:
+    """Return position limits of at most ±π without 5 % of the range at both ends."""
+    lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
+    return lower + 0.05 * (upper - lower), upper - 0.05 * (upper - lower)
+
+
+def singular(robot: sp.Robot, rng: np.random.Generator) -> Array | None:
+    """Return a random exactly singular configuration with one singular direction, or None."""
+    lower, upper = inner_range(robot)
+    for _ in range(40):
+        q = rng.uniform(lower, upper)
+        for _ in range(60):
+            U, sigma, V = np.linalg.svd(robot.jacobian(q))
+            if sigma[-1] < 1e-9:
+                break
+            ahead = robot.jacobian(q + 1e-6 * np.eye(robot.dof))
+            slope = np.array([(U[:, -1] @ J @ V[5] - sigma[-1]) / 1e-6 for J in ahead])
+            way = -slope * sigma[-1] / (slope @ slope + 1e-4)
+            q = q + way * min(1.0, 0.3 / max(float(np.linalg.norm(way)), 1e-12))
+        inside = (q > lower).all() and (q < upper).all()
+        if sigma[-1] < 1e-8 and sigma[-2] > 0.04 and inside:
+            return np.asarray(q)
+    return None
+
+
+def reachable_side(robot: sp.Robot, q: Array) -> float:
+    """Return the sign of the singular direction along which poses are reachable; 0 if both are."""
+    pose = robot.fk(q)
+    U, _, V = np.linalg.svd(robot.jacobian(q))
+    found = []
+    for v in (*V[5:], *-V[5:]):
+        there, turn = robot.fk(q + 1e-3 * v), np.eye(4)
+        turn[:3, :3] = there[:3, :3] @ pose[:3, :3].T
+        off = np.concatenate([there[:3, 3] - pose[:3, 3], sp.poses.rotation_vector(turn)])
+        found.append(float(U[:, -1] @ off))
+    if max(found) * min(found) < 0 and -min(found) > 0.05 * max(found) > -0.0025 * min(found):
+        return 0.0
+    return float(np.sign(max(found, key=abs)))
+
+
+def path_of(
+    robot: sp.Robot, kind: str, q: Array, length: float, speed: float, rng: np.random.Generator
+) -> tuple[PathOf, float, float] | None:
+    """Return a path, and the distances at which it begins and ends; None if there is none."""
+    pose, half = robot.fk(q), length / 2
+    u = np.linalg.svd(robot.jacobian(q))[0][:, -1]
+    if kind == "circle":
+        first = rng.normal(size=3)
+        first /= np.linalg.norm(first)
+        second = np.cross(first, rng.normal(size=3))
+        second /= np.linalg.norm(second)
+        r = length / 4
+
+        def circle(s: float) -> Array:
+            way = r * ((np.cos(s / r) - 1) * first + np.sin(s / r) * second)
+            return moved(pose, np.concatenate([way, np.zeros(3)]), 1.0)
+
+        return circle, -1.4 * np.pi * r, 1.4 * np.pi * r
+    if kind in ("touch", "beyond", "dwell"):
+        side, out, bend = reachable_side(robot, q), unit(u), 0.15 * speed
+        if side == 0:
+            return None
+        past = float(np.exp(rng.uniform(np.log(0.002), np.log(0.1)))) if kind == "beyond" else 0.0
+        if kind == "dwell":
+            return (lambda s: moved(pose, out, side * max(-s, 0.0))), -half, 0.0
+        return (
+            lambda s: moved(pose, out, side * (np.hypot(s, bend) - bend - past)),
+            -half - past,
+            half + past,
+        )
+    twist = robot.jacobian(q) @ rng.normal(size=robot.dof)
+    if rng.random() < 0.5:  # a translation that the singular configuration allows
+        way = rng.normal(size=3)
+        way -= u[:3] * (u[:3] @ way) / max(float(u[:3] @ u[:3]), 1e-12) * (kind in KINDS[:2])
+        if np.linalg.norm(way) > 0.1:
+            twist = np.concatenate([way, np.zeros(3)])
+    if kind == "miss":
+        by = float(np.exp(rng.uniform(np.log(1e-4), np.log(0.05))))
+        pose = moved(pose, u, by * rng.choice([-1, 1]))
+    return (lambda s: moved(pose, unit(twist), s)), -half, half
+
+
+def progress(times: Array, speed: float, length: float) -> Array:
+    """Return the distance along a path that starts and ends smoothly, at times (N,)."""
+    ramp = min(RAMP, length / speed)
+    until = length / speed + ramp
+
+    def risen(t: Array) -> Array:
+        part = np.clip(t / ramp, 0, 1)
+        return np.asarray(part**3 - part**4 / 2 + np.maximum(t / ramp, 1) - 1)
+
+    return np.minimum(speed * ramp * (risen(times) - risen(times - until + ramp)), length)
+
+
+def passage(robot: sp.Robot, kind: str, rng: np.random.Generator) -> Passage | None:
+    """Draw a passage of a kind; None if this draw has none."""
+    lower, upper = inner_range(robot)
+    dt = float(rng.choice(PERIODS))
+    speed = float(np.exp(rng.uniform(np.log(0.04), np.log(0.6))))
+    length = float(np.exp(rng.uniform(np.log(0.12), np.log(0.7))))
+    fastest = np.where(np.isfinite(robot.max_speed), np.minimum(robot.max_speed, 6.0), 2.0)
+    limits = sp.Limits(robot.lower, robot.upper, fastest, fastest * rng.choice([5.0, 10.0, 20.0]))
+    q: Array | None
+    if kind in ("through", "miss", "touch", "beyond", "dwell"):
+        q = singular(robot, rng)
+    else:
+        q = rng.uniform(lower, upper)
+        if np.linalg.svd(robot.jacobian(q))[1][-1] < (
+            0.05 if kind in ("circle", "noise") else 0.12
+        ):
+            return None
+    if q is None:
+        return None
+    if kind == "step":
+        goal = np.clip(q + rng.normal(0, 0.5, robot.dof), lower, upper)
+        count = int(4 / dt)
+        poses = np.repeat(robot.fk(goal)[None], count + 1, axis=0)
+        return Passage(robot, kind, dt, limits, q, poses, np.zeros((count, 6)), poses)
+    made = path_of(robot, kind, q, length, speed, rng)
+    if made is None:
+        return None
+    path, start, end = made
+    speed = max(speed, (end - start) / 8)
+    times = np.arange(0, (end - start) / speed + RAMP + REST, dt)
+    meant = np.array([path(s) for s in start + progress(times, speed, end - start)])
+    twists = np.zeros((len(times) - 1, 6))
+    twists[:, :3] = np.diff(meant[:, :3, 3], axis=0) / dt
+    turned = np.tile(np.eye(4), (len(twists), 1, 1))
+    turned[:, :3, :3] = meant[1:, :3, :3] @ meant[:-1, :3, :3].swapaxes(1, 2)
+    twists[:, 3:] = sp.poses.rotation_vector(turned) / dt
+    poses = meant.copy()
+    if kind == "noise":
+        poses[:, :3, 3] += rng.normal(0, NOISE, (len(poses), 3))
+        twists[:, :3] += rng.normal(0, 10 * NOISE, (len(twists), 3))
+    if kind != "beyond" and not sp.solve(robot, meant[:: max(1, len(meant) // 12)]).success.all():
+        return None
+    near = [sp.solve(robot, meant[0], q0=np.clip(q + rng.normal(0, 0.1, robot.dof), lower, upper))]
+    if not near[0].success or np.abs(near[0].q - q).max() > 1.5:
+        return None
+    return Passage(robot, kind, dt, limits, near[0].q, poses, twists, meant)
+
+
+def passages(robot: sp.Robot, count: int, seed: int) -> list[Passage]:
+    """Draw passages of a robot, the kinds in turn."""
+    rng, found = np.random.default_rng(seed), []
+    for tried in range(8 * count):
+        one = passage(robot, KINDS[tried % len(KINDS)], rng)
+        if one is not None:
+            found.append(one)
+        if len(found) == count:
+            break
+    return found
+
+
+def followed(here: Passage, step: object) -> tuple[float, float, bool]:
+    """Return the rms error [mm], the largest acceleration relative to its limit, and the end.
+
+    The last value is whether the end effector is within 1 mm of the last pose at the end.
+    """
+    servo = sp.Servo(here.robot, dt=here.dt, step=step, limits=here.limits)  # type: ignore[arg-type]
+    q, path, before, hardest = here.q0, [here.q0], np.zeros(here.robot.dof), 0.0
+    for pose, twist in zip(here.poses, here.twists, strict=False):
+        q = servo(q, twist, pose)
+        path.append(q)
+        change = np.abs(servo.qd - before) / here.dt / here.limits.max_acceleration
+        hardest, before = max(hardest, float(change.max())), servo.qd.copy()
+    off = 1e3 * np.linalg.norm(
+        here.robot.fk(np.array(path))[:, :3, 3] - here.meant[:, :3, 3], axis=1
+    )
+    return float(np.sqrt(np.mean(off**2))), hardest, bool(off[-1] < 1)
+
+
+def main() -> None:
+    """Print how closely three laws follow the passages of some robots."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("robots", nargs="*", default=["puma560", "ur5e", "panda", "iiwa14"])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=40, help="number of passages of each robot")
+    given = parser.parse_args()
+    drawn: list[Passage] = []
+    for name in given.robots:
+        robot = sp.urdf(name) if name.endswith(".urdf") else sp.load(name)
+        drawn += passages(robot, given.count, given.seed)
+    tracked = np.array([one.kind != "step" for one in drawn])
+    print(f"{len(drawn)} passages; rms error [mm], without steps of the target")
+    print(f"{'law':10}{'median':>9}{'mean':>9}{'90 %':>9}{'arrived':>9}  median of each kind")
+    for law, step in LAWS.items():
+        made = [followed(one, step) for one in drawn]
+        rms, arrived = np.array([one[0] for one in made]), np.array([one[2] for one in made])
+        kinds = np.array([one.kind for one in drawn])
+        middle = " ".join(f"{k} {np.median(rms[kinds == k]):.3g}" for k in KINDS if k in kinds)
+        spread = f"{np.median(rms[tracked]):9.3f}{rms[tracked].mean():9.2f}"
+        high = np.quantile(rms[tracked], 0.9)
+        print(f"{law:10}{spread}{high:9.2f}{100 * arrived.mean():8.1f}%  {middle}")
+
+
+if __name__ == "__main__":
+    main()
