@@ -123,21 +123,23 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
   return 12 * chain.joints + 3 * m * n + m * m + 3 * m + 8 * n;
 }
 
-// Whether the joints can stop along the direction d (m) within all limits. q, v and c (n each;
-// overwritten) are the joint positions, the speeds, and the changes of speed in the last step.
-template <class T>
-SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
+// Whether the joints can stop along the direction d (m) within all limits, in steps that `accepts`.
+// q, v and c (n each; overwritten) are the joint positions, the speeds, and the changes of speed in
+// the last step. `accepts` is called with the factor s of each step s x, with x (n) and with
+// scratch memory, before q changes.
+template <class T, class Accepts>
+SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch,
+                           const Accepts& accepts) {
   const Chain<T>& chain = of.rows.chain;
   const int m = of.rows.count, n = chain.coordinates;
   bool brakes = false;
   for (int j = 0; j < n; ++j) {
-    brakes =
-        brakes || of.limit[j].acceleration < Number<T>::huge || of.limit[j].jerk < Number<T>::huge;
+    brakes = brakes || min(of.limit[j].acceleration, of.limit[j].jerk) < Number<T>::huge;
   }
   if (!brakes) return true;
-  Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *J = scratch + 12 * chain.joints, *x = J + of.rows.all * n, *low = x + n, *high = low + n,
-    *rest = high + n;
+  T *x = scratch, *low = x + n, *high = low + n, *rest = high + n;
+  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(rest);
+  T *J = rest + 12 * chain.joints, *solving = J + of.rows.all * n;
   for (int step = 0; step < longest_stop; ++step) {
     T moving(0);
     for (int j = 0; j < n; ++j) {
@@ -147,9 +149,10 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
     if (moving <= 0) return true;  // all joints can be at rest after this step
     forward(chain, q, joint_poses);
     rows_jacobian(of.rows, joint_poses, J);
-    if (!along_direction(m, n, J, d, x, rest)) return false;
+    if (!along_direction(m, n, J, d, x, solving)) return false;
     const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
     if (found.least * (T(1) + stop_margin<T>) > found.most) return false;
+    if (!accepts(found.least, x, rest)) return false;
     for (int j = 0; j < n; ++j) {
       const T speed = found.least * x[j];
       c[j] = speed - v[j];
@@ -158,6 +161,11 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
     }
   }
   return false;
+}
+
+template <class T>
+SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
+  return stops_along(of, d, q, v, c, scratch, [](const T&, const T*, T*) { return true; });
 }
 
 // Whether the condition number of J allows a stop at q (n).

@@ -60,42 +60,15 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, co
 template <class T>
 SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const T* d, T unit,
                              T pace, T* q, T* v, T* c, T* scratch) {
-  const Chain<T>& chain = of.rows.chain;
-  const int m = of.rows.count, n = chain.coordinates;
-  T *x = scratch, *low = x + n, *high = low + n, *rest = high + n;
-  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(rest);
-  T *J = rest + 12 * chain.joints, *solving = J + of.rows.all * n;
-  bool brakes = false;
-  for (int j = 0; j < n; ++j) {
-    const JointLimit<T>& limit = of.limit[j];
-    brakes = brakes || min(limit.acceleration, limit.jerk) < Number<T>::huge;
-  }
-  for (int step = 0; brakes && step < longest_stop; ++step) {
-    T moving(0);
-    for (int j = 0; j < n; ++j) {
-      stopping_box(of.limit[j], q[j], v[j], c[j], of.dt, low[j], high[j]);
-      moving = max(moving, max(low[j], -high[j]));
-    }
-    if (moving <= 0) return true;  // all joints can be at rest after this step
-    forward(chain, q, joint_poses);
-    rows_jacobian(of.rows, joint_poses, J);
-    if (!along_direction(m, n, J, d, x, solving)) return false;
-    const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
-    if (found.least * (T(1) + stop_margin<T>) > found.most) return false;
-    const T next = found.least * unit;
+  return stops_along(of, d, q, v, c, scratch, [&](const T& s, const T* x, T* rest) {
+    const T next = s * unit;
     if (next > pace * same_speed<T>) {
       const T here = condition_at(of.rows, q, rest);
       if (next > ramp_factor(servo, of.rows, here, q, x, rest)) return false;
     }
     pace = next;
-    for (int j = 0; j < n; ++j) {
-      const T speed = found.least * x[j];
-      c[j] = speed - v[j];
-      v[j] = speed;
-      q[j] = fma(speed, of.dt, q[j]);
-    }
-  }
-  return !brakes;
+    return true;
+  });
 }
 
 // `stoppable_factor` for a motion that halts: the joints can stop on the ramp (`stops_on_ramp`), at

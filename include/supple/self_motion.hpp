@@ -47,15 +47,7 @@ template <class T, class M, class N>
 SUPPLE_FN bool inverse_factor(M m, N n, const T* J, T* C) {
   gram(m, n, J, C);
   if (!all(cholesky(m, C))) return false;
-  for (int i = 0; i < m; ++i) {  // in place: row i needs its own entries and the rows above
-    const T inverse = T(1) / C[i * m + i];
-    for (int j = 0; j < i; ++j) {
-      T sum(0);
-      for (int k = j; k < i; ++k) sum = fma(-C[i * m + k], C[k * m + j], sum);
-      C[i * m + j] = sum * inverse;
-    }
-    C[i * m + i] = inverse;
-  }
+  invert_lower(m, C);
   return true;
 }
 

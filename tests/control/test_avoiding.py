@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
-from several_arms import arms
+from arm_tasks import REDUNDANT, label, robot_of
 from singularities.passages import passage
 from supple import (
     Limits,
     OrientationTask,
-    PoseTask,
     PositionTask,
     Servo,
     linearize,
@@ -66,43 +63,10 @@ def near_singularities(
     return found[:count]
 
 
-def options(task: Task) -> str:
-    """Return the options of a task that are not the default."""
-    told = {field.name: getattr(task, field.name) for field in fields(task)}
-    default = type(task)()
-    changed = [f"{name}={value}" for name, value in told.items() if value != getattr(default, name)]
-    return " ".join([type(task).__name__, *changed])
-
-
-LINK = "panda_link4"
-UNEVEN = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)
-
-
-@pytest.mark.parametrize(
-    ("name", "task"),
-    [
-        ("panda", PoseTask()),
-        ("iiwa14", PoseTask()),
-        ("panda", PositionTask()),  # four dimensions of self-motion
-        ("planar4", PositionTask(rows=("x", "y"))),
-        ("panda", PoseTask(weight=UNEVEN)),
-        ("panda", PoseTask(axes="body", weight=UNEVEN)),
-        ("panda", PoseTask(axes="spatial", weight=UNEVEN)),
-        ("panda", PoseTask(axes=LINK, weight=UNEVEN)),
-        ("panda", PoseTask(about="z", weight=UNEVEN)),
-        ("panda", PoseTask(about="y", axes=LINK, rows=("y", "rx", "rz"), weight=UNEVEN[:3])),
-        ("panda", PositionTask(base="panda_link2", weight=UNEVEN[:3])),
-        ("panda", PositionTask(base="panda_link2", axes=LINK, weight=UNEVEN[:3])),
-        ("panda", OrientationTask(base="panda_link2", axes="body", weight=UNEVEN[:3])),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", weight=UNEVEN)),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_link3", axes="body", weight=UNEVEN)),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", axes="spatial")),
-    ],
-    ids=lambda given: given if isinstance(given, str) else options(given),
-)
+@pytest.mark.parametrize(("name", "task"), REDUNDANT, ids=label)
 def test_the_step_follows_the_law(name: str, task: Task) -> None:
     """q̇ is that of the law, and self-motion does not change the velocity of the task."""
-    robot = arms("panda", "panda") if name == "two arms" else load(name)
+    robot = robot_of(name)
     servo = Servo(robot, task, dt=DT, limits=Limits.none(robot))
     kappa, moved = servo._curvature / DT, 0
     for q, _ in near_singularities(servo, kappa, 60):

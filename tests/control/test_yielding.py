@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
-from several_arms import arms
+from arm_tasks import REDUNDANT, label, robot_of
 from supple import (
     Limits,
     OrientationTask,
     PoseTask,
     PositionTask,
-    Robot,
     Servo,
     linearize,
     load,
@@ -23,21 +20,12 @@ from supple.motion.task import Task
 from supple.steps import Yielding
 from yielding_law import YieldingLaw
 
-LINK = "panda_link4"
-UNEVEN = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)
 SIZES = {PositionTask: 3, OrientationTask: 3, PoseTask: 6}
-
-
-def options(task: Task) -> str:
-    """Return the options of a task that are not the default."""
-    told = {field.name: getattr(task, field.name) for field in fields(task)}
-    default = type(task)()
-    changed = [f"{name}={value}" for name, value in told.items() if value != getattr(default, name)]
-    return " ".join([type(task).__name__, *changed])
-
-
-def robot_called(name: str) -> Robot:
-    return arms("panda", "panda") if name == "two arms" else load(name)
+OTHERS: list[tuple[str, Task]] = [
+    ("ur5e", PoseTask()),
+    ("puma560", PoseTask()),
+    ("planar2", PositionTask(rows=("x", "y"))),
+]
 
 
 def law_of(servo: Servo) -> YieldingLaw:
@@ -66,34 +54,10 @@ def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("dt", [0.001, 0.01])
-@pytest.mark.parametrize(
-    ("name", "task"),
-    [
-        ("panda", PoseTask()),
-        ("iiwa14", PoseTask()),
-        ("ur5e", PoseTask()),
-        ("puma560", PoseTask()),
-        ("planar2", PositionTask(rows=("x", "y"))),
-        ("planar4", PositionTask(rows=("x", "y"))),
-        ("panda", PositionTask()),  # four dimensions of self-motion
-        ("panda", PoseTask(weight=UNEVEN)),
-        ("panda", PoseTask(axes="body", weight=UNEVEN)),
-        ("panda", PoseTask(axes="spatial", weight=UNEVEN)),
-        ("panda", PoseTask(axes=LINK, weight=UNEVEN)),
-        ("panda", PoseTask(about="z", weight=UNEVEN)),
-        ("panda", PoseTask(about="y", axes=LINK, rows=("y", "rx", "rz"), weight=UNEVEN[:3])),
-        ("panda", PositionTask(base="panda_link2", weight=UNEVEN[:3])),
-        ("panda", PositionTask(base="panda_link2", axes=LINK, weight=UNEVEN[:3])),
-        ("panda", OrientationTask(base="panda_link2", axes="body", weight=UNEVEN[:3])),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", weight=UNEVEN)),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_link3", axes="body", weight=UNEVEN)),
-        ("two arms", PoseTask("1: panda_hand", base="0: panda_hand", axes="spatial")),
-    ],
-    ids=lambda given: given if isinstance(given, str) else options(given),
-)
+@pytest.mark.parametrize(("name", "task"), [*REDUNDANT, *OTHERS], ids=label)
 def test_the_step_follows_its_rules(name: str, task: Task, dt: float) -> None:
     """Before limits, q̇ is that of the rules; without damping it is exact."""
-    robot = robot_called(name)
+    robot = robot_of(name)
     rng = np.random.default_rng(5)
     limits = Limits(
         np.maximum(robot.lower, -4),

@@ -78,6 +78,20 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   }
 }
 
+// Replaces a lower triangular matrix (n x n) by its inverse, in place.
+template <class L, class N>
+SUPPLE_FN void invert_lower(N n, L* a) {
+  for (int i = 0; i < n; ++i) {  // row i needs its own entries and the inverted rows above
+    const L inverse = L(1) / a[i * n + i];
+    for (int j = 0; j < i; ++j) {
+      L sum(0);
+      for (int k = j; k < i; ++k) sum = fma(-a[i * n + k], a[k * n + j], sum);
+      a[i * n + j] = sum * inverse;
+    }
+    a[i * n + i] = inverse;
+  }
+}
+
 // Solves A x = b for a positive semidefinite A by L D L^T. A pivot that is zero to working
 // precision gives a zero component, as in `cholesky_solve`. `floor` (n,) is scratch memory for the
 // thresholds.

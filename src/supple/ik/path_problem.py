@@ -55,7 +55,7 @@ class PathProblem:
         cost: Cost by which routes are compared.
         threads: Maximum number of threads.
         fractions: Largest errors of solutions along the path, as fractions of the tolerances.
-        loosest: Such fractions where a target cannot be met so closely.
+        loosest: The same at targets that cannot be met within `fractions`.
     """
 
     problem: CompiledProblem
