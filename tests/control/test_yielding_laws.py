@@ -171,3 +171,21 @@ def test_a_redundant_arm_passes_beside_a_singularity_gently() -> None:
             assert errors(robot, q, pose)[0] < 1e-5
             assert np.abs(servo.qd - before).max() < 1.0 * dt
         before = servo.qd.copy()
+
+
+@pytest.mark.parametrize("factor", [1.5, 5.0])
+@pytest.mark.parametrize("name", [*ROBOTS, "puma560_rail"])
+def test_an_arm_rests_in_front_of_a_target_out_of_reach(name: str, factor: float) -> None:
+    """After some seconds the joints do not reverse, also where some are at their limits."""
+    robot = load(name)
+    for seed in range(max(CASES // 3, 1)):
+        q = np.clip(robot.neutral(), robot.lower, robot.upper)
+        target = robot.fk(robot.random(1, seed=100 + seed)[0])
+        target[:3, 3] *= factor
+        servo, turned, before = Servo(robot, dt=0.005, step=Yielding()), 0, np.zeros(robot.dof)
+        for k in range(1500):
+            q = servo(q, target=target)
+            moves = max(np.abs(before).max(), np.abs(servo.qd).max()) > 1e-6
+            turned += int(k >= 1300 and moves and servo.qd @ before < 0)
+            before = servo.qd.copy()
+        assert turned == 0, seed

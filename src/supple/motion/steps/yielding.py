@@ -24,8 +24,8 @@ class Yielding(BatchStep):
 
         Servo(robot, dt=0.004, step=steps.Yielding())
 
-    Out of reach, some arms oscillate slowly between postures with this step; the default step of a
-    `Servo` rests there.
+    The default step of a `Servo` is ahead of it where a path touches the end of the reach or leaves
+    it (docs/singularities.md).
     """
 
     @batched
