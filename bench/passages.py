@@ -13,9 +13,9 @@ singularity, or around any other configuration:
     step, noise       a jump of the target; a path with noisy commands
 
 Speeds are 0.04 to 0.6 m/s, periods 1 to 20 ms, and joints reach their maximum speed in 50 to 200
-ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Three laws
-run with the same limits: the default step, `steps.Yielding`, and damped least squares with the
-constant 1e-6 as the plainest law.
+ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Two laws
+run with the same limits: the default step, and damped least squares with the constant 1e-6 as the
+plainest law.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ RAMP, REST = 0.3, 1.2  # time to the full speed, and at rest at the end [s]
 NOISE = 2e-4  # standard deviation of noisy positions [m]
 LAWS = {
     "default": None,
-    "Yielding": sp.steps.Yielding(),
     "plain law": sp.DLS(sp.damping.Constant(1e-6)),
 }
 
@@ -243,7 +242,7 @@ def followed(here: Passage, step: object) -> tuple[float, float, bool]:
 
 
 def main() -> None:
-    """Print how closely three laws follow the passages of some robots."""
+    """Print how closely each law follows the passages of some robots."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("robots", nargs="*", default=["puma560", "ur5e", "panda", "iiwa14"])
     parser.add_argument("--seed", type=int, default=1)

@@ -19,10 +19,6 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Number of lanes of `ServoState::ranges`. For each row it holds the slack below and above, and the
-// value at which the row is held; for the rows that take part also e, J, offset and direction.
-SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
-
 // Whether rows may be left out of a step. They may not if weights, clamps, or values kept from the
 // previous step refer to rows by their index.
 template <class T>
@@ -159,12 +155,11 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
            *const kept = state.direction;
   state = part;
   state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
-  if (state.beyond >= 0 &&
-      !servo.yields) {  // J was corrected at a fold (folds.hpp): fill exact_J for all rows
+  if (state.lost) {  // `lost` of all rows, of which some did not take part in this step
     int r = reduced.rows - 1;
     for (int i = m - 1; i >= 0; --i) {
-      const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
-      for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
+      const bool took_part = !separable || held[i] < open;
+      state.lost[i] = took_part && !free && r >= 0 ? state.lost[r--] : T(0);
     }
   }
   if (kept) {  // the direction of all rows, not only of those that take part in this step

@@ -1,10 +1,28 @@
 // The step of yielding.hpp far from singularities: the exact one, by a Cholesky factorization.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
-#include "supple/self_motion.hpp"
+#include "supple/estimate.hpp"
+#include "supple/fast_step.hpp"
 #include "supple/singular_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
+
+// Computes the lower triangle of J Jᵀ, or of Jᵀ J if J (m x n) has more rows than columns, in `A`,
+// min(m, n)² entries. In the second case zeros of J are skipped: a row of a posture has only one
+// nonzero entry.
+template <class T>
+SUPPLE_FN void smaller_gram(int m, int n, const T* J, T* A) {
+  if (m <= n) return gram(m, n, J, A);
+  for (int i = 0; i < n * n; ++i) A[i] = T(0);
+  for (int r = 0; r < m; ++r) {
+    for (int i = 0; i < n; ++i) {
+      const T entry = J[r * n + i];
+      for (int j = 0; entry != 0 && j <= i; ++j)
+        A[i * n + j] = fma(entry, J[r * n + j], A[i * n + j]);
+    }
+  }
+}
 
 // `smaller_gram` for sizes known at compile time.
 template <class T, int M, int N>
@@ -41,30 +59,69 @@ SUPPLE_FN void solve_normal(M m, N n, const T* J, const T* A, T pivot, const T* 
 }
 
 // Whether all σ² of the rows that are not of postures are above `least`. J is (m x n), gram (k x k)
-// that of all rows; A has k² entries and `some` m n, k = min(m, n).
+// that of all rows; A has k² entries and `some` m n + m, k = min(m, n).
 template <class T, class M, class N>
 SUPPLE_FN bool is_far_from_singular(const Servo<T>& servo, const ServoState<T>& state, M m, N n,
                                     const T* J, const T* gram, T least, T* A, T* some) {
-  int curved = 0;
-  bool linear = false;
-  for (int k = 0, i = 0, r = 0; k < servo.tasks; ++k) {
-    const bool posture = servo.task[k].goal == Goal::posture;
-    linear = linear || posture;
-    for (const int end = i + servo.task[k].rows; i < end; ++i) {
-      if (state.held && !(state.held[i] < Number<T>::huge)) continue;
-      for (int j = 0; !posture && j < n; ++j) some[curved * n + j] = J[r * n + j];
-      curved += !posture;
-      ++r;
+  T* const bends = some + m * n;
+  if (find_curved_rows(servo, state, bends)) {
+    int curved = 0;
+    for (int r = 0; r < m; ++r) {
+      if (bends[r] == 0) continue;
+      for (int j = 0; j < n; ++j) some[curved * n + j] = J[r * n + j];
+      ++curved;
     }
-  }
-  if (linear) {
     if (curved == 0) return true;
     smaller_gram(curved, int(n), some, A);
-    return all_above(smaller(curved, n), least, A);
+    for (int j = 0; curved > int(n) && j < n; ++j) {
+      if (state.stopped[j] != 0) A[j * n + j] = least + T(1);
+    }
+    return all_above(smaller(curved, int(n)), least, A);
   }
   const auto k = smaller(m, n);
   for (int i = 0; i < k * k; ++i) A[i] = gram[i];
   return all_above(k, least, A);
+}
+
+// Number of times that the inverse of J Jᵀ is squared to find the direction u.
+inline constexpr int squarings = 3;
+
+// Computes the left singular vector u (m) of the smallest singular value of J, where C (m, m) is
+// the inverse of the Cholesky factor of J Jᵀ: the dominant vector of CᵀC, found by squaring it
+// repeatedly. Returns the singular value. `A` and `B` have m² entries each, `turned` has m.
+template <class T, class M>
+SUPPLE_FN T smallest_direction(M m, const T* C, T* u, T* A, T* B, T* turned) {
+  for (int i = 0; i < m; ++i) {
+    for (int r = 0; r <= i; ++r) {
+      T sum(0);
+      for (int k = i; k < m; ++k) sum = fma(C[k * m + i], C[k * m + r], sum);
+      A[i * m + r] = A[r * m + i] = sum;
+    }
+  }
+  for (int round = 0; round < squarings; ++round) {
+    T trace(0);
+    for (int i = 0; i < m; ++i) trace += A[i * m + i];
+    const T shrink = T(1) / trace;
+    for (int i = 0; i < m * m; ++i) A[i] *= shrink;
+    for (int i = 0; i < m; ++i) {
+      for (int r = 0; r <= i; ++r) B[i * m + r] = B[r * m + i] = dot(m, A + i * m, A + r * m);
+    }
+    T* const squared = B;
+    B = A, A = squared;
+  }
+  int most = 0;
+  for (int i = 1; i < m; ++i) {
+    if (A[i * m + i] > A[most * m + most]) most = i;
+  }
+  for (int i = 0; i < m; ++i) turned[i] = A[most * m + i];
+  T size(0);
+  for (int round = 0; round < 2; ++round) {
+    const T unit = T(1) / length(m, turned);
+    for (int i = 0; i < m; ++i) u[i] = turned[i] * unit;
+    inverse_times(m, C, u, turned);
+    size = dot(m, u, turned);
+  }
+  return T(1) / sqrt(size);
 }
 
 // Computes the step state.dq where J is far from singular. Returns false if it is not.
@@ -76,6 +133,9 @@ SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const Servo<T>& servo, ServoS
     *g = x + n, *e = g + n, *work = e + m, *some = work + 3 * m + 2 * n;
   const T size = length(m, state.desired), offset = length(m, of.offset);
   smaller_gram(m, n, of.J, A);
+  for (int j = 0; int(m) > int(n) && j < n; ++j) {
+    if (state.stopped[j] != 0) A[j * n + j] = A[0] + T(1);  // its row and column are zero
+  }
   for (int i = 0; i < k * k; ++i) C[i] = A[i];
   const T pivot = relative_pivot(k, C);
   if (!(pivot > fast_path_pivot<T>)) return false;

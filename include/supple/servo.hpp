@@ -8,7 +8,6 @@
 // constants are explained in docs/constants.md.
 #pragma once
 
-#include "supple/default_step.hpp"
 #include "supple/estimated.hpp"
 #include "supple/servo_limits.hpp"
 #include "supple/servo_state.hpp"
@@ -22,19 +21,16 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const bool weighted = servo.in_python || servo.step->joint_scale;
   int every = 0;  // rows of all tasks
   for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
-  const int sizes[] = {12 * servo.chain.joints + m,
-                       m * n + 2 * m + every + fold_scratch(servo.chain, every),
-                       servo.yields ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
-                       m + decoupled_scratch(m, n),
-                       4 * n + free_depth_scratch(m, n),
-                       self_motion_scratch(servo.chain.joints, m, n),
-                       12 * servo.chain.joints + (every + m) * n + m + 6 * n,
-                       9 * n + m + stopper_scratch(servo.chain, m),
-                       filter_scratch(m, n),
-                       redundancy_scratch(m, n),
-                       9 * n + m * n + limited_scratch(m, n),
-                       8 * n + m * n + bounded_scratch(m, n),
-                       weighted ? 9 * n + m * n + weighted_limit_scratch(m, n) : 0};
+  const int sizes[] = {
+      12 * servo.chain.joints + m,
+      servo.curvature > 0 ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
+      12 * servo.chain.joints + (every + m) * n + m + 6 * n,
+      9 * n + m + stopper_scratch(servo.chain, m),
+      filter_scratch(m, n),
+      redundancy_scratch(m, n),
+      9 * n + m * n + limited_scratch(m, n),
+      8 * n + m * n + bounded_scratch(m, n),
+      weighted ? 9 * n + m * n + weighted_limit_scratch(m, n) : 0};
   int most = 0;
   for (const int size : sizes) most = size > most ? size : most;
   return most;
@@ -130,13 +126,8 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
     }
     change = sqrt(change);
   }
-  state.beyond = L(-1);
-  if (servo.yields) {
-    yielding_step(servo, state, scratch);
-    return;
-  }
   if (servo.curvature > 0) {
-    step_near_folds(servo, state, scratch);
+    yielding_step(servo, state, scratch);
     return;
   }
   switch (servo.mode) {

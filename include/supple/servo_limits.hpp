@@ -4,7 +4,6 @@
 
 #include "supple/box.hpp"
 #include "supple/direction.hpp"
-#include "supple/folds.hpp"
 #include "supple/halting.hpp"
 #include "supple/norm_bound.hpp"
 #include "supple/servo_state.hpp"
@@ -146,32 +145,6 @@ SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
   }
 }
 
-// Moves the default step x (n), which is x0 (n) before limits, into a box. If joints are held at
-// limits, the problem that remains for the others may be singular, and is then damped. A first
-// solution, with the damping of an exact singularity, shows which joints are held. The second one
-// has the damping that belongs to the depth of the remaining problem (`free_depth`).
-template <class T, class M, class N>
-SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
-                          const T* high, const T* x0, T* x, T* scratch) {
-  fit_in_box(servo, m, n, state, low, high, x, scratch);
-  bool held = false, changed = false;
-  for (int j = 0; j < n; ++j) {
-    held = held || state.active_set[j] != 0;
-    changed = changed || x[j] != x0[j];
-  }
-  if (!held && !changed) return;
-  if (state.beyond >= 0) mark_stopped(n, state);
-  const T least = damped_range<T> * servo.curvature * length(m, state.e);
-  const T most = state.held_lambda2;
-  const T depth = free_depth(m, n, state.J, state.active_set, least, scratch);
-  const T lambda2 = max(state.lambda2, most * depth);
-  if (!(lambda2 < most)) return;
-  state.held_lambda2 = lambda2;
-  for (int j = 0; j < n; ++j) x[j] = x0[j];
-  fit_in_box(servo, m, n, state, low, high, x, scratch);
-  state.held_lambda2 = most;
-}
-
 // Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
 // without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
 // Otherwise a joint that compensates for a braking one would have to brake later, and the two would
@@ -303,8 +276,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
 }
 
 // Applies the limits in a control loop, where speeds settle and directions are kept over many
-// steps: state.dq -> state.qd and state.q. Where J was corrected at a fold, state.J becomes the
-// exact J again and state.exact_J the corrected one.
+// steps: state.dq -> state.qd and state.q. After the step of yielding.hpp, state.J and state.e
+// become J at the start of the step and its command again.
 template <class T>
 SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -318,10 +291,6 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   for (int j = 0; j < n; ++j) {
     x0[j] = x0[j] * state.halting;
     x[j] = x0[j];
-    // A stopped joint keeps its speed: J and e contain only the other joints (`correct_folds`).
-    if (!servo.yields && state.beyond >= 0 && state.stopped[j] != 0) {
-      low[j] = high[j] = min(max(x0[j], low[j]), high[j]);
-    }
   }
   const bool keeps = servo.keep_direction && !servo.acceleration_level;
   if (keeps) {
@@ -335,30 +304,18 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   state.damping_applied = state.lambda2;
   const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
   if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
-  if (!kept && state.held_lambda2 >= 0 && !servo.yields) {
-    fit_damped(servo, m, n, state, low, high, x0, x, rest);
-    if (state.beyond >= 0) mark_stopped(n, state);
-  } else if (!kept) {
-    fit_in_box(servo, m, n, state, low, high, x, rest);
-  }
+  if (!kept) fit_in_box(servo, m, n, state, low, high, x, rest);
   if (keeps && !kept) {
     state.course = Course::lost;
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
   move_joints(servo, n, state, x, x0);
-  if (servo.yields) {
-    mark_stopped(n, state);
-    state.damping_applied = state.lambda2;
-    for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
-    for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
-    return;
-  }
-  if (state.beyond < 0) return;
-  for (int i = 0; i < m * n; ++i) {
-    const T corrected = state.J[i];
-    state.J[i] = state.exact_J[i];
-    state.exact_J[i] = corrected;
-  }
+  if (!(servo.curvature > 0)) return;
+  mark_stopped(n, state);
+  const T more = state.damping_applied - state.held_lambda2;
+  state.damping_applied = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
+  for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
+  for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
 }
 
 }  // namespace supple::inline SUPPLE_ISA

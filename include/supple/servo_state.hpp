@@ -47,8 +47,7 @@ struct Servo {
   const T* later = nullptr;
   int later_count = 0;
   bool in_python = false;  // whether the step is in Python; it may then set `ServoState::metric`
-  T curvature = 0;         // κ dt if folds are corrected (folds.hpp), else 0
-  bool yields = false;     // whether the step is that of yielding.hpp
+  T curvature = 0;         // κ dt if the step is that of yielding.hpp, else 0
   bool whole = false;      // whether to stop where a step cannot perform the whole command
   // Condition numbers of J at which the motion begins to slow down and at which it halts; zero if
   // it does not halt.
@@ -82,32 +81,36 @@ struct ServoState {
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // whether there was a previous step, so that J_before is valid
-  bool self_moves;    // whether the step contains self-motion (self_motion.hpp)
+  bool self_moves;    // whether the step contains self-motion (avoidance.hpp)
   Estimate<L> estimate = {};  // further estimates (filtering.hpp)
   // (n, n): matrix N of the norm ‖N q̇‖ that a step in Python minimizes; null if J and λ² define
   // the norm.
   const L* metric = nullptr;
   L* direction = nullptr;  // (rows,): J q̇ of the last step, if the direction is kept
-  L* exact_J = nullptr;    // (rows, n): exact J while state.J is corrected at a fold
-  L* exact_e = nullptr;    // (rows,): exact e while state.e is corrected at a fold
+  L* exact_J =
+      nullptr;  // (rows, n): J at the start of a step of yielding.hpp, which changes state.J
   // (n,): -1 or 1 for a joint that is stopped at its lower or upper position limit, or for a
   // prismatic joint at its speed limit; 0 for a joint whose speed the step determines
   L* stopped = nullptr;
-  L* offset = nullptr;      // (rows,): weighted offset; null if folds are not corrected
+  L* offset = nullptr;      // (rows,): weighted offset, for yielding.hpp; else null
   L* rate = nullptr;        // (rows,): velocity of the target, for yielding.hpp; else null
   L* slope = nullptr;       // (rows,): its filtered rate of change, stored after `rate`
+  L* lost = nullptr;        // (rows,): the part of e that yielding.hpp gives up; else null
   const L* held = nullptr;  // (rows of all tasks,): see `StepRows`
   Course course = Course::kept;
   L halting = L(1);        // factor by which the motion slows down before a singularity
   L held_lambda2 = L(-1);  // λ² while joints are held at limits; if negative, lambda2 is used
-  L beyond = L(-1);        // length of the part of e beyond folds; negative if J is not corrected
-  L lost = L(0);           // length of the part of e that yielding.hpp gives up
+  L beyond = L(0);         // length of the part of `lost` beyond the end of the reach
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
+
+// Number of lanes of `ServoState::ranges`. For each row it holds the slack below and above, and the
+// value at which the row is held; for the rows that take part also e, J, offset and direction.
+SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
 // Returns the rows of the tasks that take part in a step.
 template <class T>

@@ -50,10 +50,10 @@ inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular
 template <class T>
 inline constexpr T steadiness = T(8e-7);  // μ² dt in units of κ² [s]
 
-// The joints leave a stretched pose to the other side if the room on their own side is less than
-// this fraction of the room there.
+// Joints do not pass through a stretched pose if the room on the other side of it is less than this
+// fraction of the room on their own side, and leave it to the side with more room.
 template <class T>
-inline constexpr T little_room = T(0.1);
+inline constexpr T little_room = T(0.3);
 
 // What a step is computed from: rows of J (m x n) in which the columns of the joints that are left
 // out are zero, the offset o, the velocity t of the target, and the poses of the joints.
@@ -62,6 +62,22 @@ struct StepCommand {
   const T *J, *offset, *rate;
   const Pose<T>* joint_poses;
 };
+
+// Writes 1 for each row of J that bends with q, and 0 for each row of a posture, to `curved` (m).
+// Returns whether there are rows of postures.
+template <class T>
+SUPPLE_FN bool find_curved_rows(const Servo<T>& servo, const ServoState<T>& state, T* curved) {
+  bool linear = false;
+  for (int k = 0, i = 0, r = 0; k < servo.tasks; ++k) {
+    const bool posture = servo.task[k].goal == Goal::posture;
+    linear = linear || posture;
+    for (const int end = i + servo.task[k].rows; i < end; ++i) {
+      if (state.held && !(state.held[i] < Number<T>::huge)) continue;
+      curved[r++] = posture ? T(0) : T(1);
+    }
+  }
+  return linear;
+}
 
 // Returns the acceleration along a unit vector v (n) of joint space that the limits allow.
 template <class T>
@@ -111,8 +127,9 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   const int k = int(m) < int(n) ? int(m) : int(n);
   T *u = scratch, *v = u + m * k, *sigma = v + n * k, *lambda2 = sigma + k, *c = lambda2 + k,
     *y = c + k, *along_o = y + k, *along_t = along_o + k, *h = along_t + k, *bend = h + k,
-    *x = bend + k, *ui = x + n, *vi = ui + m, *residual = vi + n, *slopes = residual + m,
-    *slope = slopes, *work = slopes + k * n, *bias = work;
+    *share = bend + k, *x = share + k, *ui = x + n, *vi = ui + m, *residual = vi + n,
+    *curved = residual + m, *slopes = curved + m, *slope = slopes, *work = slopes + k * n,
+    *bias = work;
   svd(m, n, of.J, u, sigma, v, work);
   const T kappa = servo.curvature / servo.dt, near = near_sigma<T> * kappa, dt = servo.dt;
   const StepRows<T> rows = rows_of(servo, state);
@@ -121,14 +138,21 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     for (int r = 0; r < m; ++r) sum = fma(u[r * k + i], from[r], sum);
     return sum;
   };
-  // Writes the velocities along the directions from `first` to `last`, except one, to x.
-  const auto combine = [&](int first, int last, int except) {
-    for (int j = 0; j < n; ++j) {
-      x[j] = T(0);
-      for (int i = first; i <= last; ++i) {
-        if (i != except) x[j] = fma(v[j * k + i], y[i], x[j]);
-      }
-    }
+  const T zero = T(64) * Number<T>::epsilon * sigma[0];  // rounding error of σ
+  // The share of each direction in the rows that bend: only these have singularities.
+  const bool linear = find_curved_rows(servo, state, curved);
+  for (int i = 0; i < k; ++i) {
+    share[i] = T(1);
+    if (!linear || sigma[i] <= zero) continue;
+    share[i] = T(0);
+    for (int r = 0; r < m; ++r) share[i] = fma(curved[r] * u[r * k + i], u[r * k + i], share[i]);
+  }
+  const auto is_near = [&](int i) { return sigma[i] < near && share[i] > T(1e-9); };
+  const auto clear = [&] {
+    for (int j = 0; j < n; ++j) x[j] = T(0);
+  };
+  const auto add_velocity = [&](int i) {  // adds the velocity along direction i to x
+    for (int j = 0; j < n; ++j) x[j] = fma(v[j * k + i], y[i], x[j]);
   };
   const auto take = [&](int i) {
     for (int r = 0; r < m; ++r) ui[r] = u[r * k + i];
@@ -139,22 +163,20 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   };
   const T mu2 = steadiness<T> * square(kappa) / dt;
   const auto stiffness = [&](int i) {
-    return square(sigma[i]) + lambda2[i] + (sigma[i] < near ? mu2 : T(0));
+    return square(sigma[i]) + lambda2[i] + (is_near(i) ? share[i] * mu2 : T(0));
   };
   bool leaves_out = false;
   for (int j = 0; j < n; ++j) leaves_out = leaves_out || state.stopped[j] != 0;
   // Whether only joints that are left out could move along direction i: all of o is then beyond the
   // reach of the others.
-  const auto is_blocked = [&](int i) {
-    return leaves_out && sigma[i] <= T(64) * Number<T>::epsilon * sigma[0];
-  };
+  const auto is_blocked = [&](int i) { return leaves_out && sigma[i] <= zero; };
   for (int r = 0; r < m; ++r) residual[r] = of.offset[r];
   for (int i = 0; i < k; ++i) {
     along_o[i] = project(i, of.offset), along_t[i] = project(i, of.rate);
     add_residual(i, -along_o[i]);
   }
   for (int i = 0; i < k; ++i) {
-    if (!(sigma[i] < near)) continue;
+    if (!is_near(i)) continue;
     take(i);
     slope = slopes + i * n;
     singular_gradient(rows, of.joint_poses, ui, vi, slope);
@@ -167,6 +189,18 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
       add_residual(i, side * (abs(along_o[i]) - room));
     }
   }
+  // A residual that the rows which bend cannot reduce is beyond the reach, whatever postures do.
+  T beyond(0);
+  if (linear) {
+    T size(0), slack(0);
+    for (int r = 0; r < m; ++r) size = fma(curved[r] * residual[r], residual[r], size);
+    for (int j = 0; j < n; ++j) {
+      T pull(0);
+      for (int r = 0; r < m; ++r) pull = fma(curved[r] * residual[r], of.J[r * n + j], pull);
+      slack = fma(pull, pull, slack);
+    }
+    if (slack < near * near * size) beyond = square(servo.gain) * size;
+  }
   const T most_bend = T(2) * kappa * length(m, residual);
   for (int i = 0; i < k; ++i) {
     bend[i] = T(0);
@@ -175,71 +209,82 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
       rows_bias_acceleration(rows, of.joint_poses, vi, bias);
       bend[i] = max(-dot(m, residual, bias), T(0));
     }
-    lambda2[i] = bend[i] + (sigma[i] < near ? least_lambda2<T> * square(kappa) : T(0));
+    lambda2[i] = bend[i] + (is_near(i) ? share[i] * least_lambda2<T> * square(kappa) : T(0));
     y[i] = sigma[i] * along_o[i] / (square(sigma[i]) + lambda2[i]);
   }
   // The gain of all directions that are not nearly singular, and that of each other one.
-  int far = 0;  // number of directions that are not nearly singular, which are the first ones
-  while (far < k && sigma[far] >= near) ++far;
-  combine(0, far - 1, -1);
+  clear();
+  for (int i = 0; i < k; ++i) {
+    if (!is_near(i)) add_velocity(i);
+  }
   const T gain = braking_gain(servo, x);
   for (int i = 0; i < k; ++i) {
     T own = gain;
-    if (sigma[i] < near) {
-      combine(i, i, -1);
+    if (is_near(i)) {
+      clear();
+      add_velocity(i);
       own = min(gain, braking_gain(servo, x));
     }
     c[i] = fma(own, along_o[i], along_t[i]);
   }
   for (int i = 0; i < k; ++i) y[i] = sigma[i] * c[i] / stiffness(i);
-  T lost(0), beyond(0);
   for (int i = 0; i < k; ++i) {
     const T square_i = square(sigma[i]);
-    if (!(sigma[i] < near)) {
-      beyond += square(lambda2[i] * c[i] / (square_i + lambda2[i]));
+    if (!is_near(i)) {
+      const T missed = fma(-sigma[i], y[i], c[i]);
+      for (int r = 0; r < m; ++r) state.lost[r] = fma(missed, u[r * k + i], state.lost[r]);
+      if (lambda2[i] > 0) beyond += square(missed);
       continue;
     }
     take(i);
     slope = slopes + i * n;
-    combine(0, k - 1, i);
+    clear();
+    for (int other = 0; other < k; ++other) {
+      if (other != i) add_velocity(other);
+    }
     const T a = acceleration_along(servo, vi), rate = dot(n, slope, x),
             side = c[i] >= 0 ? T(1) : T(-1);
     const T present = dot(n, vi, state.qd), change = fma(-sigma[i], present, c[i]);
-    T own = least_lambda2<T> * square(kappa);
+    T own = share[i] * least_lambda2<T> * square(kappa);
     if (a < Number<T>::huge) {
       own = max(own, T(abs(change * rate) / a - crossing_ratio<T> * square_i));
     }
     const T crossing = own;
+    // Room up to the limits along the motion and against it, measured from the fold.
+    const T fold = sigma[i] / max(abs(h[i]), T(Number<T>::tiny)),
+            to_fold = side * h[i] < 0 ? fold : -fold,
+            ahead = room_toward(servo, state.q, vi, side) - to_fold,
+            behind = room_toward(servo, state.q, vi, T(-side)) + to_fold;
     if (side * h[i] < 0) {
       const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
               slows = -side * project(i, state.slope);
-      const T fastest =
-          max(braked_speed(T(sigma[i] / abs(h[i])), T(fold_share<T> * a), dt), T(Number<T>::tiny));
+      const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
       T past = side * along_o[i];
       if (moving > 0) past += slows > 0 ? moving * moving / (2 * slows) : Number<T>::huge;
-      const T share = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
+      if (ahead < little_room<T> * behind) past = Number<T>::huge;
+      const T part = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
       const T full = sigma[i] * abs(c[i]) / fastest - square_i;
-      own = max(own, T(min(max(share, T(0)), T(1)) * full));
+      own = max(own, T(min(max(part, T(0)), T(1)) * full));
     }
     lambda2[i] = bend[i] + own;
-    T secant = sigma[i], steady = mu2;
+    T secant = sigma[i], steady = share[i] * mu2;
     if (h[i] * c[i] > 0) {
       // The root y of (σ₀ + ½ dt h y) y = c is c/secant, where σ₀ is σ at the start of the step.
       T start = fma(T(-0.5) * dt * h[i], present, sigma[i]);
-      const T ahead = room_toward(servo, state.q, vi, side),
-              behind = room_toward(servo, state.q, vi, T(-side));
-      const bool turns = max(ahead, T(sigma[i] / abs(h[i]))) < little_room<T> * behind;
+      // Joints that have turned go on, so that they do not turn again and again.
+      const bool turns = ahead < (side * present < 0 ? T(2) : T(1)) * little_room<T> * behind;
       if (turns) start = -start;
       secant = T(0.5) * (start + sqrt(fma(T(2) * dt * h[i], c[i], start * start)));
       steady *= min(square_i / square(secant), T(1));
       if (turns) secant = -secant;
     }
     y[i] = fma(steady, present, secant * c[i]) / (square(secant) + lambda2[i] + steady);
-    const T missed = square(lambda2[i] * c[i] / (square_i + lambda2[i]));
-    lost += missed;
-    if (is_blocked(i) || lambda2[i] > crossing) beyond += missed;
+    const T missed = fma(-secant, y[i], c[i]);
+    for (int r = 0; r < m; ++r) state.lost[r] = fma(missed, u[r * k + i], state.lost[r]);
+    if (is_blocked(i) || lambda2[i] > crossing) beyond += square(missed);
   }
-  combine(0, k - 1, -1);
+  clear();
+  for (int i = 0; i < k; ++i) add_velocity(i);
   for (int j = 0; j < n; ++j) state.dq[j] = x[j];
   for (int r = 0; r < m; ++r) {
     for (int j = 0; j < n; ++j) {
@@ -257,7 +302,6 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   T most(0);
   for (int i = 0; i < k; ++i) most = max(most, lambda2[i]);
   state.lambda2 = most;
-  state.lost = sqrt(lost);
   state.beyond = sqrt(beyond);
   if (servo.tasks > 1 || int(m) >= int(n)) return;
   for (int j = 0; j < n; ++j) x[j] = T(0);

@@ -21,7 +21,6 @@
 // docs/constants.md.
 #pragma once
 
-#include "supple/default_step.hpp"
 #include "supple/regular_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -29,11 +28,37 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T slope_time = T(0.02);  // time constant of the estimated deceleration of t [s]
 
+// λ² of the problem that the limits solve, in units of κ².
+template <class T>
+inline constexpr T held_ridge = T(1e-9);
+
+// Largest number of rounds in a step; each round leaves out more joints.
+inline constexpr int stopping_rounds = 3;
+
 // Number of entries of scratch memory that `yielding_step` needs.
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + 5 * m * n + 4 * k * k + (m + 2 * n) * k + 12 * (m + n) + 12 * k;
+  return 12 * chain.joints + 5 * m * n + 4 * k * k + (m + 2 * n) * k + 14 * (m + n) + 13 * k;
+}
+
+// Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
+template <class T>
+SUPPLE_FN bool is_at_end(const JointLimit<T>& limit, T q, T end) {
+  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
+  return end > 0 ? q >= limit.upper - tolerance : q <= limit.lower + tolerance;
+}
+
+// Whether a coordinate moves only prismatic joints.
+template <class T>
+SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
+  if (!chain.lengths) return false;
+  bool slides = true;
+  for (int k = 0; k < chain.joints; ++k) {
+    const Joint<T>& joint = chain.joint[k];
+    slides = slides && (joint.coordinate != coordinate || joint.motion == Motion::prismatic);
+  }
+  return slides;
 }
 
 // Returns the speed toward `end` (1 or -1) with which a joint is left out of the step if the step
@@ -88,9 +113,10 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   update_slope(servo, state, rate);
   const StepCommand<T> of{J, state.offset, rate, joint_poses};
   const T kappa = servo.curvature / servo.dt;
-  state.held_lambda2 = least_lambda2<T> * square(kappa);
+  state.held_lambda2 = held_ridge<T> * square(kappa);
   for (int round = 0; round < stopping_rounds; ++round) {
-    state.lambda2 = state.lost = state.beyond = T(0);
+    state.lambda2 = state.beyond = T(0);
+    for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
     const auto stepped = [&](auto rows, auto columns) {
       if (!regular_step(rows, columns, servo, state, of, rest)) {

@@ -76,7 +76,7 @@ def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarr
 
 
 def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
-    """The step performs the command minus `lost`, except for the part beyond the fold."""
+    """The step performs the command minus `lost`, to second order in dt."""
     arm, dt = load("ur5e"), 0.002
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
     servo = Servo(arm, dt=dt, limits=Limits.none(arm))
@@ -88,13 +88,13 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
         e = servo.linearization.e
         size, lost = np.linalg.norm(e), float(np.linalg.norm(servo.lost))
         left = np.linalg.norm(e - servo.lost - mean_twist(arm, q, servo.qd, dt))
-        bent = servo._curvature * float(servo.qd @ servo.qd)  # at most, in other directions
-        assert left <= 0.15 * lost + 0.002 * size + bent
+        bent = servo._curvature * float(servo.qd @ servo.qd)  # at most: the joints start at rest
+        assert left <= 0.002 * size + bent
         assert (StepStatus.DAMPED in servo.status) == (lost > 0.01 * np.linalg.norm(twist))
         assert servo.sigma_min == pytest.approx(servo.linearization.sigma_min, rel=1e-9)
         shares.append(lost / size)
     assert max(shares) > 0.3
-    assert min(shares) < 0.01
+    assert min(shares) < 0.1
 
 
 def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
@@ -132,7 +132,7 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
 def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     factor: float, speed: float
 ) -> None:
-    """The arm does not reverse, because folds are computed without joints at their speed limits."""
+    """The arm hardly reverses, because singularities are those of the joints that can follow."""
     arm = load("puma560_rail")
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
@@ -141,12 +141,12 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
         target = arm.fk(arm.random(1, seed=seed)[0])
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 1500, 200))
-    assert turned == [0] * 8
+    assert max(turned) <= 1
 
 
-@pytest.mark.parametrize(("ahead", "leaves"), [(1.5, True), (2.4, True), (2.6, False), (10, False)])
+@pytest.mark.parametrize(("ahead", "leaves"), [(0.5, True), (0.9, True), (1.1, False), (10, False)])
 def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leaves: bool) -> None:
-    """The arm starts back when its returning target is 2.5 speed/gain beyond the reach."""
+    """The arm starts back when its returning target is speed/gain beyond the reach."""
     arm = load("planar2")
     q, limits = straight("planar2"), Limits.for_robot(arm, max_speed=2.0, max_acceleration=60.0)
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
@@ -154,43 +154,3 @@ def test_an_arm_starts_back_before_its_target_is_within_reach(ahead: float, leav
     outward = end / np.linalg.norm(end)
     servo(q, -speed * outward, end + ahead * speed / servo.gain * outward)
     assert (abs(servo.qd[1]) > 1e-3) == leaves
-
-
-CROSSING, DAMPING = 8.0, 1e-3  # `crossing_gain` and DAMPING
-WRISTS = {  # straight wrists, far from other singularities
-    "puma560": np.array([0.3, -0.8, 0.7, -0.3, 0.0, -0.5]),
-    "ur5e": np.array([0.3, -1.1, 1.2, -0.9, 0.0, 0.2]),
-}
-
-
-@pytest.mark.parametrize("name", ["puma560", "ur5e"])
-@pytest.mark.parametrize("angle", [1e-3, -0.004, 0.01])
-def test_damping_follows_the_rate_of_the_singular_value(name: str, angle: float) -> None:
-    """λ² = DAMPING depth (gain σ̇)², where σ̇ is the change of σ along the motion that is exact.
-
-    The command has no component along the singular direction u of a nearly straight wrist.
-    """
-    arm, rng = load(name), np.random.default_rng(3)
-    servo = Servo(arm, dt=DT, limits=Limits.none(arm))
-
-    def least(at: np.ndarray) -> float:
-        return float(np.linalg.svd(arm.jacobian(at), compute_uv=False)[-1])
-
-    damped = 0
-    for _ in range(20):
-        q = WRISTS[name] + rng.normal(0, 0.1, 6)
-        q[4] = angle
-        u, sigma, vt = np.linalg.svd(arm.jacobian(q))
-        twist = 0.02 * rng.normal(size=6)
-        twist -= u[:, -1] * (u[:, -1] @ twist)
-        assert sigma[-2] ** 2 > 20 * servo._curvature * np.linalg.norm(twist)
-        x = vt[:-1].T @ (u[:, :-1].T @ twist / sigma[:-1])
-        h = 1e-3 * sigma[-1] / np.linalg.norm(x)
-        rate = (least(q + h * x) - least(q - h * x)) / (2 * h)
-        depth = 1 - sigma[-1] ** 2 / (2 * servo._curvature * np.linalg.norm(twist))
-        servo.reset()
-        servo(q, twist)
-        expected = DAMPING * max(depth, 0.0) * (CROSSING * rate) ** 2
-        assert servo.lambda2 == pytest.approx(expected, rel=1e-3, abs=1e-12)
-        damped += expected > 1e-6
-    assert damped > 10

@@ -39,37 +39,35 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
-    """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits."""
+    """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits.
+
+    The frame moves as asked on the whole step, to second order in dt. Where limits or damping
+    prevent this, the status says so.
+    """
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))
     assert servo.limits.max_norm == np.inf
-    rng, asked, exact = np.random.default_rng(0), 0, 0
+    rng, met = np.random.default_rng(0), []
     for q in arm.random(60, seed=rng):
         twist = np.append(rng.normal(size=3), np.zeros(3))
         twist *= SPEED / np.linalg.norm(twist)
         servo.reset()
-        servo(q, twist)
+        for _ in range(20):  # at the same q, until the joints have their speed
+            servo(q, twist)
         J = servo.linearization.J
         low = np.maximum(-arm.max_speed, (arm.lower - q) / DT)
         high = np.minimum(arm.max_speed, (arm.upper - q) / DT)
         each = [np.linalg.pinv(J * weight) @ twist * weight for weight in (1.0, arm.max_speed)]
         possible = any(((low <= x) & (x <= high)).all() for x in each)
-        off = np.abs(J @ servo.qd - twist).max() / SPEED
+        off = np.abs(performed(arm, frame, q, servo.qd) - twist).max() / SPEED
         if possible and servo.sigma_min > 0.05:
-            asked += 1
-            exact += off <= 1e-5
-            if servo.lambda2 > 0:  # with some joints held at limits, the others are singular
-                assert servo.active.any()
-                assert off <= 0.03
-            elif off > 1e-5:  # the step corrects for the curvature of the path
-                twists = [performed(arm, frame, q, x) for x in (servo.qd, each[0])]
-                ours, shortest = (np.linalg.norm(twist - each) for each in twists)
-                assert ours <= 1.01 * shortest
+            met.append(off)
         elif off > 0.01:  # losses above 1 % must be reported
             assert servo.status != StepStatus.FOLLOWING
-    assert asked > 15
-    assert exact >= 0.9 * asked
+    assert len(met) > 15
+    assert max(met) < 1e-3
+    assert np.quantile(met, 0.9) < 1e-4
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,19 +125,18 @@ def test_a_wheel_does_not_set_the_acceleration_of_an_arm() -> None:
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
 @pytest.mark.parametrize("size", [1e-3, 0.3, 10.0])
 def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: float) -> None:
-    """Near a singularity the damping bounds q̇ along each singular direction; elsewhere σ does."""
+    """Along each singular direction the joints are at most ‖e‖/(2 √λ²) fast, with λ² = 1e-6 κ²."""
     arm, rng = robot(name), np.random.default_rng(2)
     servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
-    mu, curvature = servo.step.rule.gain, servo._curvature  # type: ignore[union-attr]
+    fastest = size / (2e-3 * servo._curvature / DT)
     for q in [*arm.random(50, seed=rng), np.zeros(arm.dof), somewhere(name) * 1e-7]:
         servo.reset()
         twist = rng.normal(size=6)
         twist *= size / np.linalg.norm(twist)
-        servo(q, twist)
-        # Either σ² >= least/2 and the secant is >= σ/2, or the damping is >= mu ‖e‖²/2.
-        least = 2 * curvature * size
-        bound = max(size * np.sqrt(8 / least), 1 / np.sqrt(2 * mu))
-        assert np.linalg.norm(servo.qd) <= np.sqrt(min(6, arm.dof)) * bound * (1 + 1e-9)
+        for _ in range(3):
+            servo(q, twist)
+            # A redundant arm may add a self-motion that is as fast as the step.
+            assert np.linalg.norm(servo.qd) <= 2 * np.sqrt(min(6, arm.dof)) * fastest
 
 
 def test_the_default_curvature_is_of_the_frames_that_the_tasks_move() -> None:

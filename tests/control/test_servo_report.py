@@ -195,8 +195,8 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
             h.exceeds > 1 for h in report.held
         )
         damped = servo._chosen > 0 and servo.lambda2 > 0
-        if servo._folds:
-            damped = damped and np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._asked)
+        if servo._yields:
+            damped = np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._asked)
         assert (StepStatus.DAMPED in status) == damped
         if StepStatus.NORM_LIMIT in status:
             assert report.max_norm is not None

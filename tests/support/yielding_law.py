@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
-NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 8e-7, 0.1
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 8e-7, 0.3
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
 
@@ -116,12 +116,17 @@ class YieldingLaw:
                 change = c[i] - sigma[i] * (V[i] @ qd)
                 crossing = abs(change * (slope @ others)) / most - CROSSING_RATIO * sigma[i] ** 2
                 own = max(own, crossing)
+            fold = -side * np.sign(h) * sigma[i] / abs(h)  # the distance along the motion
+            ahead = self.room(q, side * V[i]) - fold
+            behind = self.room(q, -side * V[i]) + fold
             if side * h < 0:
                 room, moving = sigma[i] ** 2 / (2 * abs(h)), side * (U[i] @ rate)
                 slows = -side * (U[i] @ slowing)
                 past = side * along[i]
                 if moving > 0:
                     past += moving**2 / (2 * slows) if slows > 0 else np.inf
+                if ahead < LITTLE_ROOM * behind:
+                    past = np.inf
                 share = np.clip((past / room - 1) / FOLD_BLEND, 0, 1)
                 speed = approach_speed(sigma[i] / abs(h), FOLD_SHARE * most, dt)
                 own = max(own, share * (sigma[i] * abs(c[i]) / speed - sigma[i] ** 2))
@@ -129,8 +134,8 @@ class YieldingLaw:
             present, secant, steady = float(V[i] @ qd), sigma[i], mu2[i]
             if h * c[i] > 0:
                 start = sigma[i] - 0.5 * dt * h * present
-                here, there = self.room(q, side * V[i]), self.room(q, -side * V[i])
-                turn = -1 if max(here, sigma[i] / abs(h)) < LITTLE_ROOM * there else 1
+                little = LITTLE_ROOM * (2 if side * present < 0 else 1)
+                turn = -1 if ahead < little * behind else 1
                 secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
                 steady *= min((sigma[i] / secant) ** 2, 1.0)
             y[i] = (secant * c[i] + steady * present) / (secant**2 + lambda2[i] + steady)

@@ -80,7 +80,6 @@ class PyServo {
               .rest_gain = spec.rest_gain,
               .in_python = !python_step_.is_none(),
               .curvature = spec.curvature,
-              .yields = spec.yields,
               .whole = spec.whole,
               .slow_condition = spec.slow_condition,
               .halt_condition = spec.halt_condition};

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bindings/servo_report.hpp"
-#include "supple/ranges.hpp"
 
 namespace supple {
 
@@ -20,10 +19,10 @@ class ServoMemory {
                 int scratch_size) {
     n_ = servo.chain.coordinates, m_ = servo.rows, remembers_ = remembers;
     const int n = n_, m = m_;
-    const bool folds = servo.curvature > 0;
+    const bool yields = servo.curvature > 0;
     const bool ranged = std::any_of(servo.task, servo.task + servo.tasks,
                                     [](const Task<double>& task) { return task.ranged; });
-    const int exact = folds ? m * n + 3 * m + n : 0, offset = folds ? m : 0;
+    const int exact = yields ? m * n + 3 * m + n : 0, offset = yields ? m : 0;
     const int metric_size = servo.in_python ? n * n : 0;
     const int ranges = ranged && !servo.in_python ? ranges_memory(m, n) : 0;
     record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
@@ -59,12 +58,12 @@ class ServoMemory {
       record->before = take(n);
       record->change_before = take(n);
       record->from = take(n);
-      if (folds) {
+      if (yields) {
         record->state.exact_J = take(m * n);
-        record->state.exact_e = take(m);
         record->state.stopped = take(n);
         record->state.rate = take(m);
         record->state.slope = take(m);
+        record->state.lost = take(m);
       }
     }
     target = take(targets);
@@ -126,9 +125,8 @@ class ServoMemory {
     state.before = state.sigma = -1;
     state.has_previous = false;
     state.lambda2 = state.damping_applied = state.limited = 0;
-    state.beyond = -1;
-    state.lost = 0;
-    if (state.rate) std::fill_n(state.rate, 2 * m_, 0.0);
+    state.beyond = 0;
+    if (state.rate) std::fill_n(state.rate, 3 * m_, 0.0);
   }
 
   // Number of doubles that `save` writes.
@@ -141,7 +139,7 @@ class ServoMemory {
                                   state.limited, state.before,    double(state.has_previous),
                                   found.largest, found.effective, found.across,
                                   found.alpha2,  state.beyond,    double(int(state.course)),
-                                  state.halting, state.lost};
+                                  state.halting};
     std::copy_n(state.q, record_, to);
     std::copy_n(rest, scalars, to + record_);
   }
@@ -154,15 +152,14 @@ class ServoMemory {
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
     state.estimate = {from[6], from[7], from[8], from[9]};
-    state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12],
-    state.lost = from[13];
+    state.beyond = from[10], state.course = Course(int(from[11])), state.halting = from[12];
   }
 
   // Arrays for the next command, for the norm of a step in Python, and for the kernel.
   double *target, *velocity, *acceleration, *metric, *scratch;
 
  private:
-  static constexpr int scalars = 14;  // number of scalars in a record, besides its arrays
+  static constexpr int scalars = 13;  // number of scalars in a record, besides its arrays
 
   std::vector<double> memory_;
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo_state.hpp"
 
 namespace supple {
 
@@ -26,15 +26,18 @@ inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8,
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
-// Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J
-// as used in the step, corrected at folds. Returns the length of this part.
+// Writes to `to` (m) the part of e - J q̇ that lies in the range of J, for q̇ before limits and J as
+// used in the step. Returns the length of this part.
 inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
   const ServoState<double>& state = record.state;
   const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
+  if (state.lost) {
+    std::copy_n(state.lost, m, to);
+    return std::sqrt(dot(m, to, to));
+  }
   std::fill_n(to, m, 0.0);
   if (state.lambda2 == 0) return 0;
-  const double* const J =
-      servo.curvature > 0 && !servo.yields && state.beyond >= 0 ? state.exact_J : state.J;
+  const double* const J = state.J;
   std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
   for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
   thin_svd(m, n, J, u.data(), sigma.data(), v.data());
@@ -128,12 +131,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= smooth_only(servo) ? at_jerk : at_acceleration;
   }
   const double asked = dot(m, state.desired, state.desired);
-  if (servo.yields) {
-    if (state.lost > noticed * std::sqrt(asked)) found |= damped;
-  } else if (servo.curvature > 0 && state.lambda2 > 0) {
-    std::vector<double> lost(m);
-    if (lost_part(servo, record, lost.data()) > noticed * std::sqrt(asked)) found |= damped;
-  }
+  if (state.lost && dot(m, state.lost, state.lost) > square(noticed) * asked) found |= damped;
   if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
   return found;
 }

@@ -105,7 +105,6 @@ void bind_specs(nb::module_& m) {
             required("gain", &ServoSpec::gain), required("rate_gain", &ServoSpec::rate_gain),
             required("rest_gain", &ServoSpec::rest_gain),
             optional("curvature", &ServoSpec::curvature), optional("whole", &ServoSpec::whole),
-            optional("yields", &ServoSpec::yields),
             optional("slow_condition", &ServoSpec::slow_condition),
             optional("halt_condition", &ServoSpec::halt_condition),
             required("inputs", &ServoSpec::inputs),

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "supple/ik/iterate.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo_state.hpp"
 
 namespace supple {
 
@@ -245,8 +245,7 @@ struct ServoSpec {
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
-  bool yields = false;                  // whether the step is that of yielding.hpp
-  double curvature = 0;                 // κ dt if folds are corrected (folds.hpp), else 0
+  double curvature = 0;                 // κ dt if the step is that of yielding.hpp, else 0
   bool whole = false;  // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task

@@ -12,7 +12,7 @@
 
 #include "drivers/enum_names.hpp"
 #include "supple/ik/iterate.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo_state.hpp"
 
 namespace supple::text {
 

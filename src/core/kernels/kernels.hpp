@@ -7,7 +7,7 @@
 #include "supple/damping.hpp"
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo_state.hpp"
 #include "supple/ik/restarts.hpp"
 #include "supple/step.hpp"
 #include "supple/task.hpp"

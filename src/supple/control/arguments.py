@@ -32,10 +32,6 @@ from supple.motion.task import (
 from supple.motion.task_inputs import per_task
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
-# Gain of ErrorDamped in the default step [s²]: λ² = DAMPING r², where r is the `singular_rate` of
-# folds.hpp instead of ‖e‖. The joint speed along a singular direction is at most
-# 1/(2 sqrt(DAMPING)) = 16 rad/s.
-DAMPING = 1e-3
 GAIN = 20.0  # default gain of the error to a target [1/s]
 ACCELERATION_TIME = 0.0525  # default time in which the fastest joint reaches its speed limit [s]
 

@@ -51,7 +51,7 @@ def explain_last_step(servo: Servo) -> Report:
     return replace(
         report,
         damped=(share, direction_text(servo.lost, linearization.rows)) if told else None,
-        beyond=max(servo._beyond, 0.0) / asked,
+        beyond=servo._beyond / asked,
     )
 
 

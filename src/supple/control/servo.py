@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.control.arguments import (
-    DAMPING,
     check_order,
     check_robot_first,
     command_converter,
@@ -31,7 +30,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping import Curvature, ErrorDamped
+from supple.motion.damping import Curvature
 from supple.motion.diagnostics import Report
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
@@ -112,11 +111,11 @@ class Servo(_core.Servo):
             tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             dt: Length of a step [s], at most 5.
-            step: A step or a callable; by default DLS with little damping and a second-order
-                correction at the end of the reach, so that the arm stops in front of a target out
-                of reach and leaves a stretched pose without delay; a redundant arm with one task
-                avoids singularities by self-motion. With limits of mode "scale" or "halt",
-                `Pseudoinverse`; with order=2 or open tasks, DLS with the rule `Curvature`.
+            step: A step or a callable; by default `steps.Yielding`, which is exact where the joints
+                can follow the command, stops in front of a target out of reach, leaves a stretched
+                pose without delay, and moves a redundant arm with one task away from singularities.
+                With limits of mode "scale" or "halt", `Pseudoinverse`; with order=2 or open tasks,
+                DLS with the rule `Curvature`.
             limits: Limits of the joints; by default the robot's own limits of position and speed,
                 and acceleration limits derived from the speed limits (docs/servo.md). The norm of
                 all speeds is unbounded unless the limits have a `max_norm`.
@@ -136,9 +135,8 @@ class Servo(_core.Servo):
         self._default = step is None
         self._curvature = largest_curvature(self._layout) * self._dt
         plain = order == 1 and not self._layout.open and not keeps and self._curvature > 0
-        self._yields = isinstance(step, Yielding) and plain
-        self._folds = (step is None and plain) or self._yields
-        self._step_used = self._default_step() if step is None else step
+        self._step_used = self._default_step(plain) if step is None else step
+        self._yields = plain and isinstance(self._step_used, Yielding)
         self._given_gain = gain
         self._gain = self._gain_within(bounds)
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
@@ -166,9 +164,8 @@ class Servo(_core.Servo):
             gain=self._gain,
             rate_gain=rate,
             rest_gain=rest,
-            curvature=self._curvature if self._folds else 0.0,
-            yields=self._yields,
-            whole=keeps and self._default and order == 1,
+            curvature=self._curvature if self._yields else 0.0,
+            whole=keeps and order == 1 and isinstance(self._step_used, Pseudoinverse),
             slow_condition=slow,
             halt_condition=halt,
             inputs=[
@@ -211,10 +208,10 @@ class Servo(_core.Servo):
         """Return the function that evaluates open tasks; None without open tasks."""
         return open_rows(self._layout, self._gain, self._rate_gain, second_order=self._order == 2)
 
-    def _default_step(self) -> AnyStep:
+    def _default_step(self, plain: bool) -> AnyStep:
         """Return the default step for the mode of the limits and the order."""
-        if self._folds:
-            return DLS(ErrorDamped(DAMPING))
+        if plain:
+            return Yielding()
         if self.limits.mode != "exact" and self._order == 1:
             return Pseudoinverse()
         return DLS(Curvature(self._curvature))
@@ -351,7 +348,7 @@ class Servo(_core.Servo):
     def _causes(self) -> int:
         """Return the status as an integer."""
         flags = self._flags if self._begun else 0
-        if self._folds or not self._begun:
+        if self._yields or not self._begun:
             return flags
         damped = self._damps or (
             self._chosen == 0

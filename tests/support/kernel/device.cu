@@ -7,15 +7,12 @@
 #include "supple/braking_gain.hpp"
 #include "supple/condition.hpp"
 #include "supple/damping.hpp"
-#include "supple/decoupled.hpp"
-#include "supple/default_step.hpp"
 #include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/estimate.hpp"
 #include "supple/estimated.hpp"
 #include "supple/fast_step.hpp"
 #include "supple/filtering.hpp"
-#include "supple/folds.hpp"
 #include "supple/halting.hpp"
 #include "supple/ik/branch.hpp"
 #include "supple/ik/closed_form.hpp"
@@ -39,13 +36,11 @@
 #include "supple/linalg/svd.hpp"
 #include "supple/norm_bound.hpp"
 #include "supple/optimal.hpp"
-#include "supple/parts.hpp"
 #include "supple/ranges.hpp"
 #include "supple/redundancy.hpp"
 #include "supple/regular_step.hpp"
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
-#include "supple/self_motion.hpp"
 #include "supple/servo.hpp"
 #include "supple/servo_limits.hpp"
 #include "supple/servo_state.hpp"
@@ -201,38 +196,22 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
-// Takes a step near folds, and a step that keeps its direction.
+// Takes a step by the rules of yielding.hpp, and a step that keeps its direction.
 template <class T>
-__global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
-                          const T* offset, T* J, T* e, T* speed, T* change, T* work) {
-  const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
-  const Fold<T> fold =
-      correct_folds(of, limit, T(0.01), T(10), T(0.005), q, offset, speed, J, e, work);
-  const T free = free_depth(rows, columns, J, speed, fold.depth, work);
-  const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
-  work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
-  bool halts = false;
-  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, halts, work);
-  if (halts) work[1] = condition_at(of, q, work);
-  work[2] = decoupled_step(of, J, e, offset, speed, T(1), change, work) ? change[0] : T(0);
-  work[3] = damped_step_by_parts(of, J, e, T(1), speed, change, work) ? change[0] : T(0);
-  if (!far_from(rows, columns, J, T(1), T(0), work).singularities &&
-      inverse_factor(rows, columns, J, work)) {
-    work[4] = smallest_direction(rows, work, e, J, q, change);
-    singular_gradient(of, reinterpret_cast<Pose<T>*>(work), e, q, speed);
-    project_to_null_space(rows, columns, J, work, speed, change);
-  }
-}
-
-// Takes a step by the rules of yielding.hpp.
-template <class T>
-__global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* work) {
+__global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T* e, T* speed,
+                       T* change, T* work) {
   const StepCommand<T> command{J, state.offset, state.rate, reinterpret_cast<Pose<T>*>(work)};
   update_slope(servo, state, state.rate);
   if (!regular_step(rows, columns, servo, state, command, work)) {
     singular_step(rows, columns, servo, state, command, work);
   }
   work[0] = end_speed(servo, state, 0, T(1));
+  const StepRows<T> of = rows_of(servo, state);
+  const Stopper<T> stopper{of, servo.limit, T(0.01), Number<T>::huge};
+  work[1] = stops_along(stopper, e, q, speed, change, work) ? T(1) : T(0);
+  bool halts = false;
+  work[2] = stoppable_factor(stopper, e, speed, J, J, q, speed, halts, work);
+  if (halts) work[2] = condition_at(of, q, work);
 }
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
@@ -320,9 +299,7 @@ __global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q,
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)
-template __global__ void yields<float>(Servo<float>, ServoState<float>, const float*, float*);
-template __global__ void near_fold<float>(Chain<float>, const Task<float>*,
-                                          const JointLimit<float>*, float*, const float*, float*,
-                                          float*, float*, float*, float*);
+template __global__ void yields<float>(Servo<float>, ServoState<float>, const float*, float*,
+                                       float*, float*, float*, float*);
 
 }  // namespace supple

@@ -1,4 +1,4 @@
-"""A step of a control loop that is exact where the joints can follow."""
+"""The default step of a control loop: exact where the joints can follow."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from supple.motion.steps.step import DLS, BatchStep, batched
 
 @dataclass(frozen=True)
 class Yielding(BatchStep):
-    """The exact step where the joints can follow; it yields only along singular directions.
+    """The default step of a `Servo`: exact where the joints can follow the command.
 
-    In a `Servo` of order 1 whose limits have the mode "exact", this step differs from the default
-    one: each singular direction has its own damping, which is only as large as acceleration limits,
-    the end of the reach or the part of the target beyond it require; J is that of the middle of the
-    step; corrections are never faster than the joints can brake; and a redundant arm with one task
-    moves away from singularities and from position limits, as fast as it follows the command.
-    docs/methods.md has the formulas. Elsewhere it is the shortest q̇ that minimizes ‖J q̇ - e‖:
-    the rules need the limits of the joints and the kinematics of the robot.
+    It yields only along singular directions. In a `Servo` of order 1 whose limits have the mode
+    "exact", each singular direction has its own damping, which is only as large as acceleration
+    limits, the end of the reach or the part of the target beyond it require; J is that of the
+    middle of the step; corrections are never faster than the joints can brake; and a redundant arm
+    with one task moves away from singularities and from position limits, as fast as it follows the
+    command. docs/methods.md has the formulas.
 
-        Servo(robot, dt=0.004, step=steps.Yielding())
+    These rules need the limits of the joints and the kinematics of the robot. Where they are not
+    known (called with a `Linearization`, in `solve`, or inside another step), the step is the
+    shortest q̇ that minimizes ‖J q̇ - e‖.
 
-    The default step of a `Servo` is ahead of it where a path touches the end of the reach or leaves
-    it (docs/singularities.md).
+        Servo(robot, dt=0.004)                          # the same as with step=steps.Yielding()
     """
 
     @batched
