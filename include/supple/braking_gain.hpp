@@ -21,14 +21,13 @@ SUPPLE_FN T braked_speed(T room, T acceleration, T dt) {
   return braking_speed(room, T(acceleration * dt), dt, span);
 }
 
-// Returns the largest gain, at most servo.gain, for a correction by d (n).
+// Returns the largest gain, at most `gain`, for a correction by d (n) of joints with these limits.
 template <class T>
-SUPPLE_FN T braking_gain(const Servo<T>& servo, const T* d) {
-  T gain = servo.gain;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
-    const T room = abs(d[j]), a = braking_share<T> * servo.limit[j].acceleration;
+SUPPLE_FN T braking_gain(int n, const JointLimit<T>* limit, T gain, T dt, const T* d) {
+  for (int j = 0; j < n; ++j) {
+    const T room = abs(d[j]), a = braking_share<T> * limit[j].acceleration;
     if (gain * room > 0 && a < Number<T>::huge) {
-      gain = min(gain, T(braked_speed(room, a, servo.dt) / room));
+      gain = min(gain, T(braked_speed(room, a, dt) / room));
     }
   }
   return gain;

@@ -58,23 +58,22 @@ SUPPLE_FN void solve_normal(M m, N n, const T* J, const T* A, T pivot, const T* 
   }
 }
 
-// Whether all σ² of the rows that are not of postures are above `least`. J is (m x n), gram (k x k)
-// that of all rows; A has k² entries and `some` m n + m, k = min(m, n).
+// Whether all σ² of the rows that are not of postures are above `least`. `gram` (k x k) is that of
+// all rows; A has k² entries and `some` m n, k = min(m, n).
 template <class T, class M, class N>
-SUPPLE_FN bool is_far_from_singular(const Servo<T>& servo, const ServoState<T>& state, M m, N n,
-                                    const T* J, const T* gram, T least, T* A, T* some) {
-  T* const bends = some + m * n;
-  if (find_curved_rows(servo, state, bends)) {
+SUPPLE_FN bool is_far_from_singular(M m, N n, const StepProblem<T>& of, const T* gram, T least,
+                                    T* A, T* some) {
+  if (of.linear) {
     int curved = 0;
     for (int r = 0; r < m; ++r) {
-      if (bends[r] == 0) continue;
-      for (int j = 0; j < n; ++j) some[curved * n + j] = J[r * n + j];
+      if (of.bends[r] == 0) continue;
+      for (int j = 0; j < n; ++j) some[curved * n + j] = of.J[r * n + j];
       ++curved;
     }
     if (curved == 0) return true;
     smaller_gram(curved, int(n), some, A);
     for (int j = 0; curved > int(n) && j < n; ++j) {
-      if (state.stopped[j] != 0) A[j * n + j] = least + T(1);
+      if (of.stopped[j] != 0) A[j * n + j] = least + T(1);
     }
     return all_above(smaller(curved, int(n)), least, A);
   }
@@ -124,38 +123,37 @@ SUPPLE_FN T smallest_direction(M m, const T* C, T* u, T* A, T* B, T* turned) {
   return T(1) / sqrt(size);
 }
 
-// Computes the step state.dq where J is far from singular. Returns false if it is not.
+// Computes the step of.dq where J is far from singular. Returns false if it is not.
 template <class T, class M, class N>
-SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const Servo<T>& servo, ServoState<T>& state,
-                                         const StepCommand<T>& of, T* scratch) {
+SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const StepProblem<T>& of, T* scratch) {
+  const Servo<T>& servo = of.servo;
   const auto k = smaller(m, n);
   T *A = scratch, *B = A + k * k, *C = B + k * k, *D = C + k * k, *d = D + k * k, *x = d + n,
     *g = x + n, *e = g + n, *work = e + m, *some = work + 3 * m + 2 * n;
-  const T size = length(m, state.desired), offset = length(m, of.offset);
+  for (int r = 0; r < m; ++r) e[r] = fma(servo.gain, of.offset[r], of.rate[r]);
+  const T size = length(m, e), offset = length(m, of.offset);
   smaller_gram(m, n, of.J, A);
   for (int j = 0; int(m) > int(n) && j < n; ++j) {
-    if (state.stopped[j] != 0) A[j * n + j] = A[0] + T(1);  // its row and column are zero
+    if (of.stopped[j] != 0) A[j * n + j] = A[0] + T(1);  // its row and column are zero
   }
   for (int i = 0; i < k * k; ++i) C[i] = A[i];
   const T pivot = relative_pivot(k, C);
   if (!(pivot > fast_path_pivot<T>)) return false;
-  const T kappa = servo.curvature / servo.dt, near = near_square(servo, size, offset),
+  const T kappa = servo.curvature / servo.dt, near = near_square(servo, n, of.limit, size, offset),
           avoided = square(avoided_sigma<T> * kappa);
-  const bool redundant = servo.tasks == 1 && int(m) < int(n);
-  const bool far = is_far_from_singular(servo, state, m, n, of.J, A,
-                                        redundant ? max(near, avoided) : near, B, some);
-  if (!far && (!redundant || !is_far_from_singular(servo, state, m, n, of.J, A, near, B, some)))
-    return false;
+  const bool far =
+      is_far_from_singular(m, n, of, A, of.avoids ? max(near, avoided) : near, B, some);
+  if (!far && (!of.avoids || !is_far_from_singular(m, n, of, A, near, B, some))) return false;
   solve_normal(m, n, of.J, C, pivot, of.offset, d, work);
-  const T gain = braking_gain(servo, d);
+  const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, d);
   for (int r = 0; r < m; ++r) e[r] = fma(gain, of.offset[r], of.rate[r]);
   solve_normal(m, n, of.J, C, pivot, e, x, work);
-  for (int j = 0; j < n; ++j) state.dq[j] = x[j];
-  for (int i = 0; i < m * n; ++i) state.J[i] = of.J[i];
-  for (int r = 0; r < m; ++r) state.e[r] = e[r];
-  if (!redundant) return true;
+  for (int j = 0; j < n; ++j) of.dq[j] = x[j];
+  for (int i = 0; i < m * n; ++i) of.used_J[i] = of.J[i];
+  for (int r = 0; r < m; ++r) of.used_e[r] = e[r];
+  if (!of.avoids) return true;
   for (int j = 0; j < n; ++j) g[j] = T(0);
-  add_limit_slope(servo, state.q, g);
+  add_limit_slope(servo, of.q, g);
   if (!far) {
     T *u = some, *turned = u + m, *v = turned + m, *slope = v + n;
     for (int i = 0; i < m * m; ++i) B[i] = C[i];
@@ -165,11 +163,11 @@ SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const Servo<T>& servo, ServoS
     for (int r = 0; r < m; ++r) {
       for (int j = 0; j < n; ++j) v[j] = fma(u[r] / sigma, of.J[r * n + j], v[j]);
     }
-    add_singular_slope(servo, state, of.joint_poses, sigma, u, v, g, slope);
+    add_singular_slope(servo, of.state, of.joint_poses, sigma, u, v, g, slope);
   }
   T any(0);
   for (int j = 0; j < n; ++j) {
-    g[j] = state.stopped[j] == 0 ? g[j] : T(0);
+    g[j] = of.stopped[j] == 0 ? g[j] : T(0);
     any += abs(g[j]);
   }
   if (!(any > 0)) return true;
@@ -178,7 +176,7 @@ SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const Servo<T>& servo, ServoS
     solve_normal(m, n, of.J, C, pivot, e, x, work);
     for (int j = 0; j < n; ++j) g[j] -= x[j];
   }
-  state.self_moves = add_null_motion(n, g, state.dq);
+  of.state.self_moves = add_null_motion(n, g, of.dq);
   return true;
 }
 

@@ -55,48 +55,69 @@ inline constexpr T steadiness = T(8e-7);  // μ² dt in units of κ² [s]
 template <class T>
 inline constexpr T little_room = T(0.3);
 
-// What a step is computed from: rows of J (m x n) in which the columns of the joints that are left
-// out are zero, the offset o, the velocity t of the target, and the poses of the joints.
+// What a step is computed from, and its results: m rows and n joints, all of them or those of one
+// part (yielding.hpp).
 template <class T>
-struct StepCommand {
-  const T *J, *offset, *rate;
+struct StepProblem {
+  const Servo<T>& servo;
+  ServoState<T>& state;
   const Pose<T>* joint_poses;
+  const T *J, *offset, *rate, *slope;  // J (m x n), o, t, and the rate of change of t (m)
+  const T *q, *qd, *stopped;           // (n): columns of J where `stopped` is not zero are zero
+  const JointLimit<T>* limit;          // (n)
+  const T* bends;                      // (m): 1 for a row that bends with q, 0 for one of a posture
+  bool linear;                         // whether there are rows of postures
+  bool avoids;                         // whether self-motion is added
+  const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
+  T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
+  T* whole;                        // memory for vectors of all rows and joints
 };
 
-// Writes 1 for each row of J that bends with q, and 0 for each row of a posture, to `curved` (m).
-// Returns whether there are rows of postures.
+// Computes the gradient g (n) of the singular value with the vectors u (m) and v (n).
 template <class T>
-SUPPLE_FN bool find_curved_rows(const Servo<T>& servo, const ServoState<T>& state, T* curved) {
-  bool linear = false;
-  for (int k = 0, i = 0, r = 0; k < servo.tasks; ++k) {
-    const bool posture = servo.task[k].goal == Goal::posture;
-    linear = linear || posture;
-    for (const int end = i + servo.task[k].rows; i < end; ++i) {
-      if (state.held && !(state.held[i] < Number<T>::huge)) continue;
-      curved[r++] = posture ? T(0) : T(1);
-    }
-  }
-  return linear;
+SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, const T* v, T* g) {
+  const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (!of.row) return singular_gradient(rows, of.joint_poses, u, v, g);
+  const int all_m = rows.count, all_n = of.servo.chain.coordinates;
+  T *all_u = of.whole, *all_v = all_u + all_m, *all_g = all_v + all_n;
+  for (int i = 0; i < all_m + all_n; ++i) all_u[i] = T(0);
+  for (int r = 0; r < m; ++r) all_u[of.row[r]] = u[r];
+  for (int j = 0; j < n; ++j) all_v[of.column[j]] = v[j];
+  singular_gradient(rows, of.joint_poses, all_u, all_v, all_g);
+  for (int j = 0; j < n; ++j) g[j] = all_g[of.column[j]];
+}
+
+// Computes J̇(v)v (m) for the joint motion v (n).
+template <class T>
+SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bias) {
+  const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (!of.row) return rows_bias_acceleration(rows, of.joint_poses, v, bias);
+  const int all_n = of.servo.chain.coordinates;
+  T *all_v = of.whole, *all_bias = all_v + all_n;
+  for (int j = 0; j < all_n; ++j) all_v[j] = T(0);
+  for (int j = 0; j < n; ++j) all_v[of.column[j]] = v[j];
+  rows_bias_acceleration(rows, of.joint_poses, all_v, all_bias);
+  for (int r = 0; r < m; ++r) bias[r] = all_bias[of.row[r]];
 }
 
 // Returns the acceleration along a unit vector v (n) of joint space that the limits allow.
 template <class T>
-SUPPLE_FN T acceleration_along(const Servo<T>& servo, const T* v) {
+SUPPLE_FN T acceleration_along(int n, const JointLimit<T>* limit, const T* v) {
   T most = Number<T>::huge;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
-    if (abs(v[j]) > T(1e-3)) most = min(most, T(servo.limit[j].acceleration / abs(v[j])));
+  for (int j = 0; j < n; ++j) {
+    if (abs(v[j]) > T(1e-3)) most = min(most, T(limit[j].acceleration / abs(v[j])));
   }
   return most;
 }
 
 // Returns how far the joints can move along sign · v (n), a unit vector, inside their limits.
 template <class T>
-SUPPLE_FN T room_toward(const Servo<T>& servo, const T* q, const T* v, T sign) {
+SUPPLE_FN T room_toward(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
   T room = Number<T>::huge;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
+  for (int j = 0; j < n; ++j) {
     const T part = sign * v[j];
     if (abs(part) < T(1e-3)) continue;
-    const T end = part > 0 ? servo.limit[j].upper : servo.limit[j].lower;
+    const T end = part > 0 ? limit[j].upper : limit[j].lower;
     room = min(room, max(T((end - q[j]) / part), T(0)));
   }
   return room;
@@ -105,10 +126,11 @@ SUPPLE_FN T room_toward(const Servo<T>& servo, const T* q, const T* v, T sign) {
 // Returns σ² below which the rules for singular directions may change the step: bounds on the
 // conditions of the rules, from the sizes of t + s o (`speed`) and of the offset.
 template <class T>
-SUPPLE_FN T near_square(const Servo<T>& servo, T speed, T offset) {
+SUPPLE_FN T near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T speed,
+                        T offset) {
   const T kappa = servo.curvature / servo.dt;
   T a = Number<T>::huge;
-  for (int j = 0; j < servo.chain.coordinates; ++j) a = min(a, servo.limit[j].acceleration);
+  for (int j = 0; j < n; ++j) a = min(a, limit[j].acceleration);
   const T needed = a < Number<T>::huge ? speed * speed / a : T(0);
   // Joints brake toward a fold where σ³ < 2 κ² `needed`/κ; ratio^(5/8) >= ratio^(2/3) needs no
   // cbrt.
@@ -119,20 +141,18 @@ SUPPLE_FN T near_square(const Servo<T>& servo, T speed, T offset) {
   return min(wanted, square(near_sigma<T> * kappa));
 }
 
-// Computes the step state.dq from the singular value decomposition of J, by the rules above.
-// state.J becomes J with √(σ² + λ²) in place of each σ.
+// Computes the step of.dq from the singular value decomposition of J, by the rules above. of.used_J
+// becomes J with √(σ² + λ²) in place of each σ.
 template <class T, class M, class N>
-SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, ServoState<T>& state,
-                                          const StepCommand<T>& of, T* scratch) {
+SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T* scratch) {
+  const Servo<T>& servo = of.servo;
   const int k = int(m) < int(n) ? int(m) : int(n);
   T *u = scratch, *v = u + m * k, *sigma = v + n * k, *lambda2 = sigma + k, *c = lambda2 + k,
     *y = c + k, *along_o = y + k, *along_t = along_o + k, *h = along_t + k, *bend = h + k,
     *share = bend + k, *x = share + k, *ui = x + n, *vi = ui + m, *residual = vi + n,
-    *curved = residual + m, *slopes = curved + m, *slope = slopes, *work = slopes + k * n,
-    *bias = work;
+    *slopes = residual + m, *slope = slopes, *work = slopes + k * n, *bias = work;
   svd(m, n, of.J, u, sigma, v, work);
   const T kappa = servo.curvature / servo.dt, near = near_sigma<T> * kappa, dt = servo.dt;
-  const StepRows<T> rows = rows_of(servo, state);
   const auto project = [&](int i, const T* from) {
     T sum(0);
     for (int r = 0; r < m; ++r) sum = fma(u[r * k + i], from[r], sum);
@@ -140,12 +160,11 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   };
   const T zero = T(64) * Number<T>::epsilon * sigma[0];  // rounding error of σ
   // The share of each direction in the rows that bend: only these have singularities.
-  const bool linear = find_curved_rows(servo, state, curved);
   for (int i = 0; i < k; ++i) {
     share[i] = T(1);
-    if (!linear || sigma[i] <= zero) continue;
+    if (!of.linear || sigma[i] <= zero) continue;
     share[i] = T(0);
-    for (int r = 0; r < m; ++r) share[i] = fma(curved[r] * u[r * k + i], u[r * k + i], share[i]);
+    for (int r = 0; r < m; ++r) share[i] = fma(of.bends[r] * u[r * k + i], u[r * k + i], share[i]);
   }
   const auto is_near = [&](int i) { return sigma[i] < near && share[i] > T(1e-9); };
   const auto clear = [&] {
@@ -166,7 +185,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     return square(sigma[i]) + lambda2[i] + (is_near(i) ? share[i] * mu2 : T(0));
   };
   bool leaves_out = false;
-  for (int j = 0; j < n; ++j) leaves_out = leaves_out || state.stopped[j] != 0;
+  for (int j = 0; j < n; ++j) leaves_out = leaves_out || of.stopped[j] != 0;
   // Whether only joints that are left out could move along direction i: all of o is then beyond the
   // reach of the others.
   const auto is_blocked = [&](int i) { return leaves_out && sigma[i] <= zero; };
@@ -179,8 +198,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     if (!is_near(i)) continue;
     take(i);
     slope = slopes + i * n;
-    singular_gradient(rows, of.joint_poses, ui, vi, slope);
-    for (int j = 0; j < n; ++j) slope[j] = state.stopped[j] == 0 ? slope[j] : T(0);
+    gradient_of(of, m, n, ui, vi, slope);
+    for (int j = 0; j < n; ++j) slope[j] = of.stopped[j] == 0 ? slope[j] : T(0);
     h[i] = dot(n, slope, vi);
     const bool blocked = is_blocked(i);
     const T side = along_o[i] >= 0 ? T(1) : T(-1),
@@ -191,12 +210,12 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   }
   // A residual that the rows which bend cannot reduce is beyond the reach, whatever postures do.
   T beyond(0);
-  if (linear) {
+  if (of.linear) {
     T size(0), slack(0);
-    for (int r = 0; r < m; ++r) size = fma(curved[r] * residual[r], residual[r], size);
+    for (int r = 0; r < m; ++r) size = fma(of.bends[r] * residual[r], residual[r], size);
     for (int j = 0; j < n; ++j) {
       T pull(0);
-      for (int r = 0; r < m; ++r) pull = fma(curved[r] * residual[r], of.J[r * n + j], pull);
+      for (int r = 0; r < m; ++r) pull = fma(of.bends[r] * residual[r], of.J[r * n + j], pull);
       slack = fma(pull, pull, slack);
     }
     if (slack < near * near * size) beyond = square(servo.gain) * size;
@@ -206,7 +225,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     bend[i] = T(0);
     if (most_bend > T(1e-3) * max(square(sigma[i]), mu2)) {
       take(i);
-      rows_bias_acceleration(rows, of.joint_poses, vi, bias);
+      bias_of(of, m, n, vi, bias);
       bend[i] = max(-dot(m, residual, bias), T(0));
     }
     lambda2[i] = bend[i] + (is_near(i) ? share[i] * least_lambda2<T> * square(kappa) : T(0));
@@ -217,13 +236,13 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
   for (int i = 0; i < k; ++i) {
     if (!is_near(i)) add_velocity(i);
   }
-  const T gain = braking_gain(servo, x);
+  const T gain = braking_gain(n, of.limit, servo.gain, dt, x);
   for (int i = 0; i < k; ++i) {
     T own = gain;
     if (is_near(i)) {
       clear();
       add_velocity(i);
-      own = min(gain, braking_gain(servo, x));
+      own = braking_gain(n, of.limit, gain, dt, x);
     }
     c[i] = fma(own, along_o[i], along_t[i]);
   }
@@ -232,7 +251,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     const T square_i = square(sigma[i]);
     if (!is_near(i)) {
       const T missed = fma(-sigma[i], y[i], c[i]);
-      for (int r = 0; r < m; ++r) state.lost[r] = fma(missed, u[r * k + i], state.lost[r]);
+      for (int r = 0; r < m; ++r) of.lost[r] = fma(missed, u[r * k + i], of.lost[r]);
       if (lambda2[i] > 0) beyond += square(missed);
       continue;
     }
@@ -242,9 +261,9 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     for (int other = 0; other < k; ++other) {
       if (other != i) add_velocity(other);
     }
-    const T a = acceleration_along(servo, vi), rate = dot(n, slope, x),
+    const T a = acceleration_along(n, of.limit, vi), rate = dot(n, slope, x),
             side = c[i] >= 0 ? T(1) : T(-1);
-    const T present = dot(n, vi, state.qd), change = fma(-sigma[i], present, c[i]);
+    const T present = dot(n, vi, of.qd), change = fma(-sigma[i], present, c[i]);
     T own = share[i] * least_lambda2<T> * square(kappa);
     if (a < Number<T>::huge) {
       own = max(own, T(abs(change * rate) / a - crossing_ratio<T> * square_i));
@@ -253,11 +272,11 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     // Room up to the limits along the motion and against it, measured from the fold.
     const T fold = sigma[i] / max(abs(h[i]), T(Number<T>::tiny)),
             to_fold = side * h[i] < 0 ? fold : -fold,
-            ahead = room_toward(servo, state.q, vi, side) - to_fold,
-            behind = room_toward(servo, state.q, vi, T(-side)) + to_fold;
+            ahead = room_toward(n, of.limit, of.q, vi, side) - to_fold,
+            behind = room_toward(n, of.limit, of.q, vi, T(-side)) + to_fold;
     if (side * h[i] < 0) {
       const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
-              slows = -side * project(i, state.slope);
+              slows = -side * project(i, of.slope);
       const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
       T past = side * along_o[i];
       if (moving > 0) past += slows > 0 ? moving * moving / (2 * slows) : Number<T>::huge;
@@ -280,12 +299,12 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
     }
     y[i] = fma(steady, present, secant * c[i]) / (square(secant) + lambda2[i] + steady);
     const T missed = fma(-secant, y[i], c[i]);
-    for (int r = 0; r < m; ++r) state.lost[r] = fma(missed, u[r * k + i], state.lost[r]);
+    for (int r = 0; r < m; ++r) of.lost[r] = fma(missed, u[r * k + i], of.lost[r]);
     if (is_blocked(i) || lambda2[i] > crossing) beyond += square(missed);
   }
   clear();
   for (int i = 0; i < k; ++i) add_velocity(i);
-  for (int j = 0; j < n; ++j) state.dq[j] = x[j];
+  for (int j = 0; j < n; ++j) of.dq[j] = x[j];
   for (int r = 0; r < m; ++r) {
     for (int j = 0; j < n; ++j) {
       T sum = of.J[r * n + j];
@@ -295,20 +314,19 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
           sum = fma(more * u[r * k + i], v[j * k + i], sum);
         }
       }
-      state.J[r * n + j] = sum;
+      of.used_J[r * n + j] = sum;
     }
   }
-  for (int r = 0; r < m; ++r) state.e[r] = dot(n, state.J + r * n, x);
-  T most(0);
-  for (int i = 0; i < k; ++i) most = max(most, lambda2[i]);
-  state.lambda2 = most;
-  state.beyond = sqrt(beyond);
-  if (servo.tasks > 1 || int(m) >= int(n)) return;
-  for (int j = 0; j < n; ++j) x[j] = T(0);
-  add_limit_slope(servo, state.q, x);
+  for (int r = 0; r < m; ++r) of.used_e[r] = dot(n, of.used_J + r * n, x);
+  ServoState<T>& state = of.state;
+  for (int i = 0; i < k; ++i) state.lambda2 = max(state.lambda2, lambda2[i]);
+  state.beyond = sqrt(fma(state.beyond, state.beyond, beyond));
+  if (!of.avoids) return;
+  clear();
+  add_limit_slope(servo, of.q, x);
   take(k - 1);
   add_singular_slope(servo, state, of.joint_poses, sigma[k - 1], ui, vi, x, slopes);
-  for (int j = 0; j < n; ++j) x[j] = state.stopped[j] == 0 ? x[j] : T(0);
+  for (int j = 0; j < n; ++j) x[j] = of.stopped[j] == 0 ? x[j] : T(0);
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < k; ++i) {
       T part(0);
@@ -316,8 +334,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const Servo<T>& servo, Servo
       for (int j = 0; j < n; ++j) x[j] = fma(-part, v[j * k + i], x[j]);
     }
   }
-  for (int j = 0; j < n; ++j) x[j] = state.stopped[j] == 0 ? x[j] : T(0);
-  state.self_moves = add_null_motion(n, x, state.dq);
+  for (int j = 0; j < n; ++j) x[j] = of.stopped[j] == 0 ? x[j] : T(0);
+  state.self_moves = add_null_motion(n, x, of.dq);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -36,6 +36,7 @@
 #include "supple/linalg/svd.hpp"
 #include "supple/norm_bound.hpp"
 #include "supple/optimal.hpp"
+#include "supple/parts.hpp"
 #include "supple/ranges.hpp"
 #include "supple/redundancy.hpp"
 #include "supple/regular_step.hpp"
@@ -200,18 +201,22 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
 template <class T>
 __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T* e, T* speed,
                        T* change, T* work) {
-  const StepCommand<T> command{J, state.offset, state.rate, reinterpret_cast<Pose<T>*>(work)};
+  const Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(work);
+  const StepProblem<T> of{
+      servo,    state,         joint_poses, J,          state.offset, q,     e,       q,
+      speed,    state.stopped, servo.limit, e,          false,        false, nullptr, nullptr,
+      state.dq, state.J,       state.e,     state.lost, work};
   update_slope(servo, state, state.rate);
-  if (!regular_step(rows, columns, servo, state, command, work)) {
-    singular_step(rows, columns, servo, state, command, work);
+  if (!find_curved_rows(servo, state, e) || !take_steps_of_parts(of, work)) {
+    take_problem_step(rows, columns, of, work);
   }
   work[0] = end_speed(servo, state, 0, T(1));
-  const StepRows<T> of = rows_of(servo, state);
-  const Stopper<T> stopper{of, servo.limit, T(0.01), Number<T>::huge};
+  const StepRows<T> taking_part = rows_of(servo, state);
+  const Stopper<T> stopper{taking_part, servo.limit, T(0.01), Number<T>::huge};
   work[1] = stops_along(stopper, e, q, speed, change, work) ? T(1) : T(0);
   bool halts = false;
   work[2] = stoppable_factor(stopper, e, speed, J, J, q, speed, halts, work);
-  if (halts) work[2] = condition_at(of, q, work);
+  if (halts) work[2] = condition_at(taking_part, q, work);
 }
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
