@@ -48,12 +48,15 @@ inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singul
 template <class T>
 inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular, in units of κ²
 template <class T>
-inline constexpr T steadiness = T(8e-7);  // μ² dt in units of κ² [s]
+inline constexpr T steadiness = T(1e-7);  // μ² dt in units of κ² [s]
 
 // Joints do not pass through a stretched pose if the room on the other side of it is less than this
 // fraction of the room on their own side, and leave it to the side with more room.
 template <class T>
 inline constexpr T little_room = T(0.3);
+// Both apply only within this distance of it [rad].
+template <class T>
+inline constexpr T near_fold = T(0.15);
 
 // What a step is computed from, and its results: m rows and n joints, all of them or those of one
 // part (yielding.hpp).
@@ -280,7 +283,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
       const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
       T past = side * along_o[i];
       if (moving > 0) past += slows > 0 ? moving * moving / (2 * slows) : Number<T>::huge;
-      if (ahead < little_room<T> * behind) past = Number<T>::huge;
+      if (fold < near_fold<T> && ahead < little_room<T> * behind) past = Number<T>::huge;
       const T part = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
       const T full = sigma[i] * abs(c[i]) / fastest - square_i;
       own = max(own, T(min(max(part, T(0)), T(1)) * full));
@@ -291,7 +294,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
       // The root y of (σ₀ + ½ dt h y) y = c is c/secant, where σ₀ is σ at the start of the step.
       T start = fma(T(-0.5) * dt * h[i], present, sigma[i]);
       // Joints that have turned go on, so that they do not turn again and again.
-      const bool turns = ahead < (side * present < 0 ? T(2) : T(1)) * little_room<T> * behind;
+      const bool turns = fold < near_fold<T> &&
+                         ahead < (side * present < 0 ? T(2) : T(1)) * little_room<T> * behind;
       if (turns) start = -start;
       secant = T(0.5) * (start + sqrt(fma(T(2) * dt * h[i], c[i], start * start)));
       steady *= min(square_i / square(secant), T(1));

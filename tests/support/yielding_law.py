@@ -18,7 +18,8 @@ Array = NDArray[np.float64]
 Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
-NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 8e-7, 0.3
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 1e-7, 0.3
+NEAR_FOLD = 0.15
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
 
@@ -125,7 +126,7 @@ class YieldingLaw:
                 past = side * along[i]
                 if moving > 0:
                     past += moving**2 / (2 * slows) if slows > 0 else np.inf
-                if ahead < LITTLE_ROOM * behind:
+                if abs(fold) < NEAR_FOLD and ahead < LITTLE_ROOM * behind:
                     past = np.inf
                 share = np.clip((past / room - 1) / FOLD_BLEND, 0, 1)
                 speed = approach_speed(sigma[i] / abs(h), FOLD_SHARE * most, dt)
@@ -135,7 +136,7 @@ class YieldingLaw:
             if h * c[i] > 0:
                 start = sigma[i] - 0.5 * dt * h * present
                 little = LITTLE_ROOM * (2 if side * present < 0 else 1)
-                turn = -1 if ahead < little * behind else 1
+                turn = -1 if abs(fold) < NEAR_FOLD and ahead < little * behind else 1
                 secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
                 steady *= min((sigma[i] / secant) ** 2, 1.0)
             y[i] = (secant * c[i] + steady * present) / (secant**2 + lambda2[i] + steady)
