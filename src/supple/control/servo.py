@@ -20,7 +20,6 @@ from supple.control.arguments import (
     input_spec,
     largest_curvature,
     limits_for,
-    moved_frames,
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller, open_rows
@@ -129,7 +128,7 @@ class Servo(_core.Servo):
         check_order(order)
         self._robot = robot
         self._layout, self._single = compile_selected(robot, frame, tasks)
-        self._limits = bounds = limits_for(limits, robot, moved_frames(self._layout))
+        self._limits = bounds = limits_for(limits, robot)
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None
@@ -201,7 +200,8 @@ class Servo(_core.Servo):
 
     def _gain_within(self, limits: Limits) -> float:
         """Return the gain of the error: the given one, or the default one within these limits."""
-        default = 100.0 if self._order == 2 else default_gain(limits, self._dt)
+        own = default_gain(limits, self._dt, brakes=self._yields)
+        default = 100.0 if self._order == 2 else own
         return number(default if self._given_gain is None else self._given_gain, "gain", least=0)
 
     def _open_rows(self) -> Callable[..., None] | None:
