@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,7 +88,7 @@ def with_limits(
         j = index.get(joint.name)
         if j is not None:
             low, high = float(lower[j]), float(upper[j])
-            most = {key: float(each[j]) for key, each in rates.items()}
+            most: dict[str, Any] = {key: float(each[j]) for key, each in rates.items()}
             if not low <= high or low == np.inf or high == -np.inf:
                 raise InputError(
                     f"the lower limit of {joint.name!r} must be at most the upper one; given: "
