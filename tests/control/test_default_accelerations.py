@@ -12,9 +12,10 @@ from generated import CASES, FIRST
 from generated import robot as any_robot
 from rescaled import rescaled
 from supple import Limits, PostureTask, Servo
-from supple.control.arguments import ACCELERATION_TIME, default_gain
+from supple.control.arguments import ACCELERATION_TIME
 from supple.describe import Description
 
+PLAIN = supple.DLS(supple.damping.Constant(1e-6))
 SPEEDS = (np.inf, 1e-3, 0.1, 1.5, 3.0, 10.0, 17.0, 37.0, 1e6, 1e300)
 # Speeds [rad/s] and accelerations [rad/s²] that makers publish for real-time control: libfranka,
 # Universal Robots (800°/s²), KUKA's robot descriptions.
@@ -120,10 +121,36 @@ def test_joints_reach_a_distant_target_without_overshoot(seed: int) -> None:
 
 
 def test_a_step_that_brakes_keeps_its_gain() -> None:
-    limits = Limits.for_robot(supple.load("panda"), max_acceleration=8.0)
-    assert default_gain(limits, 0.002) == pytest.approx(2 * 8.0 / 2.61)
-    assert default_gain(limits, 0.002, brakes=True) == 20.0
-    assert default_gain(limits, 0.1, brakes=True) == 10.0
+    panda = supple.load("panda")
+    slow = Limits.for_robot(panda, max_acceleration=8.0)
+    assert Servo(panda, dt=0.002, limits=slow, step=PLAIN).gain == pytest.approx(2 * 8.0 / 2.61)
+    assert Servo(panda, dt=0.002, limits=slow, step=supple.steps.Yielding()).gain == 20.0
+    assert Servo(panda, dt=0.1, limits=slow, step=supple.steps.Yielding()).gain == 10.0
+
+
+def test_joints_that_move_no_task_do_not_lower_the_gain() -> None:
+    """A slow gripper, or another arm of the robot, does not affect this one."""
+    body = supple.load("y")
+    left, right = body.tips[:2]
+    joints = [name for name in body.joint_names if name not in moving(body, left)]
+    slow = dict.fromkeys(joints, 0.01)
+    limits = Limits.for_robot(body, max_speed=1.0, max_acceleration=10.0)
+    other = Limits.for_robot(
+        body.with_limits(max_acceleration=10.0), max_speed=1.0, max_acceleration=slow
+    )
+    for frame, same in ((left, True), (right, False), ((left, right), False)):
+        gains = [
+            Servo(body, dt=0.01, frame=frame, limits=one, step=PLAIN).gain
+            for one in (limits, other)
+        ]
+        assert (gains[0] == gains[1]) is same
+
+
+def moving(robot: supple.Robot, frame: str) -> list[str]:
+    """Return the names of the joints that move a frame."""
+    J = robot.jacobian(robot.random(3, seed=0), frame)
+    moves = np.abs(J).reshape(-1, robot.dof).max(axis=0) > 1e-9
+    return [name for name, one in zip(robot.joint_names, moves, strict=True) if one]
 
 
 def test_a_description_keeps_them() -> None:

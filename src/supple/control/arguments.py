@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
+from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
 from supple.motion import damping
 from supple.motion.layout import CompiledTasks
@@ -83,14 +85,14 @@ def limits_for(limits: object, robot: Robot) -> Limits:
     return limits
 
 
-def default_gain(limits: Limits, dt: float, *, brakes: bool = False) -> float:
+def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bool) -> float:
     """Return the default gain of the error to a target [1/s].
 
     It is at most 1/dt, which reaches the target in one step. Unless the step brakes in time
     (`brakes`, as `Yielding` does), it is also at most the gain with which a joint that approaches
     its target at full speed v can still brake: braking begins at the distance v/gain and needs
     v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. Within a range r, v is
-    at most sqrt(a r), because the joint starts at rest.
+    at most sqrt(a r), because the joint starts at rest. Joints that move no task do not count.
     """
     largest = min(GAIN, 1 / dt)
     if brakes:
@@ -101,8 +103,20 @@ def default_gain(limits: Limits, dt: float, *, brakes: bool = False) -> float:
         room = np.where(turns, np.minimum(room, 2 * np.pi), room)
     with np.errstate(invalid="ignore", over="ignore"):  # inf/inf: no limit of speed or acceleration
         times = np.minimum(limits.max_speed, np.sqrt(a * room)) / a + a / limits.max_jerk
-    slowest = float(times.max(initial=0.0, where=np.isfinite(times)))
+    slowest = float(times.max(initial=0.0, where=np.isfinite(times) & moving_joints(layout)))
     return min(largest, 2 / slowest if slowest > 0 else GAIN)
+
+
+def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
+    """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
+    robot, frames = layout.robot, moved_frames(layout)
+    rows = [task.on(robot) for task in layout.tasks]
+    if any(one.frame is None or one.goal == Goal.POSTURE for one in rows):
+        return np.ones(robot.dof, dtype=bool)
+    moves = np.zeros(robot.dof, dtype=bool)
+    for name in frames:
+        moves[list(ancestors(robot, name).values())] = True
+    return moves
 
 
 def moved_frames(layout: CompiledTasks) -> list[str]:

@@ -200,7 +200,7 @@ class Servo(_core.Servo):
 
     def _gain_within(self, limits: Limits) -> float:
         """Return the gain of the error: the given one, or the default one within these limits."""
-        own = default_gain(limits, self._dt, brakes=self._yields)
+        own = default_gain(limits, self._dt, self._layout, brakes=self._yields)
         default = 100.0 if self._order == 2 else own
         return number(default if self._given_gain is None else self._given_gain, "gain", least=0)
 
