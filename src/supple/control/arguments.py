@@ -109,12 +109,10 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
     """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
-    robot, frames = layout.robot, moved_frames(layout)
-    rows = [task.on(robot) for task in layout.tasks]
-    if any(one.frame is None or one.goal == Goal.POSTURE for one in rows):
-        return np.ones(robot.dof, dtype=bool)
-    moves = np.zeros(robot.dof, dtype=bool)
-    for name in frames:
+    robot = layout.robot
+    posture = any(task.on(robot).goal == Goal.POSTURE for task in layout.tasks)
+    moves = np.full(robot.dof, posture or bool(layout.open))
+    for name in moved_frames(layout):
         moves[list(ancestors(robot, name).values())] = True
     return moves
 
