@@ -115,9 +115,9 @@ class Servo(_core.Servo):
                 pose without delay, and moves a redundant arm with one task away from singularities.
                 With limits of mode "scale" or "halt", `Pseudoinverse`; with order=2 or open tasks,
                 DLS with the rule `Curvature`.
-            limits: Limits of the joints; by default the robot's own limits of position and speed,
-                and acceleration limits derived from the speed limits (docs/servo.md). The norm of
-                all speeds is unbounded unless the limits have a `max_norm`.
+            limits: Limits of the joints; by default the robot's own, with acceleration limits
+                derived from the speed limits where it has none (docs/servo.md). The norm of all
+                speeds is unbounded unless the limits have a `max_norm`.
             gain: Gain of the error to the target; by default 20/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
