@@ -1,6 +1,6 @@
 """Passages of any robot, drawn from a seed, and how closely a Servo follows them.
 
-    PYTHONPATH=bench python bench/passages.py [ROBOT ...] [--seed 1] [--count 40]
+    PYTHONPATH=bench python bench/passages.py [ROBOT ...] [--seed 1] [--count 40] [--optimum]
 
 A robot is a built-in name or the path of a URDF file. A passage is a command over time, built
 around a configuration that Newton's method makes exactly singular, whatever the kind of its
@@ -15,7 +15,8 @@ singularity, or around any other configuration:
 Speeds are 0.04 to 0.6 m/s, periods 1 to 20 ms, and joints reach their maximum speed in 50 to 200
 ms. Only paths all of whose poses are reachable are kept, except those beyond the reach. Two laws
 run with the same limits: the default step, and damped least squares with the constant 1e-6 as the
-plainest law.
+plainest law. With --optimum, their errors are also compared with those of the best motion within
+the limits, which `optimum.py` finds with the whole path known.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PathOf = Callable[[float], Array]  # pose (4, 4) at a distance along the path
 KINDS = ("through", "miss", "touch", "beyond", "dwell", "ordinary", "circle", "step", "noise")
 PERIODS = (0.001, 0.002, 0.004, 0.005, 0.008, 0.01, 0.02)  # [s]
 RAMP, REST = 0.3, 1.2  # time to the full speed, and at rest at the end [s]
+LEAST = 0.01  # error that is not worth distinguishing from zero in a ratio [mm]
 NOISE = 2e-4  # standard deviation of noisy positions [m]
 LAWS = {
     "default": None,
@@ -223,22 +225,53 @@ def passages(robot: sp.Robot, count: int, seed: int) -> list[Passage]:
     return found
 
 
+def motion(here: Passage, step: object) -> Array:
+    """Return the configurations (K + 1, n) of a Servo that follows a passage."""
+    servo = sp.Servo(here.robot, dt=here.dt, step=step, limits=here.limits)  # type: ignore[arg-type]
+    q = [here.q0]
+    for pose, twist in zip(here.poses, here.twists, strict=False):
+        q.append(servo(q[-1], twist, pose))
+    return np.array(q)
+
+
+def position_errors(here: Passage, q: Array) -> Array:
+    """Return the distances (K + 1,) of the end effector from what is meant [mm]."""
+    return 1e3 * np.linalg.norm(here.robot.fk(q)[:, :3, 3] - here.meant[:, :3, 3], axis=1)
+
+
 def followed(here: Passage, step: object) -> tuple[float, float, bool]:
     """Return the rms error [mm], the largest acceleration relative to its limit, and the end.
 
     The last value is whether the end effector is within 1 mm of the last pose at the end.
     """
-    servo = sp.Servo(here.robot, dt=here.dt, step=step, limits=here.limits)  # type: ignore[arg-type]
-    q, path, before, hardest = here.q0, [here.q0], np.zeros(here.robot.dof), 0.0
-    for pose, twist in zip(here.poses, here.twists, strict=False):
-        q = servo(q, twist, pose)
-        path.append(q)
-        change = np.abs(servo.qd - before) / here.dt / here.limits.max_acceleration
-        hardest, before = max(hardest, float(change.max())), servo.qd.copy()
-    off = 1e3 * np.linalg.norm(
-        here.robot.fk(np.array(path))[:, :3, 3] - here.meant[:, :3, 3], axis=1
-    )
-    return float(np.sqrt(np.mean(off**2))), hardest, bool(off[-1] < 1)
+    q = motion(here, step)
+    off = position_errors(here, q)
+    speeds = np.diff(q, axis=0, prepend=q[:1]) / here.dt
+    hardest = np.abs(np.diff(speeds, axis=0) / here.dt / here.limits.max_acceleration).max()
+    return float(np.sqrt(np.mean(off**2))), float(hardest), bool(off[-1] < 1)
+
+
+def print_ratios(drawn: list[Passage]) -> None:
+    """Print the errors of the laws relative to those of the best motions."""
+    import optimum
+
+    known = [one for one in drawn if one.kind not in ("step", "noise")]  # no law knows the noise
+    ratios: list[list[float]] = []
+    for here in known:
+        motions = [motion(here, step) for step in LAWS.values()]
+        starts = [*motions, *optimum.inverse_kinematics(here)]
+        best = optimum.pose_rms(here, optimum.best_motion(here, starts))
+        errors = [optimum.pose_rms(here, q) for q in motions]
+        ratios.append([max(each, LEAST) / max(best, LEAST) for each in errors])
+    print(f"\n{len(known)} passages without noise; rms error of the pose relative to the optimum,")
+    print(f"where a radian counts as a metre and errors below {LEAST} mm count as such")
+    print(f"{'law':10}{'median':>9}{'mean':>9}{'90 %':>9}{'largest':>9}  median of each kind")
+    kinds = np.array([one.kind for one in known])
+    for law, each in zip(LAWS, np.array(ratios).T, strict=True):
+        middle = " ".join(f"{k} {np.median(each[kinds == k]):.3g}" for k in KINDS if k in kinds)
+        high = np.quantile(each, 0.9)
+        spread = f"{np.median(each):9.2f}{each.mean():9.2f}{high:9.2f}{each.max():9.1f}"
+        print(f"{law:10}{spread}  {middle}")
 
 
 def main() -> None:
@@ -247,6 +280,7 @@ def main() -> None:
     parser.add_argument("robots", nargs="*", default=["puma560", "ur5e", "panda", "iiwa14"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40, help="number of passages of each robot")
+    parser.add_argument("--optimum", action="store_true", help="compare with the best motion")
     given = parser.parse_args()
     drawn: list[Passage] = []
     for name in given.robots:
@@ -263,6 +297,8 @@ def main() -> None:
         spread = f"{np.median(rms[tracked]):9.3f}{rms[tracked].mean():9.2f}"
         high = np.quantile(rms[tracked], 0.9)
         print(f"{law:10}{spread}{high:9.2f}{100 * arrived.mean():8.1f}%  {middle}")
+    if given.optimum:
+        print_ratios(drawn)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ To add a method, add a line to `METHODS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .passages import Passage
 from .singular import Array, difference
 
 Move = Callable[[Array, Array, Array], Array]
+Mode = Literal["exact", "scale", "path"]
 GAIN = 10.0  # gain of the pose error [1/s]
 
 
@@ -76,26 +78,41 @@ def run(method: Method, passage: Passage, command: Command | None = None) -> Arr
 
 
 GENTLE = 20.0  # acceleration limit [rad/s²]
+RISE = 0.0525  # time in which the fastest joint reaches its speed limit [s]
 SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e/GAIN
 
 # ---- supple ------------------------------------------------------------------------------------
 
 
+def own_limits(robot: sp.Robot, mode: Mode = "exact") -> sp.Limits:
+    """Return the robot's limits, with the acceleration of its fastest joint for all.
+
+    They are about three times the default accelerations of a Servo, so that the methods with and
+    without acceleration limits can be compared.
+    """
+    moves = np.abs(robot.jacobian(robot.random(5, seed=0))).reshape(-1, robot.dof).max(axis=0) > 0
+    fastest = np.full(robot.dof, np.inf)
+    for group in (moves, ~moves):  # wheels do not set the acceleration of an arm
+        for unit in (robot.prismatic, ~robot.prismatic):
+            known = robot.max_speed[group & unit & np.isfinite(robot.max_speed)]
+            fastest[group & unit] = known.max(initial=0) or np.inf
+    return sp.Limits.for_robot(robot, max_acceleration=fastest / RISE, mode=mode)
+
+
 def default(robot: sp.Robot, dt: float) -> Move:
-    """Return a Servo with its defaults."""
-    return sp.Servo(robot, dt=dt)
+    """Return a Servo with its default step and gain."""
+    return sp.Servo(robot, dt=dt, limits=own_limits(robot))
 
 
 def scaled(robot: sp.Robot, dt: float) -> Move:
     """Return a Servo that slows down all joints by one factor where a limit acts."""
-    servo = sp.Servo(robot, dt=dt)
-    return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
+    return sp.Servo(robot, dt=dt, limits=own_limits(robot, "scale"))
 
 
 def on_path(passage: Passage) -> Array:
     """Return the motion of `track` in mode "path"; it rests at the end until the passage ends."""
     robot, dt = passage.robot, passage.dt
-    limits = replace(sp.Servo(robot, dt=dt).limits, mode="path")
+    limits = own_limits(robot, "path")
     motion = sp.track(robot, passage.q0, target=passage.poses, dt=dt, limits=limits, tolerance=1e-3)
     q = motion.q[: len(passage.t)]
     return np.concatenate([q, np.repeat(q[-1:], len(passage.t) - len(q), axis=0)])
@@ -145,16 +162,12 @@ def avoiding(robot: sp.Robot, dt: float) -> Move:
     """Return a Servo with `Curvature` and self-motion away from singularities."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     step = sp.redundancy.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
-    servo = sp.Servo(robot, dt=dt)
-    return sp.Servo(robot, dt=dt, step=step, limits=servo.limits)
+    return sp.Servo(robot, dt=dt, step=step, limits=own_limits(robot))
 
 
-def at_positions(robot: sp.Robot, dt: float, *, mode: str = "exact") -> Move:
+def at_positions(robot: sp.Robot, dt: float, *, mode: Mode = "exact") -> Move:
     """Return a Servo that controls only the position, for arms with few joints."""
-    servo = sp.Servo(robot, sp.PositionTask(), dt=dt)
-    if mode != "exact":
-        limits = replace(servo.limits, mode=mode)
-        servo = sp.Servo(robot, sp.PositionTask(), dt=dt, limits=limits)
+    servo = sp.Servo(robot, sp.PositionTask(), dt=dt, limits=own_limits(robot, mode))
     return lambda q, twist, pose: servo(q, twist[:3], pose[:3, 3])
 
 

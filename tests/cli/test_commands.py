@@ -100,6 +100,22 @@ def test_info_has_the_numbers_of_the_robot() -> None:
     assert all(name in text for name in (*robot.joint_names, "panda_hand_tcp", "2.8973"))
 
 
+def test_info_shows_accelerations_that_the_file_has(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    limit = '<limit lower="-1" upper="1" velocity="2" acceleration="7.5" jerk="3750"/>'
+    file.write_text(
+        '<robot name="arm" version="1.2"><link name="a"/><link name="b"/>'
+        '<joint name="j" type="revolute"><parent link="a"/><child link="b"/>'
+        f"{limit}</joint></robot>"
+    )
+    says = found("info", str(file))["joints"][0]
+    assert (says["max_acceleration"], says["max_jerk"]) == (7.5, 3750.0)
+    text = run("info", str(file)).stdout
+    assert all(word in text for word in ("acceleration", "7.5000", "jerk", "3750.0000"))
+    assert "acceleration" not in run("info", "panda").stdout
+    assert "7.5 rad/s²     3750 rad/s³" in sp.urdf(file).summary()
+
+
 def test_info_names_the_neutral_configuration() -> None:
     robot = sp.load("panda")
     assert (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -79,47 +78,6 @@ def test_limits_are_each_joints_own(name: str) -> None:
     np.testing.assert_array_equal(limits.max_speed, arm.max_speed)
     assert limits.max_norm == np.inf
     assert np.isinf(limits.max_jerk).all()
-    moves = moving(arm)
-    for kind, unit in product((moves, ~moves), (arm.prismatic, ~arm.prismatic)):
-        alike = kind & unit
-        known = arm.max_speed[alike & np.isfinite(arm.max_speed)]
-        fastest = known.max() if len(known) else np.inf
-        np.testing.assert_allclose(limits.max_acceleration[alike], fastest / 0.0525)
-
-
-def moving(arm: supple.Robot, frame: str | None = None) -> np.ndarray:
-    """Return which joints (n,) move a frame, by default the end effectors."""
-    J = arm.jacobian(arm.random(5, seed=0), frame)
-    return np.asarray(np.abs(J).reshape(-1, arm.dof).max(axis=0) > 1e-9)
-
-
-CART = """<robot name="cart">
-  <link name="world"/><link name="wheel"/><link name="upper"/><link name="lower"/><link name="tip"/>
-  <joint name="wheel" type="continuous"><parent link="world"/><child link="wheel"/>
-    <axis xyz="0 1 0"/><limit velocity="17" effort="1"/></joint>
-  <joint name="first" type="revolute"><parent link="world"/><child link="upper"/>
-    <axis xyz="0 0 1"/><limit lower="-3" upper="3" velocity="2" effort="1"/></joint>
-  <joint name="second" type="revolute"><parent link="upper"/><child link="lower"/>
-    <origin xyz="0.5 0 0"/><axis xyz="0 0 1"/>
-    <limit lower="-3" upper="3" velocity="1" effort="1"/></joint>
-  <joint name="end" type="fixed"><parent link="lower"/><child link="tip"/>
-    <origin xyz="0.4 0 0"/></joint>
-</robot>"""
-
-
-def test_a_wheel_does_not_set_the_acceleration_of_an_arm() -> None:
-    """The fastest joint is one of those that move the frame; other joints have their own."""
-    cart = supple.urdf(CART)
-    names = list(cart.joint_names)
-    for frame, second in (("tip", 2.0), ("wheel", 2.0), ("upper", 17.0)):  # upper: not moved by it
-        found = Servo(cart, frame=frame, dt=DT).limits.max_acceleration * 0.0525
-        each = dict(zip(names, found, strict=True))
-        assert each == pytest.approx({"wheel": 17.0, "first": 2.0, "second": second})
-    given = supple.Limits.for_robot(
-        cart, max_acceleration={"first": 3.0}, acceleration_time=0.1, frame="tip"
-    )
-    by_name = dict(zip(names, given.max_acceleration, strict=True))
-    assert by_name == pytest.approx({"wheel": 170.0, "first": 3.0, "second": 20.0})
 
 
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
@@ -185,7 +143,8 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
     """The gain is 20/s, or 1/dt if that is smaller: a larger one would overshoot the target."""
     arm = robot("planar2")
-    servo = Servo(arm, PostureTask(), dt=dt)
+    free = supple.Limits.none(arm)
+    servo = Servo(arm, PostureTask(), dt=dt, limits=free)
     assert servo.gain == min(20.0, 1 / dt)
     q, target = np.array([0.3, 0.4]), np.array([0.5, -0.1])
     off = np.abs(q - target)
@@ -195,6 +154,12 @@ def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float)
         q = new
     assert (np.abs(q - target) <= off * max(1 - 20 * dt, 0.0) ** 20 + 1e-12).all()
     motion = track(
-        arm, [0.3, 0.4], tasks=PostureTask(), target=[0.5, -0.1], dt=dt, duration=20 * dt
+        arm,
+        [0.3, 0.4],
+        tasks=PostureTask(),
+        target=[0.5, -0.1],
+        dt=dt,
+        duration=20 * dt,
+        limits=free,
     )
     np.testing.assert_array_equal(motion.q[-1], q)

@@ -211,8 +211,11 @@ def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
 def test_a_rule_of_the_users_own() -> None:
     arm = robot("panda")
     rule = damping.Optimal(0.5)
-    mine = Servo(arm, dt=DT, step=DLS(lambda lin: rule(lin)))
-    kernel = Servo(arm, dt=DT, step=DLS(rule))
+    own = Limits.for_robot(
+        arm
+    )  # accelerations that limit the step would act on the two differently
+    mine = Servo(arm, dt=DT, step=DLS(lambda lin: rule(lin)), limits=own)
+    kernel = Servo(arm, dt=DT, step=DLS(rule), limits=own)
     q = p = somewhere("panda")
     for k in range(10):
         q, p = mine(q, twist(k)), kernel(p, twist(k))

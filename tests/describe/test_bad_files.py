@@ -247,6 +247,15 @@ def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
         (within('<limit lower="1" upper="-1"/>'), "'j': the lower limit is above"),
         (within('<limit lower="nan" upper="1"/>'), "'j': limits must be numbers"),
         (within('<limit velocity="-1"/>'), "'j': max_speed must be positive"),
+        *(
+            (
+                within(f'<limit {key}="{value}"/>'),
+                f"'j': <limit> {key}: expected a positive number, given '{value}'",
+            )
+            for key in ("acceleration", "deceleration", "jerk")
+            for value in ("-1", "nan", "-inf")
+        ),
+        (within('<limit jerk="high"/>'), "'j': <limit> jerk: expected 1 number, given 'high'"),
         (within('<limit lower="low"/>'), "'j': <limit> lower: expected 1 number, given 'low'"),
         (within('<limit lower="${pi}"/>'), "given '\\${pi}'; expand the file with xacro first"),
         (within('<axis xyz="0 0 0"/>'), "'j': axis: is zero, expected a direction, given 0 0 0"),

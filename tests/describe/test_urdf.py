@@ -91,6 +91,36 @@ def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) 
     assert (joint.lower, joint.upper, joint.max_speed) == expected
 
 
+@pytest.mark.parametrize("version", ["", 'version="1.2"'])
+@pytest.mark.parametrize(
+    ("limit", "acceleration", "jerk"),
+    [
+        ("", math.inf, math.inf),
+        ('acceleration="5" jerk="70"', 5, 70),
+        ('acceleration="5" deceleration="3"', 3, math.inf),
+        ('acceleration="5" deceleration="8"', 5, math.inf),
+        ('deceleration="8"', 8, math.inf),
+        ('acceleration="0" deceleration="0" jerk="0"', math.inf, math.inf),
+        ('acceleration="inf" jerk="inf"', math.inf, math.inf),
+    ],
+)
+def test_accelerations_and_jerks_are_read(
+    limit: str, acceleration: float, jerk: float, version: str
+) -> None:
+    """URDF 1.2; the smaller one of acceleration and deceleration limits both."""
+    text = two_joints(f'<limit lower="-1" upper="1" {limit}/>').replace(
+        "<robot", f"<robot {version}", 1
+    )
+    robot = sp.urdf(text)
+    joint = robot.description.joints[0]
+    assert (joint.max_acceleration, joint.max_jerk) == (acceleration, jerk)
+    assert (robot.max_acceleration[0], robot.max_jerk[0]) == (acceleration, jerk)
+    limits = sp.Limits.for_robot(robot)
+    assert (limits.max_acceleration[0], limits.max_jerk[0]) == (acceleration, jerk)
+    welded = urdf(text, fixed=[joint.name]).joints[0]
+    assert (welded.max_acceleration, welded.max_jerk) == (math.inf, math.inf)
+
+
 @pytest.mark.parametrize(
     ("kind", "limit", "more", "fixed", "warns"),
     [

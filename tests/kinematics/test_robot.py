@@ -47,7 +47,15 @@ def test_it_does_not_change(robot: supple.Robot) -> None:
 
 
 def test_its_arrays_do_not_change(robot: supple.Robot) -> None:
-    for name in ("lower", "upper", "max_speed", "prismatic", "base"):
+    for name in (
+        "lower",
+        "upper",
+        "max_speed",
+        "max_acceleration",
+        "max_jerk",
+        "prismatic",
+        "base",
+    ):
         array = getattr(robot, name)
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -71,7 +79,15 @@ def test_a_copy_gives_the_same_bits(
     twin = copied(robot)
     for name in ("name", "dof", "joint_names", "frames", "tips"):
         assert getattr(twin, name) == getattr(robot, name)
-    for name in ("lower", "upper", "max_speed", "prismatic", "base"):
+    for name in (
+        "lower",
+        "upper",
+        "max_speed",
+        "max_acceleration",
+        "max_jerk",
+        "prismatic",
+        "base",
+    ):
         assert (getattr(twin, name) == getattr(robot, name)).all()
         assert not getattr(twin, name).flags.writeable
     q = robot.random(5, seed=rng)
@@ -232,6 +248,8 @@ def test_limits_make_continuous_joints_revolute_and_may_be_removed() -> None:
         ({"lower": 1.0, "upper": 0.0}, "'joint1' must be at most the upper one; given: 1 and 0"),
         ({"lower": -1, "upper": 1, "margin": 2}, "given: 1 and -1, after the margin"),
         ({"max_speed": {"joint2": 0.0}}, "max_speed of 'joint2' must be positive; given: 0"),
+        ({"max_acceleration": 0.0}, "max_acceleration of 'joint1' must be positive; given: 0"),
+        ({"max_jerk": -1.0}, "max_jerk of 'joint1' must be positive; given: -1"),
         ({"margin": -0.1}, "margin must be finite and at least 0; given: -0.1"),
         ({"margin": np.inf}, "margin must be finite"),
         ({"upper": [1, 2, 3]}, r"upper must be a number, an array \(2,\) or a mapping"),

@@ -133,7 +133,8 @@ def test_solve_finds_heights_many_turns_away() -> None:
 
 def test_a_servo_follows_a_helix_within_limits() -> None:
     robot = scara()
-    servo, q = supple.Servo(robot, dt=0.01), np.array([0.3, 0.8, 0.0])
+    own = supple.Limits.for_robot(robot)  # at full speed in the first step
+    servo, q = supple.Servo(robot, dt=0.01, limits=own), np.array([0.3, 0.8, 0.0])
     start = robot.fk(q)[:3, 3]
     for _ in range(200):
         q = servo(q, [0, 0, PITCH, 0, 0, 1.0])

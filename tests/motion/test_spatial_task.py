@@ -48,7 +48,13 @@ def test_rows_are_the_spatial_twist_of_the_frame(base: str | None) -> None:
 
 def test_a_turn_about_the_origin_carries_the_tool_around_it() -> None:
     robot, q = supple.load("ur5e"), np.array([0.2, -1.2, 1.5, -1.8, -1.4, 0.3])
-    servo = Servo(robot, tasks=PoseTask(axes="spatial"), dt=0.002, step=supple.DLS(Constant(1e-8)))
+    servo = Servo(
+        robot,
+        tasks=PoseTask(axes="spatial"),
+        dt=0.002,
+        step=supple.DLS(Constant(1e-8)),
+        limits=supple.Limits.for_robot(robot),  # at full speed in the first step
+    )
     start, n = robot.fk(q), 250
     for _ in range(n):
         q = servo(q, [0, 0, 0, 0, 0, 0.4])

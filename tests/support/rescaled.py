@@ -38,8 +38,11 @@ def rescaled(robot: supple.Robot, factor: float) -> supple.Robot:
                 child_placement=pose(joint.child_placement),
                 lower=joint.lower * unit,
                 upper=joint.upper * unit,
+                max_speed=joint.max_speed * unit,
                 mimic=mimic,
                 pitch=joint.pitch * factor,
+                max_acceleration=joint.max_acceleration * unit,
+                max_jerk=joint.max_jerk * unit,
             )
         )
     own = robot.description

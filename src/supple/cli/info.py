@@ -12,6 +12,11 @@ import supple as sp
 from supple.cli.console import as_json_option, check_figure, print_json, print_table, write_figure
 from supple.cli.robots import configuration, with_robot
 
+_RATES = {  # attributes of a robot, and their titles in the table
+    "max_speed": "speed [/s]",
+    "max_acceleration": "acceleration [/s²]",
+    "max_jerk": "jerk [/s³]",
+}
 _ROUNDING = 1e-12  # singular value that is shown as zero
 
 
@@ -34,6 +39,11 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
         print_json(facts(robot, q))
         return
     found = facts(robot, q)
+    rates = {  # accelerations and jerks are in few files
+        key: title
+        for key, title in _RATES.items()
+        if key == "max_speed" or any(np.isfinite(joint[key]) for joint in found["joints"])
+    }
     rows = [
         (
             joint["name"],
@@ -41,12 +51,12 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
             _limit(joint["lower"]),
             _limit(joint["upper"]),
             joint["unit"],
-            _limit(joint["max_speed"]),
+            *(_limit(joint[key]) for key in rates),
         )
         for joint in found["joints"]
     ]
     title = f"{robot.name}: {robot.dof} degrees of freedom"
-    print_table(title, ("joint", "kind", "lower", "upper", "unit", "speed [/s]"), rows)
+    print_table(title, ("joint", "kind", "lower", "upper", "unit", *rates.values()), rows)
     neutral = np.array_equal(q, robot.neutral())
     where = "the neutral configuration" if neutral else f"q = {_words(q)}"
     for tip in found["end_effectors"]:
@@ -67,7 +77,7 @@ def facts(robot: sp.Robot, q: Any) -> dict[str, Any]:
             "kind": kinds[name],
             "lower": float(robot.lower[j]),
             "upper": float(robot.upper[j]),
-            "max_speed": float(robot.max_speed[j]),
+            **{key: float(getattr(robot, key)[j]) for key in _RATES},
             "unit": "m" if robot.prismatic[j] else "rad",
         }
         for j, name in enumerate(robot.joint_names)

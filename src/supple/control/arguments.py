@@ -5,16 +5,18 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
+from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
 from supple.motion import damping
 from supple.motion.layout import CompiledTasks
@@ -33,7 +35,7 @@ from supple.motion.task_inputs import per_task
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
 GAIN = 20.0  # default gain of the error to a target [1/s]
-ACCELERATION_TIME = 0.0525  # default time in which the fastest joint reaches its speed limit [s]
+ACCELERATION_TIME = 0.15  # default time in which a joint reaches its speed limit [s]
 
 
 def check_robot_first(robot: object, usage: str, *others: object) -> None:
@@ -68,14 +70,14 @@ def check_order(order: object) -> None:
         raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {short_repr(order)}")
 
 
-def limits_for(limits: object, robot: Robot, frames: Sequence[str] = ()) -> Limits:
+def limits_for(limits: object, robot: Robot) -> Limits:
     """Return the limits of a robot's joints after checking them.
 
-    By default they are the robot's own, with acceleration limits derived from the speed limits of
-    the joints that move `frames`, or the end effectors.
+    By default they are the robot's own; acceleration limits that it does not have are derived from
+    its speed limits.
     """
     if limits is None:
-        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME, frame=frames or None)
+        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
@@ -83,18 +85,36 @@ def limits_for(limits: object, robot: Robot, frames: Sequence[str] = ()) -> Limi
     return limits
 
 
-def default_gain(limits: Limits, dt: float) -> float:
+def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bool) -> float:
     """Return the default gain of the error to a target [1/s].
 
-    It is at most 1/dt, which reaches the target in one step, and at most the gain with which a
-    joint that approaches its target at full speed v can still brake: braking begins at the distance
-    v/gain and needs v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk.
+    It is at most 1/dt, which reaches the target in one step. Unless the step brakes in time
+    (`brakes`, as `Yielding` does), it is also at most the gain with which a joint that approaches
+    its target at full speed v can still brake: braking begins at the distance v/gain and needs
+    v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk. Within a range r, v is
+    at most sqrt(a r), because the joint starts at rest. Joints that move no task do not count.
     """
-    with np.errstate(invalid="ignore"):  # inf/inf: neither speed nor acceleration is limited
-        times = limits.max_speed / limits.max_acceleration
-        times += limits.max_acceleration / limits.max_jerk
-    slowest = float(times.max(initial=0.0, where=np.isfinite(times)))
-    return min(min(GAIN, 1 / dt), 2 / slowest if slowest > 0 else GAIN)
+    largest = min(GAIN, 1 / dt)
+    if brakes:
+        return largest
+    a, room = limits.max_acceleration, limits.upper - limits.lower
+    turns = np.array([unit == "rad" for unit in limits.units], dtype=bool)
+    if turns.size:
+        room = np.where(turns, np.minimum(room, 2 * np.pi), room)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf/inf: no limit of speed or acceleration
+        times = np.minimum(limits.max_speed, np.sqrt(a * room)) / a + a / limits.max_jerk
+    slowest = float(times.max(initial=0.0, where=np.isfinite(times) & moving_joints(layout)))
+    return min(largest, 2 / slowest if slowest > 0 else GAIN)
+
+
+def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
+    """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
+    robot = layout.robot
+    posture = any(task.on(robot).goal == Goal.POSTURE for task in layout.tasks)
+    moves = np.full(robot.dof, posture or bool(layout.open))
+    for name in moved_frames(layout):
+        moves[list(ancestors(robot, name).values())] = True
+    return moves
 
 
 def moved_frames(layout: CompiledTasks) -> list[str]:

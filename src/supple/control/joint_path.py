@@ -142,9 +142,9 @@ class JointPath(ReadOnlyArrays):
         optimum, and on a straight line the global one (docs/paths.md).
 
         Args:
-            limits: Limits of the joints; by default the robot's speed limits, with acceleration
-                limits derived from them as in `Servo`. Joints that move need limits of speed or
-                acceleration.
+            limits: Limits of the joints; by default the robot's own, with acceleration limits
+                derived from the speed limits as in `Servo` where it has none. Joints that move need
+                limits of speed or acceleration.
             tool_speed: Largest speed of the origin of `frame` [m/s].
             frame: Frame whose motion the trajectory reports; by default all end effectors.
             dt: Length of a step of the trajectory [s]. The duration is rounded up to a multiple.

@@ -20,7 +20,6 @@ from supple.control.arguments import (
     input_spec,
     largest_curvature,
     limits_for,
-    moved_frames,
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller, open_rows
@@ -116,9 +115,9 @@ class Servo(_core.Servo):
                 pose without delay, and moves a redundant arm with one task away from singularities.
                 With limits of mode "scale" or "halt", `Pseudoinverse`; with order=2 or open tasks,
                 DLS with the rule `Curvature`.
-            limits: Limits of the joints; by default the robot's own limits of position and speed,
-                and acceleration limits derived from the speed limits (docs/servo.md). The norm of
-                all speeds is unbounded unless the limits have a `max_norm`.
+            limits: Limits of the joints; by default the robot's own, with acceleration limits
+                derived from the speed limits where it has none (docs/servo.md). The norm of all
+                speeds is unbounded unless the limits have a `max_norm`.
             gain: Gain of the error to the target; by default 20/s, or less if the joints need more
                 time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
@@ -129,7 +128,7 @@ class Servo(_core.Servo):
         check_order(order)
         self._robot = robot
         self._layout, self._single = compile_selected(robot, frame, tasks)
-        self._limits = bounds = limits_for(limits, robot, moved_frames(self._layout))
+        self._limits = bounds = limits_for(limits, robot)
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None
@@ -201,7 +200,8 @@ class Servo(_core.Servo):
 
     def _gain_within(self, limits: Limits) -> float:
         """Return the gain of the error: the given one, or the default one within these limits."""
-        default = 100.0 if self._order == 2 else default_gain(limits, self._dt)
+        own = default_gain(limits, self._dt, self._layout, brakes=self._yields)
+        default = 100.0 if self._order == 2 else own
         return number(default if self._given_gain is None else self._given_gain, "gain", least=0)
 
     def _open_rows(self) -> Callable[..., None] | None:

@@ -21,6 +21,7 @@ from supple.describe.joint import Frame, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 KINDS = ("revolute", "continuous", "prismatic", "screw", "fixed")
+RATES = ("max_speed", "max_acceleration", "max_jerk")  # limits that are positive or infinite
 _MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overflow in float32
 
 
@@ -142,9 +143,9 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
                 math.copysign(math.inf, x) if abs(x) > _MAX_SIZE else x
                 for x in (joint.lower, joint.upper)
             )
-            speed = joint.max_speed
+            rates = {key: getattr(joint, key) for key in RATES}
         else:
-            lower, upper, speed = -math.inf, math.inf, math.inf
+            lower, upper, rates = -math.inf, math.inf, dict.fromkeys(RATES, math.inf)
         clean.append(
             replace(
                 joint,
@@ -153,7 +154,7 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
                 child_placement=placement,
                 lower=lower,
                 upper=upper,
-                max_speed=speed,
+                **rates,
             )
         )
     return tuple(clean)
@@ -182,9 +183,10 @@ def _check_limits(joint: Joint, name: str) -> None:
     if joint.kind == "continuous" and (math.isfinite(lower) or math.isfinite(upper)):
         problem = "a continuous joint must not have limits (use revolute)"
         raise DescriptionError(f"{name}: {problem}, {given}")
-    if not joint.max_speed > 0:
-        problem = f"max_speed must be positive or infinite, given {joint.max_speed:g}."
-        raise DescriptionError(f"{name}: {problem}")
+    for key in RATES:
+        if not getattr(joint, key) > 0:
+            problem = f"{key} must be positive or infinite, given {getattr(joint, key):g}."
+            raise DescriptionError(f"{name}: {problem}")
 
 
 def _poses(T: Array, what: Sequence[str]) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from supple.describe._numbers import described_numbers
 from supple.describe._pose import Array, rotation_x, rotation_z, translation
+from supple.describe._validate import RATES
 from supple.describe.description import Description
 from supple.describe.joint import Frame, Joint, Kind
 from supple.describe.tips import with_tips
@@ -33,6 +34,8 @@ def dh(
     kinds: str | Sequence[str] | None = None,
     limits: npt.ArrayLike | None = None,
     max_speed: npt.ArrayLike | None = None,
+    max_acceleration: npt.ArrayLike | None = None,
+    max_jerk: npt.ArrayLike | None = None,
     pitch: npt.ArrayLike | None = None,
     base: npt.ArrayLike | None = None,
     tool: npt.ArrayLike | None = None,
@@ -58,6 +61,8 @@ def dh(
         limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
             revolute joint without limits is continuous.
         max_speed: Speed limits (n,), or one number for all joints [rad/s or m/s].
+        max_acceleration: Acceleration limits in the same forms [rad/s² or m/s²].
+        max_jerk: Jerk limits in the same forms [rad/s³ or m/s³].
         pitch: Translation per angle of the screw joints [m/rad]: one number for all of them, or
             (n,) with zeros for the other joints; required if there are screw joints.
         base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
@@ -85,7 +90,10 @@ def dh(
     n = len(rows)
     kind_of = _kinds(kinds, n)
     bounds = _limits(limits, n)
-    speeds = np.broadcast_to(_numbers("max_speed", max_speed, math.inf, (), (n,)), (n,))
+    rates = {
+        key: np.broadcast_to(_numbers(key, given, math.inf, (), (n,)), (n,))
+        for key, given in zip(RATES, (max_speed, max_acceleration, max_jerk), strict=True)
+    }
     pitches = _pitches(pitch, kind_of)
     first = _numbers("base", base, np.eye(4), (4, 4))
     joints = _names("joint_names", joint_names, [f"joint{i + 1}" for i in range(n)])
@@ -106,8 +114,8 @@ def dh(
                 child_placement=tail,
                 lower=lower,
                 upper=upper,
-                max_speed=speeds[i],
                 pitch=pitches[i],
+                **{key: each[i] for key, each in rates.items()},
             )
         )
     frames: tuple[Frame, ...] = ()

@@ -97,6 +97,8 @@ class Joint(PickledByFields):
         mimic: Coupling to another joint, if any.
         pitch: Translation of a screw joint along its axis per angle [m/rad], negative for a
             left-handed thread; a lead of 5 mm per turn is 0.005 / (2 π). Zero for the other kinds.
+        max_acceleration: Acceleration limit [rad/s² or m/s²]; infinite if unknown.
+        max_jerk: Jerk limit [rad/s³ or m/s³]; infinite if unknown.
     """
 
     name: str
@@ -111,13 +113,15 @@ class Joint(PickledByFields):
     max_speed: float = math.inf
     mimic: Mimic | None = None
     pitch: float = 0.0
+    max_acceleration: float = math.inf
+    max_jerk: float = math.inf
 
     def __post_init__(self) -> None:
         what = f"joint {short_repr(self.name)}"
         for key, shape in (("origin", (4, 4)), ("axis", (3,)), ("child_placement", (4, 4))):
             array = read_only(getattr(self, key), shape, f"{what}: {key}")
             object.__setattr__(self, key, array)
-        for key in ("lower", "upper", "max_speed", "pitch"):
+        for key in ("lower", "upper", "max_speed", "pitch", "max_acceleration", "max_jerk"):
             number = described_number(getattr(self, key), f"{what}: {key}")
             object.__setattr__(self, key, number)
         mimic: object = self.mimic

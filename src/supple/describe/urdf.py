@@ -41,7 +41,9 @@ def urdf(
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
       upper, has no limits (the format requires them, but many files lack them); a `UserWarning`
       names it. If only one of the two is missing it is 0, as specified by the format.
-    - velocity="0", or no velocity, means that the speed limit is unknown.
+    - velocity="0", or no velocity, means that the speed limit is unknown; the same holds for the
+      acceleration, deceleration and jerk of URDF 1.2, in files of any version. The smaller one of
+      acceleration and deceleration is the acceleration limit, for both.
     - Limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
     - Floating, planar and spherical joints are rejected unless they are named in `fixed`.
@@ -165,6 +167,8 @@ def _joint(name: str, element: Element, weld: frozenset[str], sloppy: list[str])
         upper=upper or 0.0,
         max_speed=limit.number("velocity") or math.inf,
         mimic=Mimic(mimic.name("joint"), *mimic.line()) if follows else None,
+        max_acceleration=min(limit.rate("acceleration"), limit.rate("deceleration")),
+        max_jerk=limit.rate("jerk"),
     )
 
 
@@ -231,6 +235,16 @@ class _Part:
 
     def number(self, key: str) -> float | None:
         return next(iter(self.numbers(key, 1)), None)
+
+    def rate(self, key: str) -> float:
+        """Return a positive number, infinite if the attribute is missing or zero."""
+        number = self.number(key)
+        if number is None or number == 0:
+            return math.inf
+        if not number > 0:
+            given = f"given {short_repr(self._values[key])}"
+            raise DescriptionError(f"{self._what} {key}: expected a positive number, {given}.")
+        return number
 
     def line(self) -> tuple[float, float]:
         """Return the multiplier and the offset of a <mimic> element."""

@@ -80,4 +80,6 @@ def _fixed_at(joint: Joint, value: float) -> Joint:
         max_speed=math.inf,
         mimic=None,
         pitch=0.0,
+        max_acceleration=math.inf,
+        max_jerk=math.inf,
     )

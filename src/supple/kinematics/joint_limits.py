@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,29 +68,38 @@ def with_limits(
     names: Sequence[str],
     lower: Matrix,
     upper: Matrix,
-    max_speed: Matrix,
+    rates: Mapping[str, Matrix],
 ) -> Description:
     """Return a description with other limits (n,) of the named joints.
 
+    Args:
+        description: The description.
+        names: Names of the n joints.
+        lower: Lower position limits (n,).
+        upper: Upper position limits (n,).
+        rates: Limits (n,) of speed, acceleration and jerk, by the name of the joint's attribute.
+
     Raises:
-        InputError: A lower limit is above the upper one, or a speed limit is not positive.
+        InputError: A lower limit is above the upper one, or a limit of a rate is not positive.
     """
     index = {name: j for j, name in enumerate(names)}
     joints = []
     for joint in description.joints:
         j = index.get(joint.name)
         if j is not None:
-            low, high, speed = float(lower[j]), float(upper[j]), float(max_speed[j])
+            low, high = float(lower[j]), float(upper[j])
+            most: dict[str, Any] = {key: float(each[j]) for key, each in rates.items()}
             if not low <= high or low == np.inf or high == -np.inf:
                 raise InputError(
                     f"the lower limit of {joint.name!r} must be at most the upper one; given: "
                     f"{low:g} and {high:g}, after the margin"
                 )
-            if not speed > 0:
-                raise InputError(f"max_speed of {joint.name!r} must be positive; given: {speed:g}")
+            for key, value in most.items():
+                if not value > 0:
+                    raise InputError(f"{key} of {joint.name!r} must be positive; given: {value:g}")
             kind = joint.kind
             if kind == "continuous" and np.isfinite((low, high)).any():
                 kind = "revolute"  # a continuous joint cannot have limits
-            joint = replace(joint, kind=kind, lower=low, upper=high, max_speed=speed)
+            joint = replace(joint, kind=kind, lower=low, upper=high, **most)
         joints.append(joint)
     return replace(description, joints=tuple(joints))

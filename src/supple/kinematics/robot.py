@@ -54,6 +54,8 @@ class Robot:
         joint_names: Names of the n joints of a configuration.
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
         max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
+        max_acceleration: Acceleration limits (n,) [rad/s² or m/s²]; infinite if unknown.
+        max_jerk: Jerk limits (n,) [rad/s³ or m/s³]; infinite if unknown.
         prismatic: Mask (n,) of the joints whose position is a length, bool. The position of a screw
             joint is an angle.
         frames: Names of all frames: links from the root on, then extra frames.
@@ -70,6 +72,8 @@ class Robot:
         lower: Matrix
         upper: Matrix
         max_speed: Matrix
+        max_acceleration: Matrix
+        max_jerk: Matrix
         prismatic: NDArray[np.bool_]
         frames: tuple[str, ...]
         tips: tuple[str, ...]
@@ -103,6 +107,8 @@ class Robot:
             lower=folded.lower,
             upper=folded.upper,
             max_speed=folded.max_speed,
+            max_acceleration=folded.max_acceleration,
+            max_jerk=folded.max_jerk,
             prismatic=folded.prismatic,
             frames=tuple(folded.frames),
             tips=description.tips or description.leaves,
@@ -151,12 +157,13 @@ class Robot:
         tips = ", ".join(self.tips)
         lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
         kinds = {joint.name: joint.kind for joint in self.description.joints}
-        for name, slides, low, high, speed in zip(
-            self.joint_names, self.prismatic, self.lower, self.upper, self.max_speed, strict=True
-        ):
-            unit = "m" if slides else "rad"
-            limits = f"[{low:8.4f}, {high:8.4f}] {unit:<4}"
-            lines.append(f"  {name:<{width}}  {kinds[name]:<10}  {limits} {speed:8.4f} {unit}/s")
+        for j, name in enumerate(self.joint_names):
+            unit = "m" if self.prismatic[j] else "rad"
+            limits = f"[{self.lower[j]:8.4f}, {self.upper[j]:8.4f}] {unit:<4}"
+            rates = f"{self.max_speed[j]:8.4f} {unit}/s"
+            for rate, power in ((self.max_acceleration[j], "²"), (self.max_jerk[j], "³")):
+                rates += f" {rate:8.4g} {unit}/s{power}" if np.isfinite(rate) else ""
+            lines.append(f"  {name:<{width}}  {kinds[name]:<10}  {limits} {rates}")
         return "\n".join(lines)
 
     def plot(

@@ -23,6 +23,8 @@ class Tree:
     lower: Matrix  # (n,)
     upper: Matrix  # (n,)
     max_speed: Matrix  # (n,)
+    max_acceleration: Matrix  # (n,)
+    max_jerk: Matrix  # (n,)
 
 
 def tree(description: Description, base: Matrix) -> Tree:
@@ -69,6 +71,8 @@ def tree(description: Description, base: Matrix) -> Tree:
         lower=_read_only(np.array([j.lower for j in independent])),
         upper=_read_only(np.array([j.upper for j in independent])),
         max_speed=_read_only(np.array([j.max_speed for j in independent])),
+        max_acceleration=_read_only(np.array([j.max_acceleration for j in independent])),
+        max_jerk=_read_only(np.array([j.max_jerk for j in independent])),
     )
 
 

@@ -109,6 +109,8 @@ def with_limits(
     lower: JointValues = None,
     upper: JointValues = None,
     max_speed: JointValues = None,
+    max_acceleration: JointValues = None,
+    max_jerk: JointValues = None,
     margin: JointValues = None,
 ) -> Robot:
     """Return the robot with other joint limits.
@@ -124,11 +126,13 @@ def with_limits(
         lower: Lower position limits [rad or m].
         upper: Upper position limits [rad or m].
         max_speed: Speed limits [rad/s or m/s].
+        max_acceleration: Acceleration limits [rad/s² or m/s²].
+        max_jerk: Jerk limits [rad/s³ or m/s³].
         margin: Distance by which both position limits move inwards [rad or m].
 
     Raises:
         InputError: An argument does not consist of numbers in one of these forms, a lower limit is
-            above the upper one, or a speed limit is not positive.
+            above the upper one, or a limit of speed, acceleration or jerk is not positive.
         UnknownNameError: A name is not in `joint_names`.
     """
     names = self.joint_names
@@ -136,8 +140,9 @@ def with_limits(
     high = joint_values(upper, self.upper, names, "upper")
     inwards = joint_values(margin, np.zeros(self.dof), names, "margin")
     low, high = moved_limits(low, high, inwards)
-    speed = joint_values(max_speed, self.max_speed, names, "max_speed")
-    return self._changed(joint_limits.with_limits(self.description, names, low, high, speed))
+    given = {"max_speed": max_speed, "max_acceleration": max_acceleration, "max_jerk": max_jerk}
+    rates = {key: joint_values(each, getattr(self, key), names, key) for key, each in given.items()}
+    return self._changed(joint_limits.with_limits(self.description, names, low, high, rates))
 
 
 def with_inertia(

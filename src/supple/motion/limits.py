@@ -20,13 +20,11 @@ from supple.kinematics.arrays import (
     ReadOnlyArrays,
     as_doubles,
     finite_array,
-    names_of,
     number,
     real_numbers,
 )
-from supple.kinematics.frames import ancestors
 from supple.kinematics.joint_limits import JointValues, joint_values
-from supple.kinematics.robot import FrameNames, check_robot
+from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale", "halt", "path"]
@@ -120,7 +118,6 @@ class Limits(ReadOnlyArrays):
         max_norm: float = math.inf,
         speed_factor: float = 1.0,
         acceleration_time: float | None = None,
-        frame: FrameNames = None,
         mode: Mode = "exact",
         slow_condition: float = SLOW_CONDITION,
         halt_condition: float = HALT_CONDITION,
@@ -136,15 +133,14 @@ class Limits(ReadOnlyArrays):
             lower: Lower joint limits [rad or m].
             upper: Upper joint limits [rad or m].
             max_speed: Speed limits [rad/s or m/s].
-            max_acceleration: Acceleration limits [rad/s² or m/s²]; by default none.
-            max_jerk: Jerk limits [rad/s³ or m/s³]; by default none.
+            max_acceleration: Acceleration limits [rad/s² or m/s²].
+            max_jerk: Jerk limits [rad/s³ or m/s³].
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
-            acceleration_time: Time in which the fastest joint reaches its speed limit [s]. Joints
-                without an acceleration limit get that of this joint: the largest max_speed of all
-                joints with the same unit that move `frame`, divided by this time. Joints that do
-                not move it, such as wheels, have a fastest joint of their own. By default none.
-            frame: Name of a frame, or several, for acceleration_time; the end effectors by default.
+            acceleration_time: Time in which a joint without an acceleration limit reaches its speed
+                limit [s]: its limit is max_speed divided by this time. Unknown speeds, and those
+                above one turn or twice the range of a prismatic joint per second, count as these
+                (docs/servo.md). By default such a joint has no acceleration limit.
             mode: As in `Limits`.
             slow_condition: Condition number of J from which mode "halt" slows down.
             halt_condition: Condition number of J at which mode "halt" halts.
@@ -155,8 +151,8 @@ class Limits(ReadOnlyArrays):
             "lower": (lower, robot.lower),
             "upper": (upper, robot.upper),
             "max_speed": (max_speed, robot.max_speed),
-            "max_acceleration": (max_acceleration, np.full(robot.dof, math.inf)),
-            "max_jerk": (max_jerk, np.full(robot.dof, math.inf)),
+            "max_acceleration": (max_acceleration, robot.max_acceleration),
+            "max_jerk": (max_jerk, robot.max_jerk),
         }
         low, high, speed, acceleration, jerk = (
             joint_values(given, own, robot.joint_names, f"Limits: {name}")
@@ -166,7 +162,8 @@ class Limits(ReadOnlyArrays):
             fastest = speed_factor * speed
         if acceleration_time is not None:
             time = number(acceleration_time, "Limits: acceleration_time", above=0)
-            derived = _fastest_alike(robot, frame, fastest) / time
+            with np.errstate(over="ignore"):
+                derived = plausible_speed(fastest, low, high, robot.prismatic) / time
             acceleration = np.where(np.isinf(acceleration), derived, acceleration)
         units = tuple("m" if slides else "rad" for slides in robot.prismatic)
         return cls(
@@ -188,7 +185,8 @@ class Limits(ReadOnlyArrays):
         """Return infinite limits for a robot."""
         check_robot(robot)
         free = math.inf
-        return cls.for_robot(robot, lower=-free, upper=free, max_speed=free)
+        rates = {"max_speed": free, "max_acceleration": free, "max_jerk": free}
+        return cls.for_robot(robot, lower=-free, upper=free, **rates)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         norm = (
@@ -307,20 +305,19 @@ class Limits(ReadOnlyArrays):
         return step.astype(np.float64), side.astype(np.float64), float(used)
 
 
-def _fastest_alike(robot: Robot, frame: FrameNames, speed: Array) -> Array:
-    """Return the largest finite speed of all joints like each one (n,); infinite if there is none.
+def plausible_speed(
+    max_speed: Array, lower: Array, upper: Array, prismatic: NDArray[np.bool_]
+) -> Array:
+    """Return speeds (n,), finite and above 0, from which acceleration limits are derived.
 
-    Joints are alike if they have the same unit and all of them, or none, move a frame.
+    They are the speed limits, but at most one turn, or twice the range of a prismatic joint, per
+    second. A prismatic joint with neither speed limit nor range has the speed 1 m/s.
     """
-    moves = np.zeros(robot.dof, dtype=bool)
-    for name in robot.tips if frame is None else names_of(frame, "frame"):
-        moves[list(ancestors(robot, name).values())] = True
-    found = np.full(robot.dof, math.inf)
-    for kind in (moves, ~moves):
-        for unit in (robot.prismatic, ~robot.prismatic):
-            known = speed[kind & unit & np.isfinite(speed)]
-            found[kind & unit] = known.max() if len(known) else math.inf
-    return found
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite range is no bound
+        most = np.where(prismatic, 2 * (upper - lower), 2 * np.pi)
+    most = np.where(most > 0, most, math.inf)
+    speed = np.minimum(max_speed, most)
+    return np.where(np.isfinite(speed), speed, 1.0)
 
 
 def _bounds(given: object, n: int, name: str) -> Array:
