@@ -50,6 +50,10 @@ inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular
 template <class T>
 inline constexpr T steadiness = T(1e-7);  // μ² dt in units of κ² [s]
 
+// Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
+// more than 0.15κ for stretched elbows, less for straight wrists.
+template <class T>
+inline constexpr T fold_bend = T(0.06);
 // Joints do not pass through a stretched pose if the room on the other side of it is less than this
 // fraction of the room on their own side, and leave it to the side with more room.
 template <class T>
@@ -207,7 +211,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     const bool blocked = is_blocked(i);
     const T side = along_o[i] >= 0 ? T(1) : T(-1),
             room = blocked ? T(0) : square(sigma[i]) / (2 * abs(h[i]));
-    if ((blocked || side * h[i] < 0) && abs(along_o[i]) > room) {
+    if ((blocked || side * h[i] < -fold_bend<T> * kappa) && abs(along_o[i]) > room) {
       add_residual(i, side * (abs(along_o[i]) - room));
     }
   }
@@ -277,7 +281,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
             to_fold = side * h[i] < 0 ? fold : -fold,
             ahead = room_toward(n, of.limit, of.q, vi, side) - to_fold,
             behind = room_toward(n, of.limit, of.q, vi, T(-side)) + to_fold;
-    if (side * h[i] < 0) {
+    if (side * h[i] < -fold_bend<T> * kappa) {
       const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
               slows = -side * project(i, of.slope);
       const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
