@@ -44,9 +44,12 @@ enum class RowState : int {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Relative size below which a quantity counts as a rounding error of the active-set method.
+// Relative sizes below which a direction, and a factor of an active normal, count as rounding
+// errors of the active-set method.
 template <class T>
 inline constexpr T row_noise = T(4096) * Number<T>::epsilon;
+template <class T>
+inline constexpr T factor_noise = T(128) * Number<T>::epsilon;
 
 template <class T>
 SUPPLE_INLINE T sum_of_products(int n, const T* a, const T* b) {
@@ -273,12 +276,12 @@ SUPPLE_FN bool raise_row(RowSearch<T>& s, int p, const T& bound) {
     const T noise = row_noise<T> * sqrt(sum_of_products(s.n, s.z, s.z));
     int first = -1;
     for (int i = 0; i < all; ++i) {
-      const T room = room_of(s, i, noise, T(row_noise<T> * most));
+      const T room = room_of(s, i, noise, T(factor_noise<T> * most));
       if (room < step) step = room, first = i;
     }
     if (!moves && first < 0) {
       for (int i = 0; i < all; ++i) {
-        if (abs(s.rate[i]) <= row_noise<T> * most) continue;
+        if (abs(s.rate[i]) <= factor_noise<T> * most) continue;
         s.multiplier[i] = fma(-multiplier, s.rate[i], s.multiplier[i]);
         s.locked[i] = T(1);
       }

@@ -149,31 +149,32 @@ def enumerated(p: Problem) -> tuple[Array, Array]:
 def cone_distance(A: Array, v: Array) -> float:
     """Return the distance of v (n,) from the cone of the columns of A (n, k), by Lawson & Hanson.
 
-    The result is relative to the length of v.
+    The result is relative to the largest term of the sum A u that is nearest to v, or to v.
     """
     size = float(np.linalg.norm(v))
     if size == 0:
         return 0.0
     A, v = A / np.maximum(np.linalg.norm(A, axis=0), 1e-300), v / size
-    u, chosen = np.zeros(A.shape[1]), np.zeros(A.shape[1], bool)
-    for _ in range(20 * A.shape[1] + 20):
-        slope = A.T @ (v - A @ u)
-        slope[chosen] = -1
-        if not len(u) or slope.max() <= 1e-16:
+    u, chosen, best = np.zeros(A.shape[1]), np.zeros(A.shape[1], bool), 1.0
+    for _ in range(3 * A.shape[1] + 10):
+        left = v - A @ u
+        best = min(best, float(np.linalg.norm(left)) / max(1.0, u.max(initial=0.0)))
+        slope = np.where(chosen, -1.0, A.T @ left)
+        if best <= 1e-14 or not len(u) or slope.max() <= 1e-15:
             break
         chosen[int(slope.argmax())] = True
-        for _ in range(len(u) + 1):
+        while chosen.any():
             trial = np.zeros(len(u))
             trial[chosen] = np.linalg.lstsq(A[:, chosen], v, rcond=None)[0]
-            if (trial[chosen] > 0).all():
-                break
             falls = chosen & (trial <= 0)
-            share = (u[falls] / (u[falls] - trial[falls])).min() if falls.any() else 0.0
+            if not falls.any():
+                break
+            share = (u[falls] / np.maximum(u[falls] - trial[falls], 1e-300)).min()
             u = u + share * (trial - u)
-            chosen &= u > 1e-15
+            chosen &= ~(falls & (u <= 1e-15))
             u[~chosen] = 0
-        u = trial
-    return float(np.linalg.norm(v - A @ u))
+        u = np.where(chosen, trial, 0.0)
+    return best
 
 
 def certificate(p: Problem, x: Array, close: float = 1e-10) -> tuple[float, Array]:
