@@ -44,7 +44,7 @@ class HalfSpace:
 def main():
     """Follow a circle of which the lower half is below the table."""
     robot = sp.load("panda")
-    table = HalfSpace("panda_hand", (0.0, 0.0, 1.0), offset=0.4)
+    table = HalfSpace("panda_hand_tcp", (0.0, 0.0, 1.0), offset=0.4)
     q0 = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     start = robot.fk(q0)
 

@@ -23,7 +23,7 @@ from half_space import HalfSpace
 Array = np.ndarray
 PANDA = sp.load("panda")
 Q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
-HAND = "panda_hand"
+HAND = "panda_hand_tcp"
 DOWN = np.array([0.0, 0.0, -0.3, 0.0, 0.0, 0.0])
 ACTED = StepStatus.CONSTRAINT_LIMIT | StepStatus.CONSTRAINT_EXCEEDED
 
@@ -286,6 +286,7 @@ def test_the_number_of_rows_may_change() -> None:
     servo = Servo(PANDA, dt=0.01, constraints=[grows])
     for count in (0, 1, 300, 2, 0, 40):
         grows.count = count
+        servo.reset()
         q = servo(Q, DOWN)
         assert np.isfinite(q).all()
         G, h = grows.rows(PANDA, Q)
