@@ -65,7 +65,7 @@ SUPPLE_NOINLINE_DEVICE T constrained_step(int m, int n, const T* J, const T& lam
       s.side[j] = low[j] > 0 ? T(-1) : high[j] < 0 ? T(1) : T(0);
     }
     s.m = 0, s.lambda = T(1);
-    const bool within = raise_rows(s, bound);
+    const bool within = raise_rows(s, T(bound * (1 - T(8) * Number<T>::epsilon)));
     for (int j = 0; j < n; ++j) best[j] = s.x[j];
     if (within) {
       applied = shortened_step(m, n, J, lambda2, bound, T(T(64) * Number<T>::epsilon), x0, x, best,

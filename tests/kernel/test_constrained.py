@@ -90,7 +90,7 @@ def check_limits(p: Problem, x: Array) -> None:
     assert (x >= p.low).all()
     assert (x <= p.high).all()
     most = max(p.bound, float(np.linalg.norm(p.nearest())))
-    assert np.linalg.norm(x) <= most * (1 + 1e-14)
+    assert np.linalg.norm(x) <= most * (1 + 2e-16)
 
 
 def test_the_step_is_that_of_an_enumeration() -> None:
