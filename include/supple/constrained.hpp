@@ -75,10 +75,11 @@ SUPPLE_NOINLINE_DEVICE T constrained_step(int m, int n, const T* J, const T& lam
     }
   }
   for (int i = 0; i < rows.count; ++i) {
-    const bool open = s.state[i] == T(int(RowState::waiting));
-    const bool missed = open && violation(n, s.G + i * n, s.h[i], x, x0) > 0;
-    const RowState unknown = missed ? RowState::given_up : RowState::met;
-    rows.state[i] = open ? T(int(unknown)) : s.state[i];
+    const bool missed = violation(n, s.G + i * n, s.h[i], x, x0, T(row_noise<T>)) > 0;
+    RowState state = RowState(int(s.state[i]));
+    if (state == RowState::waiting) state = missed ? RowState::given_up : RowState::met;
+    if (state == RowState::given_up && !missed) state = RowState::held;
+    rows.state[i] = T(int(state));
   }
   return applied;
 }

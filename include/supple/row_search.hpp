@@ -183,16 +183,18 @@ SUPPLE_FN T direction_of(RowSearch<T>& s, int p) {
 }
 
 // Returns how much a row misses its bound at x (n); zero if it is met, or misses it by no more than
-// the rounding errors of a step x that was computed from x0 (n).
+// the rounding errors of a step x that was computed from x0 (n), which `noise` bounds.
 template <class T>
-SUPPLE_FN T violation(int n, const T* row, const T& bound, const T* x, const T* x0) {
-  T value(0), size = abs(bound);
+SUPPLE_FN T violation(int n, const T* row, const T& bound, const T* x, const T* x0,
+                      T noise = T(64) * Number<T>::epsilon) {
+  T value(0), size(0), largest(0);
   for (int j = 0; j < n; ++j) {
     value = fma(row[j], x[j], value);
-    size = fma(abs(row[j]), abs(x[j]) + abs(x0[j]), size);
+    size += abs(row[j]);
+    largest = max(largest, max(abs(x[j]), abs(x0[j])));
   }
   const T gap = bound - value;
-  return gap > T(64) * Number<T>::epsilon * size ? gap : T(0);
+  return gap > noise * fma(size, largest, abs(bound)) ? gap : T(0);
 }
 
 // Returns how far x may move along s.z until constraint i becomes active, or until its multiplier
@@ -296,12 +298,15 @@ SUPPLE_FN bool raise_row(RowSearch<T>& s, int p, const T& bound) {
 }
 
 // Computes x again from the final active set, without the rounding errors of the way to it; twice,
-// because the second time removes most errors of the first.
+// because the second time removes most errors of the first. With little damping, directions that
+// the cost hardly determines have large errors themselves: if other bounds or rows would be missed,
+// x remains as it is.
 template <class T>
 SUPPLE_FN void polish(RowSearch<T>& s) {
   factor_active(s);
   const int f = s.free, a = s.active < f ? s.active : f, k = s.left;
-  T *const d = s.w, *const y = s.w + s.n;
+  T *const d = s.w, *const y = s.w + s.n, *const before = s.z;
+  for (int j = 0; j < s.n; ++j) before[j] = s.x[j];
   for (int round = 0; round < 2; ++round) {
     // The shortest correction y with which the active rows hold: Nᵀ y = h - G x.
     for (int r = 0; r < f; ++r) y[r] = T(0);
@@ -327,7 +332,17 @@ SUPPLE_FN void polish(RowSearch<T>& s) {
       for (int c = 0; c < k; ++c) x = fma(s.Z[c * f + r], s.b[c], x);
     }
   }
-  for (int j = 0; j < s.n; ++j) s.x[j] = min(max(s.x[j], s.low[j]), s.high[j]);
+  bool keeps = true;
+  for (int j = 0; j < s.n; ++j) {
+    const T noise = T(64) * Number<T>::epsilon * max(abs(s.x[j]), abs(s.x0[j]));
+    keeps = keeps && s.x[j] >= s.low[j] - noise && s.x[j] <= s.high[j] + noise;
+    s.x[j] = min(max(s.x[j], s.low[j]), s.high[j]);
+  }
+  for (int i = 0; i < s.count; ++i) {
+    const bool met = s.state[i] == T(int(RowState::met));
+    keeps = keeps && !(met && violation(s.n, s.G + i * s.n, s.h[i], s.x, s.x0) > 0);
+  }
+  for (int j = 0; j < s.n && !keeps; ++j) s.x[j] = before[j];
 }
 
 // Returns the search for rows, which are divided by their lengths, with its memory.

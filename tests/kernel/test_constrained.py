@@ -110,13 +110,24 @@ def test_the_step_is_that_of_an_enumeration() -> None:
     assert min(missing, active) > CASES // 2  # the problems are hard enough
 
 
+def lattice(seed: int, n: int, rows: int) -> Problem:
+    """Return a problem with small integers, so that many constraints are active at once."""
+    rng = np.random.default_rng([seed, n, 30])
+    J, G = rng.integers(-2, 3, (int(rng.integers(1, n + 2)), n)), rng.integers(-1, 2, (rows, n))
+    low, high, x0 = (rng.integers(a, b, n) for a, b in ((-2, 1), (0, 3), (-3, 4)))
+    h = rng.integers(-2, 3, rows) * rng.integers(2)
+    J, x0, low, high, G, h = (each.astype(float) for each in (J, x0, low, high, G, h))
+    return Problem(J, x0, low, high, float(rng.choice([0.0, 1e-6, 1.0])), np.inf, G, h)
+
+
+@pytest.mark.parametrize("tidy", [False, True])
 @pytest.mark.parametrize("n", [4, 7, 12, 30])
-def test_a_step_of_any_size_is_optimal(n: int) -> None:
+def test_a_step_of_any_size_is_optimal(n: int, tidy: bool) -> None:
     """The gradient is in the cone of the active constraints, and no missed row could be raised."""
     missing = 0
     for seed in range(FIRST, FIRST + CASES):
-        p = drawn(seed, n, rows=int(np.random.default_rng(seed).choice([1, 3, 8, 25])))
-        p = replace(p, bound=np.inf)
+        rows = int(np.random.default_rng(seed).choice([1, 3, 8, 25]))
+        p = lattice(seed, n, rows) if tidy else replace(drawn(seed, n, rows), bound=np.inf)
         x, side, state = solved(p)
         check_limits(p, x)
         off, missed = certificate(p, x)
