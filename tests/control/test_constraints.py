@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 from half_space import HalfSpace
 
 Array = np.ndarray
-PANDA = sp.load("panda")
+PANDA, ARM = sp.load("panda"), sp.load("ur5e")
 Q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
 HAND = "panda_hand_tcp"
 DOWN = np.array([0.0, 0.0, -0.3, 0.0, 0.0, 0.0])
@@ -85,6 +85,39 @@ def test_a_point_never_crosses_a_plane(mode: Any, order: int) -> None:
             assert not outside.any()
             assert (np.abs(servo.qd) <= limits.max_speed * (1 + 1e-12)).all()
     assert acted > CASES  # the planes are met
+
+
+@pytest.mark.parametrize("mode", ["exact", "scale"])
+def test_a_missed_row_is_reported(mode: Any) -> None:
+    """With limits on acceleration, and at times on jerk and norm, a gain may be too high to brake.
+
+    In each step the row holds, or the status says that it does not; and the limits hold.
+    """
+    dt, missed = 0.005, 0
+    for seed in range(FIRST, FIRST + CASES // 3):
+        rng = np.random.default_rng([seed, 11])
+        drawn = generated.robot(rng, size=1.0, joints=int(rng.integers(2, 9)))
+        robot = (PANDA, ARM, drawn)[seed % 3]
+        n, frame = robot.dof, str(rng.choice(robot.tips))
+        acceleration = 10 ** rng.uniform(0, 1.5, n)
+        jerk = np.where(rng.random() < 0.3, acceleration / 0.05, np.inf)
+        norm = float(rng.choice([1.0, np.inf]))
+        limits = Limits(robot.lower, robot.upper, np.full(n, 2.0), acceleration, jerk, norm, mode)
+        q = generated.configurations(robot, 1, rng)[0]
+        plane = plane_of(robot, frame, q, rng, gain=float(rng.choice([5.0, 50.0, 200.0])))
+        servo = Servo(robot, sp.PositionTask(frame), dt=dt, limits=limits, constraints=[plane])
+        for k in range(80):
+            (G, h), before = plane.rows(robot, q), servo.qd
+            q = servo(q, -np.array(plane.normal))
+            short = float(h[0] - G[0] @ servo.qd)
+            noise = 1e-11 * (1 + abs(float(h[0])))
+            reported = StepStatus.CONSTRAINT_EXCEEDED in servo.status
+            assert reported or short <= noise, (seed, k)
+            assert not reported or short > -noise, (seed, k)
+            assert (np.abs(servo.qd - before) <= acceleration * dt * (1 + 1e-9)).all(), (seed, k)
+            assert np.linalg.norm(servo.qd) <= norm * (1 + 1e-12)
+            missed += reported
+    assert missed > CASES // 6  # some gains are too high
 
 
 def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
