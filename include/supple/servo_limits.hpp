@@ -355,7 +355,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   if (!kept) fit_in_rows(servo, m, n, state, low, high, x, rest);
   if (settles && misses_rows(*state.constraints)) {
     all_boxes(servo, n, state, !shares, low, high, x0);
-    for (int j = 0; j < n; ++j) x[j] = x0[j];
+    for (int j = 0; j < n; ++j) x[j] = x0[j] = x0[j] * state.halting;
     settle_speeds(servo, m, n, state, x, low, high, false, rest);
     fit_in_rows(servo, m, n, state, low, high, x, rest);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/servo_report.hpp"
+#include "supple/constrained.hpp"
 
 namespace supple {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
+#include "supple/row_search.hpp"
 #include "supple/servo_state.hpp"
 
 namespace supple {
