@@ -84,14 +84,16 @@ SUPPLE_NOINLINE_DEVICE T constrained_step(int m, int n, const T* J, const T& lam
   return applied;
 }
 
-// Writes what became of the rows for a step x (n), which is x0 (n) before limits and constraints:
-// `held` where x meets a row that x0 does not. Returns whether x meets all rows.
+// Writes what became of the rows for a step x (n), which is x0 (n) before limits and constraints.
+// If they `acted` on it, rows that x meets, but x0 does not, are `held`. Returns whether x meets
+// all rows.
 template <class T>
-SUPPLE_FN bool mark_rows(const Constraints<T>& rows, int n, const T* x0, const T* x) {
+SUPPLE_FN bool mark_rows(const Constraints<T>& rows, int n, const T* x0, const T* x, bool acted) {
   bool met = true;
   for (int i = 0; i < rows.count; ++i) {
     const T *const row = rows.G + i * n, h = rows.h[i];
-    const bool missed = violation(n, row, h, x, x0) > 0, changed = violation(n, row, h, x0, x0) > 0;
+    const bool missed = violation(n, row, h, x, x0) > 0,
+               changed = acted && violation(n, row, h, x0, x0) > 0;
     const RowState state = missed ? RowState::given_up : changed ? RowState::held : RowState::met;
     rows.state[i] = T(int(state));
     met = met && !missed;

@@ -166,10 +166,10 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
   T *x0 = scratch, *rest = x0 + n;
   for (int j = 0; j < n; ++j) x0[j] = x[j];
   fit_in_box(servo, m, n, state, low, high, x, rest);
-  if (mark_rows(rows, n, x0, x)) return;
+  if (mark_rows(rows, n, x0, x, false)) return;
   if (servo.keep_direction) {
     scale_into_rows(rows, n, low, high, x);
-    mark_rows(rows, n, x0, x);
+    mark_rows(rows, n, x0, x, true);
     return;
   }
   for (int j = 0; j < n; ++j) x[j] = x0[j];
@@ -213,10 +213,10 @@ SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& sta
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
 // direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
 // current speed does not come from this function. `condition` is the condition number of J in mode
-// "halt", else zero.
+// "halt", else zero. `by_rows` becomes true if constraints determine how much it slows down.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
-                              const T* high, T condition, T* x, T* scratch) {
+                              const T* high, T condition, T* x, bool& by_rows, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
   const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
                            max(servo.halt_condition, condition)};
@@ -241,6 +241,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
     if (s >= 0) {
       for (int i = 0; i < m; ++i) state.direction[i] = s * d[i];
       put_scaled(n, s, low, high, x, s != most, x, state.active_set);
+      by_rows = most < 1 && s == most;
       return true;
     }
   }
@@ -349,8 +350,10 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     settles = state.constraints != nullptr;
   }
   state.damping_applied = state.lambda2;
-  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
-  if (kept && state.constraints) mark_rows(*state.constraints, n, x0, x);
+  bool by_rows = false;  // whether constraints determine how much the motion slows down
+  const bool kept =
+      keeps && keep_direction(servo, m, n, state, low, high, condition, x, by_rows, rest);
+  if (kept && state.constraints) mark_rows(*state.constraints, n, x0, x, by_rows);
   if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
   if (!kept) fit_in_rows(servo, m, n, state, low, high, x, rest);
   if (settles && misses_rows(*state.constraints)) {

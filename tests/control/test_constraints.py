@@ -121,15 +121,19 @@ def test_a_missed_row_is_reported(mode: Any) -> None:
 
 
 def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
-    """A step that meets all rows has the bits of a step without constraints."""
+    """A step that meets all rows has the bits of a step without constraints, and its status.
+
+    The last rows are met because of the limits: the step before limits misses them.
+    """
     rng = np.random.default_rng(FIRST)
+    both, slow = np.vstack([np.eye(7), -np.eye(7)]), np.tile(-1.01 * PANDA.max_speed, 2)
     for step in (None, sp.DLS(damping.Constant(0.1)), steps.Transpose(), steps.SDLS()):
         for mode in ("exact", "scale"):
             limits = Limits.for_robot(PANDA, max_acceleration=8.0, max_norm=1.5, mode=mode)  # type: ignore[arg-type]
             table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=-2.0)
             plain, bound = (
                 Servo(PANDA, dt=0.01, step=step, limits=limits, constraints=rows)
-                for rows in ((), (table, Rows(np.zeros((1, 7)), [-1.0])))
+                for rows in ((), (table, Rows(np.zeros((1, 7)), [-1.0]), Rows(both, slow)))
             )
             q = Q.copy()
             for k in range(60):
