@@ -174,7 +174,10 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
   }
   for (int j = 0; j < n; ++j) x[j] = x0[j];
   const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2;
-  const LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
+  LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
+  // Rows are those at q. With a J of another configuration, as in yielding.hpp, they would not be
+  // combinations of its rows, and fast motions of its null space would meet them at no cost.
+  if (servo.curvature > 0) cost.J = state.exact_J;
   const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.bound, rows,
                                      x, state.active_set);
   state.damping_applied =

@@ -222,6 +222,21 @@ def test_rows_hold_while_speeds_settle() -> None:
     assert 0 < missed < CASES
 
 
+@pytest.mark.parametrize("name", ["panda", "ur5e"])
+@pytest.mark.parametrize("step", [None, sp.DLS(damping.Constant(1e-3))])
+def test_an_arm_that_is_held_comes_to_rest(step: Any, name: str) -> None:
+    """A plane that stops the whole command leaves no motion, also none of the null space."""
+    robot = {"panda": PANDA, "ur5e": ARM}[name]
+    q = Q.copy() if name == "panda" else np.array([0.3, -1.2, 1.5, -1.9, -1.57, 0.2])
+    table = HalfSpace(robot.tips[0], (0.0, 0.0, 1.0), float(robot.fk(q)[2, 3]) - 0.05)
+    servo = Servo(robot, dt=0.01, step=step, constraints=[table])
+    for _ in range(200):
+        q = servo(q, DOWN)
+    assert StepStatus.CONSTRAINT_LIMIT in servo.status
+    assert np.abs(servo.qd).max() < 1e-3
+    assert 0 < table.distance(robot, q) < 1e-4
+
+
 def test_explain_names_the_constraint() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]))
     servo = Servo(PANDA, dt=0.01, constraints=[Rows(np.zeros((0, 7)), []), table])
