@@ -52,11 +52,13 @@ def rows_of(constraints: Sequence[Constraint], robot: Robot) -> Callable[[Array]
         return None
 
     def rows(q: Array) -> Array:
-        parts = []
-        for index, one in enumerate(constraints):
-            G, h = _checked(one, one.rows(robot, q.copy()), robot.dof)
-            parts.append(np.column_stack([G, h, np.full(len(h), float(index))]))
-        return np.ascontiguousarray(np.concatenate(parts))
+        n = robot.dof
+        parts = [_checked(one, one.rows(robot, q.copy()), n) for one in constraints]
+        made, end = np.empty((sum(len(h) for _, h in parts), n + 2)), 0
+        for index, (G, h) in enumerate(parts):
+            begin, end = end, end + len(h)
+            made[begin:end, :n], made[begin:end, n], made[begin:end, n + 1] = G, h, index
+        return made
 
     return rows
 
