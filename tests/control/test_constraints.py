@@ -79,7 +79,7 @@ def test_a_point_never_crosses_a_plane(mode: Any, order: int) -> None:
             before = plane.distance(robot, q)
             q = servo(q, velocity) if order == 1 else servo(q, None, None, 10 * velocity)
             acted += bool(servo.status & ACTED)
-            slack = reach * float(np.abs(servo.qd * dt).sum()) ** 2
+            slack = reach * (float(np.abs(servo.qd * dt).sum()) ** 2 + 1e-14)
             assert plane.distance(robot, q) >= (1 - plane.gain * dt) * before - slack, (seed, k)
             outside = (q < limits.lower - 1e-12) | (q > limits.upper + 1e-12)
             assert not outside.any()
