@@ -116,7 +116,23 @@ def commands(rng: np.random.Generator, servo: sp.Servo, count: int) -> tuple[Any
     return targets, velocities
 
 
-def motion(seed: int, steps: int = STEPS) -> tuple[Counter[str], str]:
+class RandomRows:
+    """A constraint with other rows in each step, met and unmet, some of them degenerate."""
+
+    def __init__(self, seed: int) -> None:
+        """Prepare the rows of one motion."""
+        self.rng = np.random.default_rng(seed)
+
+    def rows(self, robot: sp.Robot, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return up to five rows."""
+        rng, count = self.rng, int(self.rng.integers(0, 6))
+        G = rng.normal(size=(count, robot.dof)) * rng.choice([0.0, 0.1, 1.0, 1.0, 10.0], (count, 1))
+        if count > 1 and rng.random() < 0.3:
+            G[1] = G[0] * rng.choice([-1.0, 1.0])
+        return G, rng.choice([-1.0, -0.1, 0.0, 0.3, 3.0], count)
+
+
+def motion(seed: int, steps: int = STEPS, *, constrained: bool = False) -> tuple[Counter[str], str]:
     """Run one random motion; return the counts of steps and of failed checks, and a description."""
     rng = np.random.default_rng(seed)
     robot = sp.load(ROBOTS[rng.integers(len(ROBOTS))])
@@ -127,7 +143,8 @@ def motion(seed: int, steps: int = STEPS) -> tuple[Counter[str], str]:
     if mode == "path":
         return on_path(seed, rng, robot, limits, dt)
     step = a_step(rng, robot, len(robot.tips))
-    servo = sp.Servo(robot, dt=dt, step=step, limits=limits)
+    rows = [RandomRows(seed)] if constrained else []
+    servo = sp.Servo(robot, dt=dt, step=step, limits=limits, constraints=rows)
     targets, velocities = commands(rng, servo, count)
     noise = 10 ** rng.uniform(-6, -2) if rng.random() < 0.3 else 0.0
     added = noise * rng.normal(size=(count, robot.dof)) if noise else None

@@ -209,27 +209,24 @@ SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, cons
   }
 }
 
-// Number of lanes of scratch memory that `limited_step` needs.
-SUPPLE_FN constexpr int limited_scratch(int m, int n) {
-  return boxed_scratch(m, n) + m * m + m + 3 * n;
-}
+// Number of lanes of scratch memory that `shortened_step` needs.
+SUPPLE_FN constexpr int shortening_scratch(int m, int n) { return m * m + m + n; }
 
-// Computes the step inside a box with ‖x‖ <= `bound`: `boxed_step` with as much additional damping
-// δ² as the bound requires. ‖x‖ decreases as δ² grows. The root of ‖x‖ = bound is bracketed, and
-// the result is at the end of the bracket where ‖x‖ <= bound. If no point of the box is within the
-// bound, the box has precedence. Returns the damping applied.
-template <class L>
-SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
-                                      const L* high, const L& bound, L* x, L* active_set,
-                                      L* scratch) {
-  using T = scalar_t<L>;
-  L* const x0 = scratch;
-  L *best = x0 + n, *trial_set = best + n, *A = trial_set + n, *z = A + m * m, *rest = z + m;
-  for (int j = 0; j < n; ++j) x0[j] = x[j];
-  L damping_applied = boxed_step(m, n, J, lambda2, low, high, x, active_set, rest);
+// Shortens a step to ‖x‖ <= `bound`, by as much additional damping δ² as the bound requires: ‖x‖
+// decreases as δ² grows. The root of ‖x‖ = bound is bracketed, and the result is at the end of the
+// bracket where ‖x‖ <= bound, and ‖x‖ >= (1 - room) bound unless that is impossible.
+//
+// solve(λ², x, active_set, guessed) computes the best step for x, the step before limits, in place,
+// and returns the damping applied. On entry, x (n) is the best step for x0 (n), `active_set` its
+// active set and `damping_applied` its damping; `best` (n) is the step in the limit of infinite
+// damping, which is the result if it is not within the bound. Returns the damping applied.
+template <class L, class T, class Solve>
+SUPPLE_FN L shortened_step(int m, int n, const L* J, const L& lambda2, const L& bound, T room,
+                           const L* x0, L* x, L* best, L* active_set, L damping_applied, L* scratch,
+                           const Solve& solve) {
+  L *A = scratch, *z = A + m * m, *trial_set = z + m;
   L size = sqrt(dot(n, x, x));
   mask_t<L> open = size > bound;
-  if (!any(open)) return damping_applied;
   for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
@@ -237,14 +234,12 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   // found), and `last` is the previous trial.
   L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
-  const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
   mask_t<L> found = !open;
-  // In the limit of infinite damping, x is the point of the box nearest to zero.
-  for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
+  for (int j = 0; j < n; ++j) best[j] = select(open, best[j], x[j]);
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
     increase_damping(m, n, J, lambda2, delta2, x0, x, A, z);
-    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, trial_set, rest, true);
+    const L tried = solve(L(lambda2 + delta2), x, trial_set, true);
     size = sqrt(dot(n, x, x));
     const mask_t<L> enough = open & (size <= bound);
     damping_applied = select(enough, tried, damping_applied);
@@ -270,6 +265,30 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   }
   for (int j = 0; j < n; ++j) x[j] = best[j];
   return damping_applied;
+}
+
+// Number of lanes of scratch memory that `limited_step` needs.
+SUPPLE_FN constexpr int limited_scratch(int m, int n) {
+  return boxed_scratch(m, n) + shortening_scratch(m, n) + 2 * n;
+}
+
+// Computes the step inside a box with ‖x‖ <= `bound`: `boxed_step`, shortened if necessary. If no
+// point of the box is within the bound, the box has precedence. Returns the damping applied.
+template <class L>
+SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
+                                      const L* high, const L& bound, L* x, L* active_set,
+                                      L* scratch) {
+  using T = scalar_t<L>;
+  L *x0 = scratch, *best = x0 + n, *more = best + n, *rest = more + shortening_scratch(m, n);
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  const L applied = boxed_step(m, n, J, lambda2, low, high, x, active_set, rest);
+  if (!any(sqrt(dot(n, x, x)) > bound)) return applied;
+  for (int j = 0; j < n; ++j) best[j] = min(max(L(0), low[j]), high[j]);
+  const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
+  return shortened_step(m, n, J, lambda2, bound, room, x0, x, best, active_set, applied, more,
+                        [&](const L& damping, L* step, L* set, bool guessed) {
+                          return boxed_step(m, n, J, damping, low, high, step, set, rest, guessed);
+                        });
 }
 
 // Number of lanes of scratch memory that `bounded_step` needs.

@@ -190,19 +190,19 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
 // Number of slower steps that are tried before the robot brakes as found in the previous step.
 inline constexpr int slower_tries = 3;
 
-// Returns a factor s such that the joints can stop along d = J x (m) after the step s x: 1 if
-// possible, else the largest suitable one of a few smaller factors. s is above 1 only if the box
-// requires it, and negative if no suitable factor is found. q and v (n) are the positions and
+// Returns a factor s such that the joints can stop along d = J x (m) after the step s x: `most` if
+// possible, else the largest suitable one of a few smaller factors. s is above `most` only if the
+// box requires it, and negative if no suitable factor is found. q and v (n) are the positions and
 // speeds before the step, low and high (n) the box of the step. `halts` becomes true if a larger
 // factor would lead too close to a singularity.
 template <class T>
-SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
+SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, T most, const T* x, const T* low,
                              const T* high, const T* q, const T* v, bool& halts, T* scratch) {
   const int n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
-  const T fastest = min(max(T(1), found.least), found.most);
+  const T fastest = min(max(most, found.least), found.most);
   for (int attempt = 0; attempt <= slower_tries; ++attempt) {
     const T part = attempt == slower_tries ? T(0) : T(1) / T(1 << (2 * attempt));
     const T s = found.least + part * (fastest - found.least);

@@ -74,16 +74,17 @@ SUPPLE_FN bool stops_on_ramp(const Servo<T>& servo, const Stopper<T>& of, const 
 // `stoppable_factor` for a motion that halts: the joints can stop on the ramp (`stops_on_ramp`), at
 // a configuration whose condition number allows it. `halts` becomes true if a larger factor would
 // lead too close to a singularity; the motion is then on the ramp even if it leads away at first.
-// d (m) = J x is `unit` times the command, `here` the condition number of J.
+// d (m) = J x is `unit` times the command, `here` the condition number of J. The factor is above
+// `most` only if the box requires it.
 template <class T>
 SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, const Stopper<T>& of,
-                         const T* d, T unit, T here, const T* x, const T* low, const T* high,
-                         bool& halts, T* scratch) {
+                         const T* d, T unit, T here, T most, const T* x, const T* low,
+                         const T* high, bool& halts, T* scratch) {
   const int m = of.rows.count, n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
-  const T fastest = min(max(T(1), found.least), found.most);
+  const T fastest = min(max(most, found.least), found.most);
   // On the ramp, a step above it is not faster than the previous one. After a reset, or if the
   // direction was lost, the speed of the previous step along d is unknown.
   const T before = dot(m, state.direction, d) / dot(m, d, d);

@@ -140,7 +140,10 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   const bool free = reduced.rows == 0;
   if (free) {  // no row takes part: the limits get one row of zeros
     reduced.rows = 1;
-    for (int j = 0; j < n; ++j) J[j] = T(0);
+    for (int j = 0; j < n; ++j) {
+      J[j] = T(0);
+      if (part.exact_J) part.exact_J[j] = T(0);
+    }
     e[0] = T(0);
     reduced.keep_direction = false;
   }

@@ -28,9 +28,9 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
       9 * n + m + stopper_scratch(servo.chain, m),
       filter_scratch(m, n),
       redundancy_scratch(m, n),
-      9 * n + m * n + limited_scratch(m, n),
-      8 * n + m * n + bounded_scratch(m, n),
-      weighted ? 9 * n + m * n + weighted_limit_scratch(m, n) : 0};
+      10 * n + m * n + limited_scratch(m, n),
+      9 * n + m * n + bounded_scratch(m, n),
+      weighted ? 10 * n + weighted_cost_scratch(m, n) + limited_scratch(n, n) : 0};
   int most = 0;
   for (const int size : sizes) most = size > most ? size : most;
   return most;

@@ -2,7 +2,7 @@
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
-#include "supple/box.hpp"
+#include "supple/constrained.hpp"
 #include "supple/direction.hpp"
 #include "supple/halting.hpp"
 #include "supple/norm_bound.hpp"
@@ -10,10 +10,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of scratch memory that `weighted_limited_step` needs.
-SUPPLE_FN constexpr int weighted_limit_scratch(int m, int n) {
-  return (m + n) * n + n + n * n + limited_scratch(n, n);
-}
+// Lanes of scratch memory that `limit_cost` needs with joint weights.
+SUPPLE_FN constexpr int weighted_cost_scratch(int m, int n) { return (m + n) * n + n + n * n; }
 
 // Whether the step is the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
 template <class T>
@@ -52,38 +50,60 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
-// Moves the step x (n) into a box with ‖x‖ <= servo.bound, with the smallest change in the norm
-// ‖N q̇‖ that the step minimizes: N is state.metric or, if that is null, [W J; λ S⁻¹] with row
-// weights W and joint weights S. Returns the damping applied.
+// Whether the step minimizes a norm of q̇ of its own: with joint weights, or in Python.
 template <class L, class T>
-SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
-                                  const L* low, const L* high, L* x, L* active_set, L* scratch) {
-  L *rows = scratch, *tau = rows + (m + n) * n, *norm = tau + n, *rest = norm + n * n;
-  if (state.metric) {
-    for (int i = 0; i < n * n; ++i) norm[i] = state.metric[i];
-  } else {
-    const T* const joint = servo.step->joint_scale;
-    scale_jacobian(*servo.step, m, n, state.J, rows);
-    L square(0);
-    for (int i = 0; i < m * n; ++i) square = fma(rows[i], rows[i], square);
-    const L lambda = sqrt(max(state.lambda2, square * L(weighted_ridge<T>)));
-    for (int i = 0; i < m + n; ++i) {
-      for (int j = 0; j < n; ++j) {
-        const L entry = i < m ? rows[i * n + j] : i - m == j ? lambda : L(0);
-        rows[i * n + j] = entry / L(joint[j]);
-      }
-    }
-    // The factor R of the QR factorization defines the same norm with only n rows.
-    qr(m + n, n, rows, tau);
-    for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
+SUPPLE_FN bool has_joint_norm(const Servo<T>& servo, const ServoState<L>& state) {
+  return state.metric || (servo.mode == ControlMode::step && servo.step->joint_scale);
+}
+
+// The cost ‖J (x - x0)‖² + λ²‖x - x0‖² of a change of the step x0 by limits.
+template <class L>
+struct LimitCost {
+  int m;
+  const L* J;  // (m, n)
+  L lambda2;
+};
+
+// Returns the cost of a change of the step by limits: with J and λ² of the step or, for a step with
+// weights on the joints or in Python, with the norm ‖N q̇‖ that the step minimizes and λ² = 0. N is
+// state.metric or, if that is null, [W J; λ S⁻¹] with row weights W and joint weights S. `memory`
+// holds J.
+template <class L, class T>
+SUPPLE_FN LimitCost<L> limit_cost(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
+                                  const L& lambda2, L* memory) {
+  if (state.metric) return {n, state.metric, L(0)};
+  if (!has_joint_norm(servo, state)) {
+    return {m, limit_metric(servo, state.J, memory), lambda2};
+  }
+  L *norm = memory, *rows = norm + n * n, *tau = rows + (m + n) * n;
+  const T* const joint = servo.step->joint_scale;
+  scale_jacobian(*servo.step, m, n, state.J, rows);
+  L square(0);
+  for (int i = 0; i < m * n; ++i) square = fma(rows[i], rows[i], square);
+  const L lambda = sqrt(max(state.lambda2, square * L(weighted_ridge<T>)));
+  for (int i = 0; i < m + n; ++i) {
+    for (int j = 0; j < n; ++j) {
+      const L entry = i < m ? rows[i * n + j] : i - m == j ? lambda : L(0);
+      rows[i * n + j] = entry / L(joint[j]);
     }
   }
+  // The factor R of the QR factorization defines the same norm with only n rows.
+  qr(m + n, n, rows, tau);
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
+  }
+  return {n, norm, L(0)};
+}
+
+// Returns the damping of the step, of which the limits report `applied` for a cost.
+template <class L>
+SUPPLE_FN L damping_with(const LimitCost<L>& cost, int n, const L& lambda2, const L& applied,
+                         bool weighted) {
+  using T = scalar_t<L>;
+  if (!weighted) return applied;
   L square(0);
-  for (int i = 0; i < n * n; ++i) square = fma(norm[i], norm[i], square);
-  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
-  const L applied = limited_step(n, n, norm, L(0), low, high, L(servo.bound), x, active_set, rest);
-  return state.lambda2 + max(applied - least, L(0));
+  for (int i = 0; i < n * n; ++i) square = fma(cost.J[i], cost.J[i], square);
+  return lambda2 + max(applied - max(square * L(ridge<T>), L(Number<T>::tiny)), L(0));
 }
 
 // Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
@@ -121,20 +141,47 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     fits = fits | right;
   }
   if (all(fits)) return;
-  L* const y = rest;
+  L *const y = scratch, *const active_set = y + n, *const memory = active_set + n;
   for (int j = 0; j < n; ++j) y[j] = x[j];
-  L *active_set = y + n, *more = active_set + n, damping_applied;
-  if (state.metric || (servo.mode == ControlMode::step && servo.step->joint_scale)) {
-    damping_applied = weighted_limited_step(servo, m, n, state, low, high, y, active_set, more);
-  } else {
-    const L* const J = limit_metric(servo, state.J, weighted);
-    damping_applied = limited_step(m, n, J, lambda2, low, high, bound, y, active_set, more);
-  }
+  const bool by_norm = has_joint_norm(servo, state);
+  const LimitCost<L> cost = limit_cost(servo, m, n, state, lambda2, memory);
+  const L applied = limited_step(cost.m, n, cost.J, cost.lambda2, low, high, bound, y, active_set,
+                                 memory + (by_norm ? weighted_cost_scratch(m, n) : m * n));
+  const L damping_applied = damping_with(cost, n, state.lambda2, applied, by_norm);
   for (int j = 0; j < n; ++j) {
     x[j] = select(fits, x[j], y[j]);
     state.active_set[j] = select(fits, state.active_set[j], active_set[j]);
   }
   state.damping_applied = select(fits, state.damping_applied, damping_applied);
+}
+
+// `fit_in_box` for one robot, with constraints: x (n) also meets their rows, as far as the limits
+// allow. If the direction is kept, x is only scaled. The rows are solved for where the step within
+// limits does not meet them, so that others change nothing.
+template <class T, class M, class N>
+SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
+                           const T* high, T* x, T* scratch) {
+  if (!state.constraints) return fit_in_box(servo, m, n, state, low, high, x, scratch);
+  const Constraints<T>& rows = *state.constraints;
+  T *x0 = scratch, *rest = x0 + n;
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  fit_in_box(servo, m, n, state, low, high, x, rest);
+  if (mark_rows(rows, n, x0, x, false)) return;
+  if (servo.keep_direction) {
+    scale_into_rows(rows, n, low, high, x);
+    mark_rows(rows, n, x0, x, true);
+    return;
+  }
+  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  const T lambda2 = state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2;
+  LimitCost<T> cost = limit_cost(servo, m, n, state, lambda2, rest);
+  // Rows are those at q. With a J of another configuration, as in yielding.hpp, they would not be
+  // combinations of its rows, and fast motions of its null space would meet them at no cost.
+  if (servo.curvature > 0) cost.J = state.exact_J;
+  const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.bound, rows,
+                                     x, state.active_set);
+  state.damping_applied =
+      damping_with(cost, n, state.lambda2, applied, has_joint_norm(servo, state));
 }
 
 // Marks stopped joints in state.active_set as held at their limits.
@@ -148,18 +195,18 @@ SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
 // Narrows a box so that joints with a jerk limit approach the speeds that the step x (n) would have
 // without limits on acceleration and jerk, and neither pass these speeds nor turn away from them.
 // Otherwise a joint that compensates for a braking one would have to brake later, and the two would
-// oscillate.
+// oscillate. Without `narrows`, the box only shares the bound on the norm.
 template <class T, class M, class N>
 SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* x,
-                             T* low, T* high, T* scratch) {
+                             T* low, T* high, bool narrows, T* scratch) {
   T *slowest = scratch, *fastest = slowest + n, *goal = fastest + n, *rest = goal + n;
   for (int j = 0; j < n; ++j) {
     speed_box(servo.limit[j], state.q[j], servo.dt, slowest[j], fastest[j]);
     goal[j] = x[j];
   }
-  fit_in_box(servo, m, n, state, slowest, fastest, goal, rest);
+  fit_in_rows(servo, m, n, state, slowest, fastest, goal, rest);
   if (shares_bound(servo)) share_bound(servo, n, state, goal, low, high);
-  for (int j = 0; j < n; ++j) {
+  for (int j = 0; j < n && narrows; ++j) {
     if (!(servo.limit[j].jerk < Number<T>::huge)) continue;
     const T ramp = servo.limit[j].jerk * servo.dt * servo.dt;
     narrow_to(goal[j], state.qd[j], ramp, low[j], high[j]);
@@ -169,10 +216,10 @@ SUPPLE_FN void settle_speeds(const Servo<T>& servo, M m, N n, ServoState<T>& sta
 // Slows a step x (n) down as a whole, so that it keeps its direction and can stop along it (see
 // direction.hpp). Returns false if there is no such step: a joint is outside its limits, or its
 // current speed does not come from this function. `condition` is the condition number of J in mode
-// "halt", else zero.
+// "halt", else zero. `by_rows` becomes true if constraints determine how much it slows down.
 template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
-                              const T* high, T condition, T* x, T* scratch) {
+                              const T* high, T condition, T* x, bool& by_rows, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
   const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound,
                            max(servo.halt_condition, condition)};
@@ -188,14 +235,16 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   if (!whole) state.course = Course::stopped;
   if (size > 0 && whole) {
     bool halts = false;
-    const T s = servo.halt_condition > 0
-                    ? halting_step(servo, state, stopper, d, state.halting, condition, x, low, high,
-                                   halts, rest)
-                    : stoppable_factor(stopper, d, x, low, high, state.q, state.qd, halts, rest);
+    const T most = state.constraints ? share_in_rows(*state.constraints, n, x) : T(1);
+    const T s = servo.halt_condition > 0 ? halting_step(servo, state, stopper, d, state.halting,
+                                                        condition, most, x, low, high, halts, rest)
+                                         : stoppable_factor(stopper, d, most, x, low, high, state.q,
+                                                            state.qd, halts, rest);
     if (halts) state.halting = T(0);
     if (s >= 0) {
       for (int i = 0; i < m; ++i) state.direction[i] = s * d[i];
-      put_scaled(n, s, low, high, x, s != T(1), x, state.active_set);
+      put_scaled(n, s, low, high, x, s != most, x, state.active_set);
+      by_rows = most < 1 && s == most;
       return true;
     }
   }
@@ -293,18 +342,29 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     x[j] = x0[j];
   }
   const bool keeps = servo.keep_direction && !servo.acceleration_level;
+  bool settles = false;  // whether rows must yield to boxes that are narrower than the limits
   if (keeps) {
     for (int j = 0; j < n; ++j) {
       const T ramp = servo.limit[j].jerk * servo.dt * servo.dt;
       if (ramp < Number<T>::huge) approach(x0[j], state.qd[j], ramp, low[j], high[j]);
     }
   } else if (limits_jerk(servo)) {
-    settle_speeds(servo, m, n, state, x, low, high, rest);
+    settle_speeds(servo, m, n, state, x, low, high, true, rest);
+    settles = state.constraints != nullptr;
   }
   state.damping_applied = state.lambda2;
-  const bool kept = keeps && keep_direction(servo, m, n, state, low, high, condition, x, rest);
+  bool by_rows = false;  // whether constraints determine how much the motion slows down
+  const bool kept =
+      keeps && keep_direction(servo, m, n, state, low, high, condition, x, by_rows, rest);
+  if (kept && state.constraints) mark_rows(*state.constraints, n, x0, x, by_rows);
   if (keeps && !kept && shares) share_bound(servo, n, state, x0, low, high);
-  if (!kept) fit_in_box(servo, m, n, state, low, high, x, rest);
+  if (!kept) fit_in_rows(servo, m, n, state, low, high, x, rest);
+  if (settles && misses_rows(*state.constraints)) {
+    all_boxes(servo, n, state, !shares, low, high, x0);
+    for (int j = 0; j < n; ++j) x[j] = x0[j] = x0[j] * state.halting;
+    settle_speeds(servo, m, n, state, x, low, high, false, rest);
+    fit_in_rows(servo, m, n, state, low, high, x, rest);
+  }
   if (keeps && !kept) {
     state.course = Course::lost;
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue

@@ -9,6 +9,9 @@
 
 namespace supple {
 
+template <class T>
+struct Constraints;  // constrained.hpp
+
 enum class ControlMode : int {
   step,       // one step for all rows
   secondary,  // one step for all rows, plus a secondary velocity in the null space
@@ -102,6 +105,7 @@ struct ServoState {
   L held_lambda2 = L(-1);  // λ² while joints are held at limits; if negative, lambda2 is used
   L beyond = L(0);         // length of the part of `lost` beyond the end of the reach
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
+  const Constraints<L>* constraints = nullptr;  // on q̇ in this step; null if there are none
 };
 
 }  // namespace supple

@@ -44,6 +44,13 @@ def test_no_random_motion_breaks_a_limit(soak: ModuleType, seed: int) -> None:
     assert set(found) <= {"steps"}, (about, found)
 
 
+@pytest.mark.parametrize("seed", range(MOTIONS // 2))
+def test_no_constraint_breaks_a_limit(soak: ModuleType, seed: int) -> None:
+    """Constraints have other rows in each step, many of which conflict with the limits."""
+    found, about = soak.motion(1000 + seed, 300, constrained=True)
+    assert set(found) <= {"steps"}, (about, found)
+
+
 @pytest.mark.parametrize("seed", range(MOTIONS // 8))
 @pytest.mark.parametrize("jerk", [100.0, 1000.0])
 @pytest.mark.parametrize("mode", ["exact", "scale"])

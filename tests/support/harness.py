@@ -197,6 +197,27 @@ class Lane:
         self._call("bounded", count, m, n, *arrays, source="harness_limits.cpp")
         return tuple(out)
 
+    def constrained(
+        self,
+        J: Array,
+        x0: Array,
+        low: Array,
+        high: Array,
+        lambda2: Array,
+        bound: Array,
+        G: Array,
+        h: Array,
+    ) -> tuple[Array, ...]:
+        """Return x (c, n), active sets (c, n), states of rows (c, k) and damping (c,) of steps
+        within boxes and norms, and with rows G x >= h.
+        """
+        (count, m, n), rows = J.shape, h.shape[1]
+        numbers = np.stack([lambda2, bound], axis=-1)
+        out = self._empty((count, n), (count, n), (count, rows), (count,))
+        arrays = (*map(self._in, (J, x0, low, high, numbers, G, h)), *out)
+        self._call("constrained", count, m, n, rows, *arrays, source="harness_constrained.cpp")
+        return tuple(out)
+
     def least_direction(self, J: Array) -> tuple[Array, Array]:
         """Return û (c, m) and σ̂ (c,) from an SVD, without estimation."""
         count, m, n = J.shape

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/isa.hpp"
@@ -29,14 +30,17 @@ class PyServo {
   // raises an error for a q whose joints cannot be in radians.
   // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
   // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
-  // is None; it requires a `python_step`.
+  // is None; it requires a `python_step`. `constraint_rows` maps q to the rows of constraints, [G,
+  // h, owner] (count, n + 2), or is None.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
-          nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
+          nb::object secondary_velocity, nb::object python_step, nb::object open_rows,
+          nb::object constraint_rows)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
         python_step_(std::move(python_step)),
         open_rows_(std::move(open_rows)),
+        constraint_rows_(std::move(constraint_rows)),
         inputs_(spec.inputs),
         plausible_lower_(spec.plausible_lower),
         plausible_upper_(spec.plausible_upper) {
@@ -124,15 +128,17 @@ class PyServo {
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held :
-         {&tasks_, &convert_, &secondary_velocity_, &python_step_, &open_rows_}) {
+    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_,
+                                   &open_rows_, &constraint_rows_}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
   }
 
   // Releases the Python objects that may refer to this servo, which cannot be called afterwards.
-  void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
+  void clear() {
+    convert_ = secondary_velocity_ = python_step_ = open_rows_ = constraint_rows_ = nb::none();
+  }
 
   // Restarts the loop with the joint velocities `qd`.
   void reset(nb::handle qd) {
@@ -218,6 +224,24 @@ class PyServo {
     limits_.apply(last(), servo_);
   }
 
+  // Returns the constraints of the last step as rows [G, h, owner, state] (count, n + 3).
+  nb::object rows() const {
+    const ConstraintRows& from = memory_.last().rows;
+    const int n = servo_.chain.coordinates;
+    const npy_intp sizes[] = {from.count, n + 3};
+    const nb::object made = new_array(NPY_DOUBLE, 2, sizes);
+    double* to = data_of<double>(made);
+    for (int i = 0; i < from.count; ++i) {
+      to = std::copy_n(from.G.data() + i * n, n, to);
+      *to++ = from.h[i], *to++ = from.owner[i], *to++ = from.state[i];
+    }
+    return made;
+  }
+  void recall_rows(nb::handle all) {
+    const auto [from, count] = rows_in(all, 3);
+    memory_.recall_rows(from, count);
+  }
+
   // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
   void pace(nb::handle lengths, int k) {
     const nb::object kept = nb::borrow(lengths);
@@ -238,6 +262,17 @@ class PyServo {
   const ServoState<double>& last() const { return memory_.last().state; }
   int saved_size() const { return memory_.saved_size() + limits_.saved_size(); }
 
+  // Returns the data and the number of rows of an array (count, n + more) of float64.
+  std::pair<const double*, int> rows_in(nb::handle given, int more) const {
+    const bool array = PyArray_CheckExact(given.ptr());
+    auto* const rows = reinterpret_cast<PyArrayObject*>(given.ptr());
+    const npy_intp count = array && PyArray_NDIM(rows) == 2 ? PyArray_DIM(rows, 0) : 0;
+    const double* const data = contiguous_data(given, count, servo_.chain.coordinates + more);
+    if (!data)
+      throw nb::value_error("rows of constraints must be a C-contiguous float64 array of rows");
+    return {data, int(count)};
+  }
+
   // Returns number j of a row of floats or doubles.
   static double number(const Batch& row, int j) {
     return row.is_double() ? row.data<double>()[j] : double(row.data<float>()[j]);
@@ -257,6 +292,12 @@ class PyServo {
     }
     ServoState<double>& state = memory_.begin([&at](int j) { return number(at, j); });
     const ServoKernel& kernel = *isa().servo;
+    state.constraints = nullptr;
+    if (!constraint_rows_.is_none()) {
+      const nb::object rows = constraint_rows_(copy(state.q, {n}));
+      const auto [from, count] = rows_in(rows, 2);
+      memory_.constrain(from, count);
+    }
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {n}));
       if (!contiguous_data(v, n))
@@ -377,7 +418,8 @@ class PyServo {
     state.metric = memory_.metric;
   }
 
-  nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
+  nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, constraint_rows_,
+      lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   ServoLimits limits_;
@@ -413,9 +455,11 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
-      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object>(),
+      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
+                    nb::object>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
-           "python_step"_a.none(), "open_rows"_a.none() = nb::none())
+           "python_step"_a.none(), "open_rows"_a.none() = nb::none(),
+           "constraint_rows"_a.none() = nb::none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),
@@ -468,6 +512,10 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def("_recall", &PyServo::recall, "memory"_a,
            nb::sig("def _recall(self, memory: " SUPPLE_ARRAY ") -> None"))
+      .def_prop_ro("_rows", &PyServo::rows,
+                   nb::sig("def _rows(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_recall_rows", &PyServo::recall_rows, "rows"_a,
+           nb::sig("def _recall_rows(self, rows: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(
           "_begun", [](const PyServo& servo) { return servo.begun(); },
           nb::sig("def _begun(self) -> bool"))

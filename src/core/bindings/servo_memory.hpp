@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/servo_report.hpp"
+#include "supple/constrained.hpp"
 
 namespace supple {
 
@@ -106,6 +107,24 @@ class ServoMemory {
     return state;
   }
 
+  // Adds constraints to the next step: rows [G, h, owner] (count, n + 2).
+  void constrain(const double* from, int count) {
+    ConstraintRows& rows = next_->rows;
+    rows.assign(from, count, n_);
+    const std::size_t size = constraint_scratch(std::max(m_, n_), n_, count);
+    if (row_scratch_.size() < size) row_scratch_.resize(size);
+    constraints_ = {count, rows.G.data(), rows.h.data(), rows.state.data(), row_scratch_.data()};
+    next_->state.constraints = count > 0 ? &constraints_ : nullptr;
+  }
+
+  // Replaces the rows of the last step, [G, h, owner, state] (count, n + 3).
+  void recall_rows(const double* from, int count) {
+    std::vector<double> given(count * (n_ + 2));
+    for (int i = 0; i < count; ++i) std::copy_n(from + i * (n_ + 3), n_ + 2, &given[i * (n_ + 2)]);
+    last_->rows.assign(given.data(), count, n_);
+    for (int i = 0; i < count; ++i) last_->rows.state[i] = from[i * (n_ + 3) + n_ + 2];
+  }
+
   // Makes the next record the last one.
   void accept() { std::swap(last_, next_); }
 
@@ -119,6 +138,7 @@ class ServoMemory {
       state.active_set[j] = state.dq[j] = state.change[j] = 0;
       if (state.stopped) state.stopped[j] = 0;
     }
+    last_->rows.assign(nullptr, 0, n_);
     std::fill_n(state.direction, m_, 0.0);
     state.course = Course::kept;
     state.halting = 1;
@@ -161,7 +181,8 @@ class ServoMemory {
  private:
   static constexpr int scalars = 13;  // number of scalars in a record, besides its arrays
 
-  std::vector<double> memory_;
+  std::vector<double> memory_, row_scratch_;
+  Constraints<double> constraints_;
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;
   int n_, m_, record_;
   bool remembers_;

@@ -7,9 +7,27 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
+#include "supple/row_search.hpp"
 #include "supple/servo_state.hpp"
 
 namespace supple {
+
+// The rows of constraints in a step, G q̇ >= h, and what became of them.
+struct ConstraintRows {
+  int count = 0;
+  std::vector<double> G, h, owner, state;  // (count, n), then (count,); `owner` is an index
+
+  // Copies rows [G, h, owner] (given, n + 2), of which none is active yet.
+  void assign(const double* from, int given, int n) {
+    count = given;
+    G.resize(given * n), h.resize(given), owner.resize(given);
+    state.assign(given, double(int(RowState::met)));
+    for (int i = 0; i < given; ++i, from += n + 2) {
+      std::copy_n(from, n, G.data() + i * n);
+      h[i] = from[n], owner[i] = from[n + 1];
+    }
+  }
+};
 
 // The inputs and results of a step. The next step is computed in a second record, so that a step
 // that ends with an error changes nothing.
@@ -17,12 +35,14 @@ struct ServoRecord {
   ServoState<double> state;
   // (n,): joint speeds before the step, their change in the previous step, and q before the step.
   double *before, *change_before, *from;
+  ConstraintRows rows;
 };
 
 // The values of StepStatus in Python.
 inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
-                     direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096;
+                     direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096,
+                     at_constraint = 8192, over_constraint = 16384;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
@@ -119,6 +139,10 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= joint_flags(servo, record, j);
   }
   const double size = std::sqrt(norm2);
+  for (const double row : record.rows.state) {
+    if (row == double(int(RowState::held))) found |= at_constraint;
+    if (row == double(int(RowState::given_up))) found |= over_constraint;
+  }
   if (state.halting < 1) found |= halts;
   if (state.course == Course::lost) found |= direction_lost;
   if (state.course == Course::stopped) found |= out_of_reach;

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from supple.control.constraints import acting
 from supple.motion.diagnostics import Report, explain_taken, unlimited_step
 from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Linearization
@@ -47,6 +48,7 @@ def explain_last_step(servo: Servo) -> Report:
         max_norm=servo._bound if speed >= servo._bound * NEARLY else None,
         mode=servo.limits.mode if servo._held else None,
         factor=_factor(servo, linearization),
+        constraints=acting(servo.constraints, servo._rows, qd),
     )
     return replace(
         report,

@@ -22,6 +22,7 @@ from supple.control.arguments import (
     limits_for,
     step_length,
 )
+from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.explanation import explain_last_step
 from supple.errors import HINTS, InputError, known_arguments, short_repr
@@ -51,7 +52,10 @@ _DAMPED = int(StepStatus.DAMPED)
 _INSTEAD = {
     "robot": "make a new Servo(robot, ...)",
     "qd": "servo.reset(qd) sets the joint speeds",
-    **{name: f"make a new Servo(robot, {name}=...)" for name in ("tasks", "step", "dt", "gain")},
+    **{
+        name: f"make a new Servo(robot, {name}=...)"
+        for name in ("tasks", "step", "dt", "gain", "constraints")
+    },
 }
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 
@@ -102,6 +106,7 @@ class Servo(_core.Servo):
         order: int = 1,
         rate_gain: float | None = None,
         rest_gain: float | None = None,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         """Prepare the controller.
 
@@ -123,10 +128,14 @@ class Servo(_core.Servo):
             order: 1 for resolved rate, 2 for resolved acceleration.
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
             rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.
+            constraints: Objects with a method `rows(robot, q)` that returns G (k, n) and h (k,):
+                in each step the joint speeds keep G q̇ >= h. The limits have precedence, then the
+                rows in their order; a row that conflicts with them is met as well as possible.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
         self._robot = robot
+        self._constraints = check_constraints(constraints)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
         self._dt, self._order = step_length(dt), order
@@ -181,6 +190,7 @@ class Servo(_core.Servo):
             secondary_velocity=controller.secondary_velocity,
             python_step=controller.python_step,
             open_rows=self._open_rows(),
+            constraint_rows=rows_of(self._constraints, robot),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 
@@ -218,7 +228,8 @@ class Servo(_core.Servo):
 
     def __repr__(self) -> str:
         step = readable(self.step)
-        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {step}, dt={self.dt})"
+        more = f", constraints={readable(list(self.constraints))}" if self.constraints else ""
+        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {step}, dt={self.dt}{more})"
 
     @property
     def robot(self) -> Robot:
@@ -234,6 +245,11 @@ class Servo(_core.Servo):
     def step(self) -> AnyStep:
         """The step that computes joint speeds (or accelerations) from J and e."""
         return self._step_used
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints on the joint speeds, the one with the highest precedence first."""
+        return self._constraints
 
     @property
     def limits(self) -> Limits:
@@ -400,17 +416,19 @@ class Servo(_core.Servo):
             "order": self._order,
             "rate_gain": self._rate_gain,
             "rest_gain": self._rest_gain,
+            "constraints": self._constraints,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: value for name, value in self.__dict__.items() if name not in self._made}
         state = None if self._own is None else self._own.state
-        return {"memory": self._memory, "state": state, "own": own}
+        return {"memory": self._memory, "rows": self._rows, "state": state, "own": own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["own"])
         self._recall(np.ascontiguousarray(state["memory"]))
+        self._recall_rows(np.ascontiguousarray(state["rows"]))
         if self._own is not None:
             self._own.state = state["state"]
 

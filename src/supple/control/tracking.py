@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.control.arguments import check_robot_first, limits_for
+from supple.control.constraints import Constraint, check_constraints
 from supple.control.controller import AnyStep
 from supple.control.joint_path import to_trajectory
 from supple.control.path_mode import path_motion
@@ -50,6 +51,7 @@ def track(
     order: int = 1,
     rate_gain: float | None = None,
     rest_gain: float | None = None,
+    constraints: Sequence[Constraint] = (),
     qd0: ArrayLike | None = None,
     tolerance: float = 1e-4,
 ) -> Trajectory:
@@ -78,12 +80,13 @@ def track(
         order: As in `Servo`.
         rate_gain: As in `Servo`.
         rest_gain: As in `Servo`.
+        constraints: As in `Servo`.
         qd0: Initial joint speeds (n,); zero by default.
         tolerance: Largest distance from the path between two targets, in mode "path" [m or rad].
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
-            mode "path" is combined with a step, gains, order=2 or initial speeds.
+            mode "path" is combined with a step, gains, order=2, constraints or initial speeds.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)
@@ -99,10 +102,11 @@ def track(
     if limits is not None and limits_for(limits, robot).mode == "path":
         fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
         given = [name for name, value in fixed.items() if value is not None]
+        given += ["constraints"] if check_constraints(constraints) else []
         if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
             raise InputError(
-                'mode "path" takes no step, gains or initial speeds, and only order=1; given: '
-                + (join_names(given) if given else "order=2 or qd0")
+                'mode "path" takes no step, gains, constraints or initial speeds, and only '
+                "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
         return _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
@@ -116,6 +120,7 @@ def track(
         order=order,
         rate_gain=rate_gain,
         rest_gain=rest_gain,
+        constraints=constraints,
     )
     servo.reset(qd0)
     return _run(servo, _start(q0, robot), commands)

@@ -120,6 +120,7 @@ class Report:
         damped: The fraction of the command of a `Servo` that damping removes, and the direction of
             this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
+        constraints: Sentences about the constraints that acted on a step of a `Servo`.
     """
 
     directions: tuple[Direction, ...]
@@ -141,6 +142,7 @@ class Report:
     factor: float | None = None
     damped: tuple[float, str] | None = None
     beyond: float = 0.0
+    constraints: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -192,6 +194,7 @@ def explain_taken(
     max_norm: float | None,
     mode: Mode | None,
     factor: float | None,
+    constraints: tuple[str, ...] = (),
 ) -> Report:
     """Explain a step that was taken, with the limits applied.
 
@@ -206,9 +209,10 @@ def explain_taken(
         max_norm: The bound on the norm of all speeds, if it was active.
         mode: The mode of the limits, if they changed the step.
         factor: The factor of mode "scale", if it is known.
+        constraints: Sentences about the constraints that acted.
     """
     lin = linearization
-    limited = bool(held) or max_norm is not None or lambda2 != chosen
+    limited = bool(held or constraints) or max_norm is not None or lambda2 != chosen
     rule, seen = damping_inside(step, lin)
     damped = rule is not None or lambda2 > 0
     reason = "" if rule is None else _reason_taken(rule, seen, chosen)
@@ -231,6 +235,7 @@ def explain_taken(
         max_norm=max_norm,
         mode=mode,
         factor=factor,
+        constraints=constraints,
     )
 
 
@@ -371,6 +376,7 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"damping takes {taken:.1%} of the command: {words}")
     if report.beyond > 0:
         lines.append(f"{report.beyond:.1%} of the command is beyond the end of the reach")
+    lines += report.constraints
     lines += [str(joint) for joint in report.held]
     if report.mode in ("scale", "halt"):
         by = "" if report.factor is None else f" to {report.factor:.1%} of the unlimited step"

@@ -55,6 +55,9 @@ class StepStatus(IntFlag):
         SPEED_EXCEEDED: A joint exceeds its maximum speed, which was lowered while it moved; it
             slows down as its limits on acceleration and jerk allow.
         NORM_EXCEEDED: The norm of all joint speeds exceeds its bound for the same reason.
+        CONSTRAINT_LIMIT: A constraint of the `Servo` holds the step back.
+        CONSTRAINT_EXCEEDED: A constraint is not met: the limits of the joints, or constraints
+            before it, do not allow it.
     """
 
     FOLLOWING = 0
@@ -71,6 +74,8 @@ class StepStatus(IntFlag):
     HALTING = 1024
     SPEED_EXCEEDED = 2048
     NORM_EXCEEDED = 4096
+    CONSTRAINT_LIMIT = 8192
+    CONSTRAINT_EXCEEDED = 16384
 
     @property
     def sentence(self) -> str:
@@ -105,6 +110,8 @@ _SENTENCES = {
     StepStatus.HALTING: "the motion slows down or halts before a singularity",
     StepStatus.SPEED_EXCEEDED: "a joint slows down to its maximum speed",
     StepStatus.NORM_EXCEEDED: "the joints slow down to the bound on the norm of their speeds",
+    StepStatus.CONSTRAINT_LIMIT: "a constraint holds the step back",
+    StepStatus.CONSTRAINT_EXCEEDED: "a constraint cannot be met within the limits",
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)

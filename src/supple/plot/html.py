@@ -94,6 +94,7 @@ def report_html(report: Any) -> str:
     if report.speed is not None:
         facts.append(f"joint speed {report.speed:.4g}")
     facts += [report.reason] * bool(report.reason) + [str(each) for each in report.held]
+    facts += report.constraints
     return f"<div>{_paragraphs(facts)}{_directions(report)}</div>"
 
 

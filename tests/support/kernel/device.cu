@@ -6,6 +6,7 @@
 #include "supple/box.hpp"
 #include "supple/braking_gain.hpp"
 #include "supple/condition.hpp"
+#include "supple/constrained.hpp"
 #include "supple/damping.hpp"
 #include "supple/direction.hpp"
 #include "supple/elementary.hpp"
@@ -41,6 +42,7 @@
 #include "supple/redundancy.hpp"
 #include "supple/regular_step.hpp"
 #include "supple/robot.hpp"
+#include "supple/row_search.hpp"
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
 #include "supple/servo_limits.hpp"
@@ -143,6 +145,10 @@ __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* ac
   }
   lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, active_set, scratch);
   scale_into_box(columns, low, high, T(1), dq, active_set);
+  T state[rows], memory[constraint_scratch(rows, columns, rows)];
+  const Constraints<T> constraints{rows, J, q, state, memory};
+  lambda2[i] =
+      constrained_step(rows, columns, J, lambda2[i], low, high, T(1), constraints, dq, active_set);
 }
 
 // Computes J, e, J̇q̇ and the rows of a commanded velocity of any task.
@@ -215,7 +221,7 @@ __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T*
   const Stopper<T> stopper{taking_part, servo.limit, T(0.01), Number<T>::huge};
   work[1] = stops_along(stopper, e, q, speed, change, work) ? T(1) : T(0);
   bool halts = false;
-  work[2] = stoppable_factor(stopper, e, speed, J, J, q, speed, halts, work);
+  work[2] = stoppable_factor(stopper, e, T(1), speed, J, J, q, speed, halts, work);
   if (halts) work[2] = condition_at(taking_part, q, work);
 }
 
