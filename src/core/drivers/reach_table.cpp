@@ -14,6 +14,7 @@
 #include "drivers/reach_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -104,6 +105,8 @@ class Heights {
     const double found = height(0, d);
     return found < unbounded_height ? found + 1e-12 * size_ : infinite_height;
   }
+
+  void release() { grids_.clear(); }
 
  private:
   // The angles of a revolute joint, as azimuths of directions that turn against it.
@@ -253,7 +256,7 @@ double nearest_on_axis(const Pose<double>& last) {
 struct TaskProbes {
   std::vector<Series> series;
   std::vector<ReachProbe> probe;
-  bool row[3] = {};  // whether the position along x, y, z is determined
+  std::array<bool, 3> row{};  // whether the position along x, y, z is determined
 
   TaskProbes(const IkProblem<double>& ik, const Task<double>& task, int target) {
     if (task.goal != Goal::frame || task.axes == task_axes_spatial) return;
@@ -303,57 +306,60 @@ Vec grid_direction(int number) {
 
 }  // namespace
 
-// The state of a table under construction.
+// The state of a table under construction: a member for each probe.
 struct ReachTable::Draft {
-  std::vector<TaskProbes> tasks;
   std::vector<Heights> heights;
-  std::size_t complete = 0;  // number of finished members of `heights`
+  std::vector<std::array<bool, 3>> row;  // whether the position along x, y, z is determined
 };
 
 ReachTable::ReachTable(const IkProblem<double>& ik) : draft_(std::make_unique<Draft>()) {
   int target = 0;
   for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
-    draft_->tasks.emplace_back(ik, ik.task[k], target);
-    for (const Series& series : draft_->tasks.back().series) draft_->heights.emplace_back(series);
+    const TaskProbes task(ik, ik.task[k], target);
+    for (const Series& series : task.series) draft_->heights.emplace_back(series);
+    probe_.insert(probe_.end(), task.probe.begin(), task.probe.end());
+    draft_->row.resize(probe_.size(), task.row);
   }
 }
 
 ReachTable::~ReachTable() = default;
 
-const Reach* ReachTable::view(bool (*stop)(void*), void* context) {
+const Reach* ReachTable::view(int count, bool (*stop)(void*), void* context) {
   const std::lock_guard<std::mutex> lock(building_);
-  if (!draft_) return &reach_;
-  for (std::size_t& done = draft_->complete; done < draft_->heights.size(); ++done) {
-    while (!draft_->heights[done].is_complete()) {
-      if (stop && stop(context)) return nullptr;
-      draft_->heights[done].advance();
+  if (direction_.empty()) {  // the memory keeps its address, because other threads read from it
+    direction_.resize(3 * grid_size);
+    height_.resize(probe_.size() * grid_size);
+    for (int i = 0; i < grid_size; ++i) {
+      const Vec d = grid_direction(i);
+      const double size = norm(d);
+      direction_[i] = d.x / size;
+      direction_[grid_size + i] = d.y / size;
+      direction_[2 * grid_size + i] = d.z / size;
     }
+    reach_ = {grid_size, probes(), direction_.data(), height_.data(), probe_.data()};
   }
-  direction_.resize(3 * grid_size);
-  std::vector<double> size(grid_size);
+  for (; complete_ < count; ++complete_) {
+    Heights& heights = draft_->heights[complete_];
+    while (!heights.is_complete()) {
+      if (stop && stop(context)) return nullptr;
+      heights.advance();
+    }
+    write(complete_);
+  }
+  if (complete_ == probes()) draft_.reset();
+  return &reach_;
+}
+
+// Copies the heights of a probe into the table.
+void ReachTable::write(int number) {
+  const auto& row = draft_->row[number];
   for (int i = 0; i < grid_size; ++i) {
     const Vec d = grid_direction(i);
-    size[i] = norm(d);
-    direction_[i] = d.x / size[i];
-    direction_[grid_size + i] = d.y / size[i];
-    direction_[2 * grid_size + i] = d.z / size[i];
+    const bool counts = (row[0] || d.x == 0) && (row[1] || d.y == 0) && (row[2] || d.z == 0);
+    height_[std::size_t(number) * grid_size + i] =
+        counts ? draft_->heights[number](d) / norm(d) : infinite_height;
   }
-  std::size_t number = 0;
-  for (const TaskProbes& task : draft_->tasks) {
-    for (const ReachProbe& probe : task.probe) {
-      const Heights& height = draft_->heights[number++];
-      probe_.push_back(probe);
-      for (int i = 0; i < grid_size; ++i) {
-        const Vec d = grid_direction(i);
-        const bool counts =
-            (task.row[0] || d.x == 0) && (task.row[1] || d.y == 0) && (task.row[2] || d.z == 0);
-        height_.push_back(counts ? height(d) / size[i] : infinite_height);
-      }
-    }
-  }
-  reach_ = {grid_size, int(probe_.size()), direction_.data(), height_.data(), probe_.data()};
-  draft_.reset();
-  return &reach_;
+  draft_->heights[number].release();
 }
 
 }  // namespace supple
