@@ -8,6 +8,7 @@ import numpy as np
 
 from robots_files import End
 from supple.kinematics.frames import ancestors
+from supple.kinematics.plausible import plausible_range
 
 Array = np.ndarray
 
@@ -29,7 +30,8 @@ def sets(
     limits: every limited joint at one of its two limits.
     singular: joints at multiples of 90° where the task's Jacobian loses rank; or stretched out.
     half turn: with an initial guess that differs from the solution by 180° in one joint.
-    far: with an initial guess a thousand radians away, or with all joints at their lower limits.
+    far: with an initial guess as far away as `solve` accepts (two turns, or 1000 rad or m where a
+        joint has no limits), or with all joints at their lower limits.
 
     Prismatic joints without limits are within ±1 m. If `spread` is given, they are within
     ±`spread`, and the only hard set is "far", with the neutral configuration as initial guess.
@@ -47,7 +49,7 @@ def sets(
     made["half turn"] = _half_turns(end, rng, hard // 4)
     far = np.where(np.isfinite(robot.lower), robot.lower, -1000.0)
     start = np.where(rng.random((hard // 2, 1)) < 0.5, far, np.full(robot.dof, 1000.0))
-    made["far"] = Set(robot.random(hard // 2, seed=rng), start)
+    made["far"] = Set(robot.random(hard // 2, seed=rng), np.clip(start, *plausible_range(robot)))
     return {name: one for name, one in made.items() if len(one.q)}
 
 

@@ -1,11 +1,18 @@
-"""Search for readings of Maciejewski & Klein's trajectories B and C.
+"""Search for paths that fit the text's description of trajectories B and C of Maciejewski & Klein.
 
-The paths cannot be read in print. This script draws paths that the text allows, follows them with
-the paper's methods and counts what each one shows of the text's description. The best readings are
-the constants of `papers/maciejewski_klein/courses.py`.
+Maciejewski & Klein 1988 move the tool of a PUMA along trajectories whose coordinates are not
+printed. The text describes them (B: a line past the shoulder singularity to a wrist singularity;
+C: an arc through a configuration with three singularities), and what the errors, joint speeds and
+singular values along them look like: their features. This script draws random paths of the
+described kind, called readings, simulates the paper's methods along each, and prints how many
+readings show each feature, and the readings that show the most. The paths in
+`papers/maciejewski_klein/courses.py` were selected in this way.
 
-python tools/readings.py b --draws 80000    # 260 followed; minutes of one core
-python tools/readings.py c --draws 2000     # about 900 followed
+    make dev                                                           # builds the package
+    PYTHONPATH=build/dev .venv/bin/python tools/readings.py b --draws 80000   # simulates 260 lines
+    PYTHONPATH=build/dev .venv/bin/python tools/readings.py c --draws 2000    # simulates 578 arcs
+
+Each takes some minutes of one core. The same seed draws the same paths.
 """
 
 from __future__ import annotations
@@ -24,40 +31,46 @@ BATCH = {"b": 4000, "c": 100}  # paths that are drawn at a time
 SIGNS = np.array([-1.0, 1.0])
 Drawn = tuple[Array, Array, list[str]]  # starts (P, 6), poses (K + 1, P, 4, 4), descriptions
 
+# What the text says about each trajectory, in words and as a function of the simulated motions.
+# Errors without a method are those of constant damping.
 FEATURES: dict[str, dict[str, Callable[[Runs], bool]]] = {
     "b": {
-        "error throughout": statements.present,
-        "near zero filtered": statements.near_zero,
-        "notch at the shoulder": lambda runs: (
+        "the error is nowhere near zero": statements.present,
+        "filtering brings the error near zero away from singularities": statements.near_zero,
+        "the error has a notch at the shoulder singularity": lambda runs: (
             statements.notched(runs)
             and abs(runs.notch("constant")[0][1] - statements.switch(runs).shoulder)
             < len(runs.course.poses) / 8
         ),
-        "only lost": statements.only_lost,
-        "peak at the end": statements.ends_at_wrist,
-        "switch to the wrist": statements.switches,
-        "twins above the threshold": statements.twins_above,
-        "better than variable": statements.better,
+        "the error of filtering is along singular directions": statements.only_lost,
+        "the error rises at the end, at the wrist singularity": statements.ends_at_wrist,
+        "u6 turns from the shoulder's direction to the wrist's": statements.switches,
+        "σ5 and σ6 are above 1/θ̇max when u6 turns": statements.twins_above,
+        "filtering has a smaller error than variable damping": statements.better,
     },
     "c": {
-        "15 % away": statements.nominal,
-        "15 % throughout": statements.throughout,
-        "near zero filtered": statements.near_zero,
-        "notch": statements.notched,
-        "only lost": statements.only_lost,
-        "dips in the middle": statements.dips_in_the_middle,
-        "wrist, elbow, shoulder": statements.in_order,
-        "fourth is small": statements.fourth_is_small,
-        "within the axes of Fig. 8": statements.within_axes,
-        "better than variable": statements.better,
+        "the nominal error is 15 %, and larger near the singularity": statements.nominal,
+        "the error is at least 10 % everywhere": statements.throughout,
+        "filtering brings the error near zero away from singularities": statements.near_zero,
+        "the error has a notch between two peaks": statements.notched,
+        "the error of filtering is along singular directions": statements.only_lost,
+        "σ4, σ5 and σ6 are smallest near the middle": statements.dips_in_the_middle,
+        "σ6 belongs to the wrist, σ5 to the elbow, σ4 to the shoulder": statements.in_order,
+        "σ4 is less than half of σ2": statements.fourth_is_small,
+        "errors and speeds are within the axes of Fig. 8": statements.within_axes,
+        "filtering has a smaller error than variable damping": statements.better,
     },
 }
+SHOWN = 10  # number of readings that are printed
 
 
 def lines(rng: np.random.Generator, count: int) -> Drawn:
-    """Return lines of 0.6 to 1.05 m whose wrist passes the cylinder over the shoulder at up to
-    12 mm, and that end up to 12° off a wrist singularity: those within reach on which u6 turns from
-    the shoulder's direction to the wrist's where σ6 is at least 0.17.
+    """Draw `count` readings of trajectory B, and return those of the described kind.
+
+    They are lines of 0.6 to 1.05 m. The wrist passes the cylinder around the shoulder's axis, on
+    which the arm is singular, at 0.5 to 12 mm, and ends 0.3° to 12° from a wrist singularity. Lines
+    that leave the reach are dropped, and so are those on which u6 does not turn from the shoulder's
+    direction to the wrist's where σ6 is at least 0.17.
     """
     intervals = int(rng.choice([400, 500, 600, 700]))
     side, radius = rng.choice(SIGNS, count), D2 + rng.uniform(0.0005, 0.012, count)
@@ -116,8 +129,10 @@ def _switches(q: Array, part: float) -> bool:
 
 
 def circles(rng: np.random.Generator, count: int) -> Drawn:
-    """Return arcs of 0.75 to 1.35 m through the triple singularity, in planes at up to 45° to the
-    x-z plane and leaning by up to 30°, that start within reach with σ6 ≥ 0.16.
+    """Draw `count` readings of trajectory C, and return those of the described kind.
+
+    They are arcs of 0.75 to 1.35 m through the triple singularity, in planes at up to 45° to the
+    x-z plane that lean by up to 30°. Arcs that start out of reach or with σ6 < 0.16 are dropped.
     """
     intervals = int(rng.choice([500, 650, 785, 900]))
     radius = rng.uniform(0.15, 0.45, count)
@@ -136,7 +151,7 @@ def circles(rng: np.random.Generator, count: int) -> Drawn:
     some = np.flatnonzero(good & (sigma[:, -1] >= 0.8 / MAX_GAIN))
     told = [
         f"radius {radius[k]:.3f} m, plane {np.degrees(plane[k]):.1f}°, leans "
-        f"{np.degrees(lean[k]):.1f}°, {intervals} intervals, starts at "
+        f"{np.degrees(lean[k]) + 0.0:.1f}°, {intervals} intervals, starts at "
         f"{np.round(np.degrees(starts[k]), 2).tolist()}°"
         for k in some
     ]
@@ -144,7 +159,7 @@ def circles(rng: np.random.Generator, count: int) -> Drawn:
 
 
 def judged(kind: str, drawn: Drawn) -> Iterator[tuple[str, dict[str, bool]]]:
-    """Follow paths with the paper's methods, and yield what each of them shows."""
+    """Simulate the paper's methods along readings; yield each one in words, and its features."""
     starts, poses, told = drawn
     if not told:
         return
@@ -158,7 +173,7 @@ def judged(kind: str, drawn: Drawn) -> Iterator[tuple[str, dict[str, bool]]]:
 
 
 def search(kind: str, draws: int, rng: np.random.Generator) -> None:
-    """Draw paths, follow those of the described kind, and print the counts and the best."""
+    """Draw readings, simulate those of the described kind, and print their features."""
     shown: Counter[str] = Counter()
     found: list[tuple[int, str, list[str]]] = []
     for _ in range(draws // BATCH[kind]):
@@ -166,17 +181,32 @@ def search(kind: str, draws: int, rng: np.random.Generator) -> None:
             shown.update(name for name, holds in verdicts.items() if holds)
             lacks = [name for name, holds in verdicts.items() if not holds]
             found.append((sum(verdicts.values()), text, lacks))
-    print(f"{draws} drawn, {len(found)} followed")
+    print(f"Trajectory {kind.upper()}: {draws} paths drawn, {len(found)} of the described kind.")
+    print("Number of them that show what the text says:")
     for name in FEATURES[kind]:
-        print(f"  {name}: {shown[name]}")
-    for score, text, lacks in sorted(found, reverse=True)[:10]:
-        print(f"{score} of {len(FEATURES[kind])}: {text}; lacks {lacks}")
+        print(f"  {shown[name]:5d}  {name}")
+    print(f"Those that show the most, at most {SHOWN}:")
+    for score, text, lacks in sorted(found, reverse=True)[:SHOWN]:
+        print(f"  {score} of {len(FEATURES[kind])} features: {text}")
+        for name in lacks:
+            print(f"      not shown: {name}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("kind", choices=("b", "c"))
-    parser.add_argument("--draws", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kind", choices=("b", "c"), help="the trajectory")
+    parser.add_argument(
+        "--draws",
+        type=int,
+        required=True,
+        help="number of paths drawn, at least "
+        + " or ".join(f"{n} ({kind})" for kind, n in BATCH.items()),
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random paths (default 1)")
     given = parser.parse_args()
-    search(given.kind, given.draws, np.random.default_rng(given.seed))
+    if given.draws < BATCH[given.kind]:
+        parser.error(f"--draws must be at least {BATCH[given.kind]}; given: {given.draws}")
+    rounded = given.draws - given.draws % BATCH[given.kind]
+    search(given.kind, rounded, np.random.default_rng(given.seed))

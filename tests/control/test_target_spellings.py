@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from generated import CASES, FIRST
 from names import without_addresses
 from several_arms import arms
 from supple import (
@@ -29,6 +30,8 @@ from supple import (
     track,
 )
 from supple.errors import InputError
+from supple.gpu.device import each_on_gpu
+from supple.motion.task_inputs import common_shapes
 
 Array = np.ndarray
 KINDS: dict[str, tuple[type, Callable[[Array], Array]]] = {
@@ -155,6 +158,57 @@ def test_targets_of_one_task(kind: str, listed: bool) -> None:
     spellings += [[value], [value.tolist()]] if listed else [value.tolist()]
     for target in [*spellings, "here", 3.0, {}, value.ravel()[:2]]:
         check(each, expected, lambda target=target: target)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(12, CASES // 100)))
+def test_targets_of_the_same_shape_are_one_array(seed: int) -> None:
+    """Targets (k, ...) and paths of them (K, k, ...) are read by all functions as lists are."""
+    rng = np.random.default_rng(seed)
+    robot = arms(*rng.choice(["ur5e", "panda", "puma560"], 2))
+    count = int(rng.integers(2, 5))
+    alike = str(rng.choice(["pose", "position", "orientation", "axis", "position axis"])).split()
+    chosen = [KINDS[str(kind)] for kind in rng.choice(alike, count)]
+    frames = [str(name) for name in rng.choice(robot.frames, count)]
+    tasks = [task(frame) for (task, _), frame in zip(chosen, frames, strict=True)]
+    q = robot.random(1, seed=seed)[0]
+    path = q + np.linspace(0, 0.02, 4)[:, None] * rng.normal(size=robot.dof)
+    path = np.clip(path, robot.lower, robot.upper)
+    lists = [
+        [of(robot.fk(each, frame)) for (_, of), frame in zip(chosen, frames, strict=True)]
+        for each in path
+    ]
+    stacked = np.stack([np.stack(each) for each in lists])
+    for read in readers(robot, tasks, q).values():
+        np.testing.assert_array_equal(read(stacked[-1]), read(lists[-1]))
+    each = [np.stack(one) for one in zip(*lists, strict=True)]
+    options = {"tasks": tasks, "q0": q}
+    np.testing.assert_array_equal(
+        solve(robot, stacked, **options).q, solve(robot, each, **options).q
+    )
+    moved = [track(robot, q, target=given, tasks=tasks, dt=0.01).q for given in (stacked, lists)]
+    np.testing.assert_array_equal(*moved)
+    np.testing.assert_array_equal(
+        linearize(robot, tasks, path, stacked).e, linearize(robot, tasks, path, each).e
+    )
+    # Arrays in GPU memory are divided by other code.
+    apart = each_on_gpu(stacked, count, common_shapes(tasks))
+    for one, other in zip(apart, each, strict=True):
+        np.testing.assert_array_equal(one, other)
+    size = 6 if alike == ["pose"] else 3
+    velocities = rng.normal(size=(3, count, size))
+    moved = [
+        track(robot, q, velocity=given, tasks=tasks, dt=0.01).q
+        for given in (velocities, [[*one] for one in velocities])
+    ]
+    np.testing.assert_array_equal(*moved)
+
+
+def test_orientations_take_poses_of_forward_kinematics() -> None:
+    robot = arms("ur5e", "panda")
+    q = robot.random(1, seed=3)[0]
+    T = robot.fk(np.clip(q + 0.05, robot.lower, robot.upper))
+    for read in readers(robot, [OrientationTask(tip) for tip in robot.tips], q).values():
+        np.testing.assert_array_equal(read(T), read([*T]))
 
 
 def test_several_poses_as_forward_kinematics_returns_them() -> None:

@@ -104,3 +104,11 @@ def test_several_solutions_are_ordered_by_comfort_on_request() -> None:
     assert len(found) == 6
     assert (np.diff(cost) >= 0).all()
     assert discomfort(robot, robot.neutral()[None] * 0 + (robot.lower + robot.upper) / 2) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_joints_without_limits_are_as_comfortable_anywhere(seed: int) -> None:
+    one = case(seed, 16)
+    free = ~np.isfinite(one.robot.lower) & ~np.isfinite(one.robot.upper)
+    moved = np.where(free, np.random.default_rng(seed).normal(size=one.q.shape), one.q)
+    np.testing.assert_array_equal(discomfort(one.robot, moved), discomfort(one.robot, one.q))

@@ -85,7 +85,7 @@ def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
         assert min(np.abs(robot.fk(change.before) - poses[at - k]).max() for k in (0, 1)) < 1e-6
 
 
-@pytest.mark.parametrize("seed", [*range(8), 101])  # 101: a passage along joint limits
+@pytest.mark.parametrize("seed", [*range(8), 45])  # 45: a passage along joint limits
 def test_seven_joints_change_as_rarely_as_possible(seed: int) -> None:
     rng = np.random.default_rng(seed)
     middle = (PANDA.lower + PANDA.upper) / 2

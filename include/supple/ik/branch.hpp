@@ -1,6 +1,6 @@
 // Decisions in computing all solutions of a pose, shared by the CPU and GPU drivers: how a
 // candidate is brought inside the joint limits, how it is polished, which solutions are the same,
-// and how they are sorted.
+// and how they are sorted. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/closed_form.hpp"

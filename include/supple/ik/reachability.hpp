@@ -50,8 +50,8 @@ SUPPLE_FN double least_distance(const Reach& reach, int number, const double* ta
   double t[3], size = 0;
   for (int c = 0; c < 3; ++c) {
     t[c] = pose[9 + c];
+    size += abs(t[c]) + probe.lever;
     for (int i = 0; i < 3; ++i) t[c] += pose[3 * i + c] * probe.point[i];
-    size += abs(t[c]);
   }
   const double *const x = reach.direction, *const y = x + reach.directions,
                       *const z = y + reach.directions;

@@ -152,7 +152,7 @@ class PySolver {
   bool several_tasks() const { return target_specs_.size() > 1; }
 
   // The table of heights of frames, complete.
-  const Reach& reach() { return *reach_->view(nullptr, nullptr); }
+  const Reach& reach() { return *reach_->view(reach_->probes(), nullptr, nullptr); }
 
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }

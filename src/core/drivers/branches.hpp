@@ -1,6 +1,7 @@
 // All solutions of a pose of a 6-joint arm: candidates in closed form, polished and verified by
 // damped least squares in double precision, inside the joint limits. An arm of 7 joints has those
-// of 6 of its joints, for each value of the other one on a grid.
+// of 6 of its joints, for each value of the other one on a grid. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,9 @@
 #include "supple/ik/branch.hpp"
 
 namespace supple {
+
+// Largest number of iterations that polish all lanes together.
+inline constexpr int wide_rounds = 3;
 
 // Options of the search for all solutions.
 struct BranchOptions {
@@ -112,8 +116,6 @@ class BranchPolisher {
  private:
   using Lanes = Unrolled<double>;
   static constexpr double full_turn = 6.283185307179586476925286766559;
-  // Largest number of iterations of all lanes together.
-  static constexpr int wide_rounds = 3;
 
   bool exact() const { return slack_ == 0; }
 

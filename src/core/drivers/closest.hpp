@@ -103,8 +103,9 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
 // the table of heights, or 0 if the table does not show that the target is out of reach.
 float unreachable_error(const SolveRequest& request, std::ptrdiff_t problem) {
   const IkProblem<double>& ik = *request.polish;
-  const Reach* const reach = request.reach->view(request.stop, request.stop_context);
-  for (int i = 0; reach && i < reach->probes; ++i) {
+  for (int i = 0; i < request.reach->probes(); ++i) {
+    const Reach* const reach = request.reach->view(i + 1, request.stop, request.stop_context);
+    if (!reach) break;
     const double least = least_distance(*reach, i, request.target + problem * ik.targets, 0, 1);
     if (is_out_of_reach(*reach, i, least, ik.position_tolerance, ik.rotation_tolerance)) {
       return float(reach->probe[i].weight * least);

@@ -9,7 +9,8 @@
 //
 // For arms with parallel or intersecting axes, some of the six cyclic numberings of the joints are
 // degenerate. All eliminations are by pivots or reflections, so that a degenerate numbering gives
-// inaccurate candidates, which are not certain to be complete, but never an error.
+// inaccurate candidates, which are not certain to be complete, but never an error. Tuned constants
+// are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // All solutions of a pose of a 6-joint arm of any geometry: candidates from eigenvalues, polished
-// and verified as those in closed form.
+// and verified as those in closed form. Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <utility>
@@ -9,6 +9,9 @@
 #include "drivers/general.hpp"
 
 namespace supple {
+
+// Error of a candidate [rad] up to which it may be outside the joint limits.
+inline constexpr double candidate_error = 1e-4;
 
 // An arm of any geometry that is part of a robot.
 struct GeneralArmOfRobot {
@@ -41,9 +44,6 @@ class GeneralSolver {
   }
 
  private:
-  // Error of a candidate [rad] up to which it may be outside the joint limits.
-  static constexpr double candidate_error = 1e-4;
-
   const Arm arm_;
   BranchPolisher polisher_;
 };

@@ -5,27 +5,27 @@
 //   h(d) = d·p + max hᵢ(M(q)ᵀ Rᵀ d)   over the joint's range
 //
 // with the pose (R, p) of the joint in its parent, and its motion M(q). So the heights are computed
-// from the point to the base, and stored for a grid of directions after each revolute joint. Both
-// approximations give upper bounds, because a convex function is at most the mean of its values
-// around a point: interpolation between the directions of the grid, and between samples of an
-// angle. Joints that mimic another one are treated as independent, which can only increase the
-// heights. Tuned constants are explained in docs/constants.md.
+// from the point to the base, and stored after each revolute joint for directions on rings around
+// its axis, where the maximum is that of a sliding window. Both approximations give upper bounds,
+// because a convex function is at most the mean of its values around a point: interpolation between
+// the directions of the grid, and between samples of an angle. Joints that mimic another one are
+// treated as independent, which can only increase the heights. Tuned constants are explained in
+// docs/constants.md.
 #include "drivers/reach_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
+#include "drivers/ring_grid.hpp"
 #include "supple/kinematics.hpp"
 
 namespace supple {
 namespace {
 
-constexpr int cells = 32;              // cells of the grid along an edge of the cube of directions
-constexpr double sample_angle = 0.06;  // largest distance between samples of an angle [rad]
-// The height of a set that is not bounded, and the value above which a height is a mean with it.
-constexpr double infinite = 1e200, unbounded = 1e100;
-constexpr double pi = 3.14159265358979323846;
+constexpr int cells = 32;  // cells of the grid along an edge of the cube of directions
+constexpr double pi = ring_pi;
 
 using Vec = Vec3<double>;
 
@@ -67,42 +67,6 @@ Pose<double> placement_of(const Joint<double>& joint) {
   return pose_of(R, joint.position);
 }
 
-// ---- the grid of directions ---------------------------------------------------------------------
-
-// Directions on the surface of a cube: on each of its six faces, (cells + 1)² points (±1, u, v) in
-// cyclic order of the axes, with u and v from -1 to 1. On a face, h(±1, u, v) is a convex function
-// of u and v.
-const int edge = cells + 1, face_size = edge * edge, grid_size = 6 * face_size;
-
-Vec grid_direction(int number) {
-  const int face = number / face_size, i = number / edge % edge, j = number % edge;
-  double d[3];
-  d[face / 2] = face % 2 ? -1 : 1;
-  d[(face / 2 + 1) % 3] = -1 + 2.0 * i / cells;
-  d[(face / 2 + 2) % 3] = -1 + 2.0 * j / cells;
-  return {d[0], d[1], d[2]};
-}
-
-using Grid = std::vector<double>;  // (grid_size,): a height for each direction
-
-// Returns an upper bound on the height along any vector.
-double interpolate(const Grid& height, const Vec& direction) {
-  const double d[3] = {direction.x, direction.y, direction.z};
-  int axis = std::abs(d[1]) > std::abs(d[0]);
-  if (std::abs(d[2]) > std::abs(d[axis])) axis = 2;
-  const double length = std::abs(d[axis]);
-  if (!(length > 0)) return 0;
-  const double half = 0.5 * cells / length;
-  const double u = half * (d[(axis + 1) % 3] + length), v = half * (d[(axis + 2) % 3] + length);
-  const int i = std::min(int(u), cells - 1), j = std::min(int(v), cells - 1);
-  const double a = std::min(u - i, 1.0), b = std::min(v - j, 1.0);
-  const double* const at = height.data() + (2 * axis + (d[axis] < 0)) * face_size + i * edge + j;
-  // Products, not differences: a height may be infinite.
-  const double left = (1 - b) * at[0] + b * at[1], right = (1 - b) * at[edge] + b * at[edge + 1];
-  const double between = (1 - a) * left + a * right;
-  return between < unbounded ? length * between : infinite;
-}
-
 // ---- heights of a series ------------------------------------------------------------------------
 
 // Computes the heights of a point that is moved by a series of links, from the point to the base.
@@ -125,16 +89,13 @@ class Heights {
 
   // Computes some more heights.
   void advance() {
-    if (grids_[at_].empty()) {
-      grids_[at_].reserve(grid_size);
-      sample(series_.links[at_]);
+    if (grids_[at_].rings() == 0) {
+      sweep_ = std::make_unique<Sweep>(series_.links[at_]);
+      grids_[at_] = RingGrid(sweep_->is_full());
     }
-    Grid& grid = grids_[at_];
-    for (int i = 0; i < 256 && int(grid.size()) < grid_size; ++i) {
-      grid.push_back(swept(at_, grid_direction(int(grid.size()))));
-    }
-    if (int(grid.size()) < grid_size) return;
-    if (at_ + 1 < int(grids_.size())) grids_[at_ + 1] = Grid();
+    grids_[at_].append(turned(at_, Ring(grids_[at_].rings())));
+    if (!grids_[at_].is_complete()) return;
+    if (at_ + 1 < int(grids_.size())) grids_[at_ + 1] = RingGrid();
     --at_;
     skip();
   }
@@ -142,10 +103,26 @@ class Heights {
   // Returns the height along a vector, after all links, with a margin for rounding errors.
   double operator()(const Vec& d) const {
     const double found = height(0, d);
-    return found < unbounded ? found + 1e-12 * size_ : infinite;
+    return found < unbounded_height ? found + 1e-12 * size_ : infinite_height;
   }
 
+  void release() { grids_.clear(); }
+
  private:
+  // The angles of a revolute joint, as azimuths of directions that turn against it.
+  struct Sweep {
+    Azimuths first, last;  // at the beginning of the range and at its end
+    int shifts;            // vertices of a ring in the range, without the first
+    double excess;         // 1 / cos(β) - 1; 2 β is the largest angle between two samples
+
+    explicit Sweep(const Link& link) : first(link.low), last(link.high) {
+      const double range = link.high - link.low;
+      shifts = std::min(int(range / ring_angle), ring_azimuths - 1);
+      excess = 1 / std::cos(0.5 * std::min(range, ring_angle)) - 1;
+    }
+    bool is_full() const { return shifts == ring_azimuths - 1; }
+  };
+
   // Heights along prismatic joints, and of a fixed point on a revolute joint, need no grid.
   bool needs_grid(int k) const {
     return series_.links[k].revolute && k + 1 < int(series_.links.size());
@@ -157,21 +134,18 @@ class Heights {
   // The height of the point in the coordinates of link k's parent.
   double height(int k, const Vec& d) const {
     if (k == int(series_.links.size())) return dot(series_.point, d);
-    return grids_[k].size() == grid_size ? interpolate(grids_[k], d) : swept(k, d);
-  }
-
-  double swept(int k, const Vec& d) const {
     const Link& link = series_.links[k];
     const Vec inside = into(link.placement.R, d);
     const double there = dot(link.placement.p, d);
     if (!link.revolute) {
       const double z = inside.z, end = z > 0 ? link.high : link.low;
-      if (z != 0 && !std::isfinite(end)) return infinite;
+      if (z != 0 && !std::isfinite(end)) return infinite_height;
       const double further = height(k + 1, inside);
-      return further < unbounded ? there + (z == 0 ? 0 : z * end) + further : infinite;
+      return further < unbounded_height ? there + (z == 0 ? 0 : z * end) + further
+                                        : infinite_height;
     }
-    if (k + 1 == int(series_.links.size())) return there + turned_point(link, inside);
-    return there + turned(k, inside);
+    const double turned = needs_grid(k) ? grids_[k](inside) : turned_point(link, inside);
+    return turned < unbounded_height ? there + turned : infinite_height;
   }
 
   // max d·(Rz(θ) point)
@@ -186,37 +160,38 @@ class Heights {
     return A * std::cos(end) + B * std::sin(end) + d.z * c.z;
   }
 
-  // max h(Rz(θ)ᵀ d) from samples of θ. With the part z of d along the axis, a direction between two
-  // samples a and b is  d = wₐ a + w_b b - (w - 1) z  with  1 <= w = wₐ + w_b <= 1 / cos(β)  where
-  // 2 β is the angle between them. So  h(d) <= w max(h(a), h(b)) + (w - 1) h(-z).
-  double turned(int k, const Vec& d) const {
-    double largest = -infinite;
-    for (std::size_t i = 0; i < cosine_.size(); ++i) {
-      const double c = cosine_[i], s = sine_[i];
-      largest = std::max(largest, height(k + 1, Vec{c * d.x + s * d.y, c * d.y - s * d.x, d.z}));
+  // max h(Rz(θ)ᵀ d) for the directions d of a ring, from samples of θ: multiples of the angle
+  // between two directions from the beginning of the range, and its end. With the part z of d along
+  // the axis, a direction between two samples a and b is  d = wₐ a + w_b b - (w - 1) z  with
+  // 1 <= w = wₐ + w_b <= 1 / cos(β)  where 2 β is the angle between them. So
+  // h(d) <= w max(h(a), h(b)) + (w - 1) h(-z).
+  RingValues turned(int k, const Ring& ring) const {
+    const auto sampled = [&](const Azimuths& azimuth, int i) {
+      const double r = ring.radius;
+      return height(k + 1, {r * azimuth.cosine[i], r * azimuth.sine[i], ring.z});
+    };
+    RingValues largest(ring_azimuths);
+    if (ring.radius == 0) {
+      std::fill(largest.begin(), largest.end(), sampled(sweep_->first, 0));
+      return largest;
     }
-    if (!(largest < unbounded)) return infinite;
-    const double width = largest + height(k + 1, Vec{0, 0, -d.z});
-    return largest + excess_ * std::max(width, 0.0);
-  }
-
-  void sample(const Link& link) {
-    const double range = link.high - link.low;
-    const int count = std::max(1, int(std::ceil(range / sample_angle)));
-    cosine_.clear(), sine_.clear();
-    for (int i = 0; i <= count; ++i) {
-      cosine_.push_back(std::cos(link.low + range * i / count));
-      sine_.push_back(std::sin(link.low + range * i / count));
+    for (int i = 0; i < ring_azimuths; ++i) largest[i] = sampled(sweep_->first, i);
+    keep_largest(largest, sweep_->shifts);
+    const double below = height(k + 1, {0, 0, -ring.z});
+    for (int i = 0; i < ring_azimuths; ++i) {
+      double& each = largest[i];
+      if (!sweep_->is_full()) each = std::max(each, sampled(sweep_->last, i));
+      each += sweep_->excess * std::max(each + below, 0.0);
+      if (!(each < unbounded_height)) each = infinite_height;
     }
-    excess_ = 1 / std::cos(0.5 * range / count) - 1;
+    return largest;
   }
 
   Series series_;
   double size_ = 0;
-  int at_;                             // the link whose grid is being computed
-  std::vector<Grid> grids_;            // of each link; empty if it is not needed
-  std::vector<double> cosine_, sine_;  // samples of the angle of link at_
-  double excess_ = 0;                  // 1 / cos(β) - 1
+  int at_;                        // the link whose grid is being computed
+  std::vector<RingGrid> grids_;   // around the axis of each link; empty if it is not needed
+  std::unique_ptr<Sweep> sweep_;  // of link at_
 };
 
 // ---- series of a task ---------------------------------------------------------------------------
@@ -281,7 +256,7 @@ double nearest_on_axis(const Pose<double>& last) {
 struct TaskProbes {
   std::vector<Series> series;
   std::vector<ReachProbe> probe;
-  bool row[3] = {};  // whether the position along x, y, z is determined
+  std::array<bool, 3> row{};  // whether the position along x, y, z is determined
 
   TaskProbes(const IkProblem<double>& ik, const Task<double>& task, int target) {
     if (task.goal != Goal::frame || task.axes == task_axes_spatial) return;
@@ -314,59 +289,77 @@ struct TaskProbes {
   }
 };
 
+// ---- the directions of the table ----------------------------------------------------------------
+
+// Directions on the surface of a cube: on each of its six faces, (cells + 1)² points (±1, u, v) in
+// cyclic order of the axes, with u and v from -1 to 1.
+const int edge = cells + 1, face_size = edge * edge, grid_size = 6 * face_size;
+
+Vec grid_direction(int number) {
+  const int face = number / face_size, i = number / edge % edge, j = number % edge;
+  double d[3];
+  d[face / 2] = face % 2 ? -1 : 1;
+  d[(face / 2 + 1) % 3] = -1 + 2.0 * i / cells;
+  d[(face / 2 + 2) % 3] = -1 + 2.0 * j / cells;
+  return {d[0], d[1], d[2]};
+}
+
 }  // namespace
 
-// The state of a table under construction.
+// The state of a table under construction: a member for each probe.
 struct ReachTable::Draft {
-  std::vector<TaskProbes> tasks;
   std::vector<Heights> heights;
-  std::size_t complete = 0;  // number of finished members of `heights`
+  std::vector<std::array<bool, 3>> row;  // whether the position along x, y, z is determined
 };
 
 ReachTable::ReachTable(const IkProblem<double>& ik) : draft_(std::make_unique<Draft>()) {
   int target = 0;
   for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
-    draft_->tasks.emplace_back(ik, ik.task[k], target);
-    for (const Series& series : draft_->tasks.back().series) draft_->heights.emplace_back(series);
+    const TaskProbes task(ik, ik.task[k], target);
+    for (const Series& series : task.series) draft_->heights.emplace_back(series);
+    probe_.insert(probe_.end(), task.probe.begin(), task.probe.end());
+    draft_->row.resize(probe_.size(), task.row);
   }
 }
 
 ReachTable::~ReachTable() = default;
 
-const Reach* ReachTable::view(bool (*stop)(void*), void* context) {
+const Reach* ReachTable::view(int count, bool (*stop)(void*), void* context) {
   const std::lock_guard<std::mutex> lock(building_);
-  if (!draft_) return &reach_;
-  for (std::size_t& done = draft_->complete; done < draft_->heights.size(); ++done) {
-    while (!draft_->heights[done].is_complete()) {
-      if (stop && stop(context)) return nullptr;
-      draft_->heights[done].advance();
+  if (direction_.empty()) {  // the memory keeps its address, because other threads read from it
+    direction_.resize(3 * grid_size);
+    height_.resize(probe_.size() * grid_size);
+    for (int i = 0; i < grid_size; ++i) {
+      const Vec d = grid_direction(i);
+      const double size = norm(d);
+      direction_[i] = d.x / size;
+      direction_[grid_size + i] = d.y / size;
+      direction_[2 * grid_size + i] = d.z / size;
     }
+    reach_ = {grid_size, probes(), direction_.data(), height_.data(), probe_.data()};
   }
-  direction_.resize(3 * grid_size);
-  std::vector<double> size(grid_size);
+  for (; complete_ < count; ++complete_) {
+    Heights& heights = draft_->heights[complete_];
+    while (!heights.is_complete()) {
+      if (stop && stop(context)) return nullptr;
+      heights.advance();
+    }
+    write(complete_);
+  }
+  if (complete_ == probes()) draft_.reset();
+  return &reach_;
+}
+
+// Copies the heights of a probe into the table.
+void ReachTable::write(int number) {
+  const auto& row = draft_->row[number];
   for (int i = 0; i < grid_size; ++i) {
     const Vec d = grid_direction(i);
-    size[i] = norm(d);
-    direction_[i] = d.x / size[i];
-    direction_[grid_size + i] = d.y / size[i];
-    direction_[2 * grid_size + i] = d.z / size[i];
+    const bool counts = (row[0] || d.x == 0) && (row[1] || d.y == 0) && (row[2] || d.z == 0);
+    height_[std::size_t(number) * grid_size + i] =
+        counts ? draft_->heights[number](d) / norm(d) : infinite_height;
   }
-  std::size_t number = 0;
-  for (const TaskProbes& task : draft_->tasks) {
-    for (const ReachProbe& probe : task.probe) {
-      const Heights& height = draft_->heights[number++];
-      probe_.push_back(probe);
-      for (int i = 0; i < grid_size; ++i) {
-        const Vec d = grid_direction(i);
-        const bool counts =
-            (task.row[0] || d.x == 0) && (task.row[1] || d.y == 0) && (task.row[2] || d.z == 0);
-        height_.push_back(counts ? height(d) / size[i] : infinite);
-      }
-    }
-  }
-  reach_ = {grid_size, int(probe_.size()), direction_.data(), height_.data(), probe_.data()};
-  draft_.reset();
-  return &reach_;
+  draft_->heights[number].release();
 }
 
 }  // namespace supple

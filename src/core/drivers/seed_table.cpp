@@ -1,6 +1,7 @@
 #include "drivers/seed_table.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "drivers/clock.hpp"
 #include "supple/ik/restarts.hpp"
@@ -159,7 +160,9 @@ SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scal
     limits[3 * padded + j] = float(1 / joint_unit(ik, j));
     const double half = 0.5 * ik.seed_range[j];
     limits[4 * padded + j] = float(ik.seed_lower[j] + half);
-    limits[5 * padded + j] = half > 1e-18 ? predicted_discomfort / float(half * half) : 0;
+    const bool limited = std::isfinite(ik.lower[j]) || std::isfinite(ik.upper[j]);
+    limits[5 * padded + j] =
+        limited && half > 1e-18 ? predicted_discomfort / float(half * half) : 0;
   }
   table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
   draft_ = std::make_unique<Draft>(ik, wrap, entries, size);

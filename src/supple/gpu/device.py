@@ -61,10 +61,18 @@ def on_a_gpu(target: Any) -> bool:
     return on_gpu(target)
 
 
-def each_on_gpu(target: Any, count: int) -> Sequence[object]:
-    """Return one target for each of `count` tasks; an array (..., k, 4, 4) holds k poses."""
+def each_on_gpu(target: Any, count: int, shapes: Sequence[tuple[int, ...]]) -> Sequence[object]:
+    """Return one target for each of `count` tasks; an array (..., k, *shape) holds k targets.
+
+    Args:
+        target: A target, a sequence of targets, or an array of several.
+        count: Number of tasks.
+        shapes: Shapes that the targets of all tasks may have.
+    """
     if isinstance(target, list | tuple):
         return target
-    if count > 1 and target.shape[-3:] == (count, 4, 4):
-        return [target[..., i, :, :] for i in range(count)]
+    for shape in shapes if count > 1 else ():
+        if tuple(target.shape[-1 - len(shape) :]) == (count, *shape):
+            rest = (slice(None),) * len(shape)
+            return [target[(..., i, *rest)] for i in range(count)]
     return (target,)

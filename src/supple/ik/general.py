@@ -3,6 +3,8 @@
 The solutions are eigenvalues (src/core/drivers/general.hpp). The joints can be numbered cyclically,
 from any joint on. For arms with parallel or intersecting axes, some of the six numberings are
 degenerate; the best ones are selected with random configurations.
+
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations

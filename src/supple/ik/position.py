@@ -33,7 +33,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.damping import DampingRule
 from supple.motion.layout import compile_tasks, selected_tasks
 from supple.motion.task import Task, TaskLike
-from supple.motion.task_inputs import per_task
+from supple.motion.task_inputs import common_shapes, per_task
 
 if TYPE_CHECKING:
     from typing import overload
@@ -164,8 +164,9 @@ def solve(
     Args:
         robot: The robot to solve for.
         target: Target of the task, (4, 4) for a pose. For several tasks, a sequence with one target
-            per task; k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it. Leading
-            axes are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved on their GPU.
+            per task; k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it, and k
+            positions (..., k, 3). Leading axes are batch axes. Arrays in GPU memory (CuPy, PyTorch,
+            JAX) are solved on their GPU.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
             `PostureTask` is secondary: the solution moves along its branch toward the posture
@@ -269,7 +270,8 @@ def solve(
         return solve_all(problem, target, single, q0, bool(wraps), options, stream)
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
-        arrays = each_on_gpu(target, len(problem.layout.tasks))
+        own = problem.layout.tasks
+        arrays = each_on_gpu(target, len(own), common_shapes(own))
         return driver.gpu_solver().solve_on_device(arrays, q0, driver.gpu_options(), stream)
     targets = problem.targets(per_task(target, single, selected), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])

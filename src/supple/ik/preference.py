@@ -72,11 +72,11 @@ def discomfort(robot: Robot, q: Array) -> Array:
     """Return the mean squared distance of the joints from the middle of their ranges (...).
 
     Distances are relative to half the range: 0 in the middle, 1 at a limit. The range of a joint
-    that can turn by more than a full turn is the turn in the middle; that of a prismatic joint
-    without limits is twice the size of the robot.
+    that can turn by more than a full turn is the turn in the middle. Joints without limits do not
+    count.
     """
     low, span, _ = seed_range(robot)
-    moves = span > 0
+    moves = (span > 0) & (np.isfinite(robot.lower) | np.isfinite(robot.upper))
     if not moves.any():
         return np.zeros(q.shape[:-1])
     x = (2 * (q - low)[..., moves] - span[moves]) / span[moves]

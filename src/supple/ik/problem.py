@@ -82,7 +82,8 @@ class SeedTable:
         spacing = np.where(is_even | (turns(robot) > 0), 1.0, _core.MIDDLE_SPACING)
         u = 2 * shares - 1
         x = u * (spacing + (1 - spacing) * u**2)
-        return SeedTable(low + 0.5 * (1 + x) * span, (x**2).sum(axis=-1), scale)
+        limited = np.isfinite(robot.lower) | np.isfinite(robot.upper)
+        return SeedTable(low + 0.5 * (1 + x) * span, (limited * x**2).sum(axis=-1), scale)
 
     def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
         """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from supple.errors import InputError, join_names, short_repr
-from supple.motion.task import PoseTask, Task
+from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, Task
 
 _MAX_NAMED = 8  # maximum number of tasks named in a message
 
@@ -19,9 +19,10 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
     `solve`, `follow`, `Servo`, `track` and `linearize` all read their arguments with this function.
 
     Args:
-        given: The value of a single task; for several tasks a sequence with one value per task. The
-            targets of k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it, and
-            their velocities an array (..., k, 6). An array for a sequence of only one task is the
+        given: The value of a single task; for several tasks a sequence with one value per task. If
+            the values of k tasks have the same shape, an array (..., k, *shape) may hold all of
+            them: (..., k, 4, 4) for the targets of k poses, as `Robot.fk` returns them,
+            (..., k, 3) for those of k positions. An array for a sequence of only one task is the
             value of that task.
         single: Whether a task was given, not a sequence of tasks: see `selected_tasks`.
         tasks: The tasks.
@@ -37,16 +38,33 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
         return (_real(given, name),)
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count:
         return [_real(one, name) for one in given]
-    poses = all(isinstance(task, PoseTask) for task in tasks)
-    shape = (count, 4, 4) if name == "target" else (count, 6)
-    if poses and is_array and given.shape[-len(shape) :] == shape:
-        each = np.moveaxis(given, -len(shape), 0)
-        return [np.array(_real(one, name), order="C", subok=True) for one in each]
+    stacked = [(count, *shape) for shape in common_shapes(tasks, name)]
+    for shape in stacked if is_array else ():
+        if given.shape[-len(shape) :] == shape:
+            each = np.moveaxis(given, -len(shape), 0)
+            return [np.array(_real(one, name), order="C", subok=True) for one in each]
     expected = one_per_task(name, tasks)
-    if poses:
-        expected += f", or an array of shape (..., {', '.join(map(str, shape))})"
+    if stacked:
+        expected += f", or an array of shape (..., {', '.join(map(str, stacked[0]))})"
     shown = f"shape {given.shape}" if is_array else short_repr(given)
     raise InputError(f"{expected}; given: {shown}")
+
+
+_Shape: TypeAlias = tuple[int, ...]
+# Shapes of a target, and of a velocity or an acceleration.
+_SHAPES: dict[type, tuple[tuple[_Shape, ...], _Shape]] = {
+    PoseTask: (((4, 4),), (6,)),
+    PositionTask: (((3,),), (3,)),
+    OrientationTask: (((3, 3), (4, 4)), (3,)),
+    AxisTask: (((3,),), (3,)),
+}
+
+
+def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[_Shape, ...]:
+    """Return the shapes that the targets or velocities of all tasks may have."""
+    known = (next((s for kind, s in _SHAPES.items() if isinstance(t, kind)), None) for t in tasks)
+    each = [() if s is None else s[0] if name == "target" else (s[1],) for s in known]
+    return tuple(shape for shape in each[0] if all(shape in other for other in each))
 
 
 def _as_array(given: Any) -> Any:
