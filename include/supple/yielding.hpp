@@ -1,7 +1,8 @@
 // A step that yields (supple.steps.Yielding): exact where the joints can follow, and giving way
 // only along the singular directions in which they cannot.
 //
-// The command is the velocity t of the target plus a gain s times its offset o.
+// The command is the velocity t of the target plus a gain s times its offset o. An offset longer
+// than κ, half the reach, is shortened to κ.
 //
 // Braking. The correction of the offset never asks for more speed than the joints can brake on the
 // way (braking_gain.hpp).
@@ -43,7 +44,7 @@ inline constexpr int stopping_rounds = 3;
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 26 * (m + n) + 13 * k;
+  return 12 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + 13 * k;
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
@@ -183,7 +184,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   const int m = servo.rows, n = servo.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
-    *whole = bends + m, *rest = whole + 2 * (m + n);
+    *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = J[i] = state.J[i];
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
@@ -200,18 +201,15 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);
   update_slope(servo, state, rate);
   const bool linear = find_curved_rows(servo, state, bends);
-  const StepProblem<T> of{servo,        state,
-                          joint_poses,  J,
-                          state.offset, rate,
-                          state.slope,  state.q,
-                          state.qd,     state.stopped,
-                          servo.limit,  bends,
-                          linear,       servo.tasks == 1 && m < n,
-                          nullptr,      nullptr,
-                          state.dq,     state.J,
-                          state.e,      state.lost,
-                          whole};
   const T kappa = servo.curvature / servo.dt;
+  T far(0);
+  for (int r = 0; r < m; ++r) far = fma(bends[r] * state.offset[r], state.offset[r], far);
+  const T nearer = far > square(kappa) ? kappa / sqrt(far) : T(1);
+  for (int r = 0; r < m; ++r) offset[r] = state.offset[r] * (bends[r] != 0 ? nearer : T(1));
+  const StepProblem<T> of{
+      servo,   state,    joint_poses,   J,           offset,  rate,       state.slope,
+      state.q, state.qd, state.stopped, servo.limit, bends,   linear,     servo.tasks == 1 && m < n,
+      nullptr, nullptr,  state.dq,      state.J,     state.e, state.lost, whole};
   state.held_lambda2 = held_ridge<T> * square(kappa);
   for (int round = 0; round < stopping_rounds; ++round) {
     state.lambda2 = state.beyond = T(0);

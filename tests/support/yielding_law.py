@@ -153,6 +153,7 @@ class YieldingLaw:
         Raises:
             AssertionError: `exact` is true where a rule changes the step by more than a twentieth.
         """
+        offset = offset * min(1.0, self.kappa / max(float(np.linalg.norm(offset)), 1e-300))
         sigma, V, y, lambda2 = self.singular_speeds(q, qd, rate, offset, 0 * rate)
         x = self.exact_speeds(q, qd, rate, offset) if exact else V.T @ y
         if exact:
