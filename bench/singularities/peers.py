@@ -54,7 +54,7 @@ class Settings(NamedTuple):
     lm_damping: float = 1.0  # Levenberg-Marquardt damping of the FrameTask
     damping: float = 1e-12  # Tikhonov regularization of the program
     posture: float = 1e-3  # cost of the PostureTask
-    acceleration: float = 0.0  # acceleration limit [rad/s²], 0 for none
+    acceleration: float | Array = 0.0  # acceleration limits [rad/s²], 0 for none
 
 
 EXAMPLE = Settings()  # the settings of Pink's example of an arm
@@ -134,7 +134,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> 
         )
         rest = pink.tasks.PostureTask(cost=how.posture) if how.posture else None
     limits, speeds_up = None, None
-    if how.acceleration:
+    if np.any(how.acceleration):
         speeds_up = pink.limits.AccelerationLimit(model, np.full(model.nv, how.acceleration))
         limits = [model.configuration_limit, model.velocity_limit, speeds_up]
         speeds_up.set_last_integration(np.zeros(model.nv), dt)

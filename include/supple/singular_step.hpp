@@ -48,7 +48,7 @@ inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singul
 template <class T>
 inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular, in units of κ²
 template <class T>
-inline constexpr T steadiness = T(1e-7);  // μ² dt in units of κ² [s]
+inline constexpr T steadiness = T(4e-7);  // μ² dt in units of κ² [s]
 
 // Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
 // more than 0.15κ for stretched elbows, less for straight wrists.
@@ -211,7 +211,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     const bool blocked = is_blocked(i);
     const T side = along_o[i] >= 0 ? T(1) : T(-1),
             room = blocked ? T(0) : square(sigma[i]) / (2 * abs(h[i]));
-    if ((blocked || side * h[i] < -fold_bend<T> * kappa) && abs(along_o[i]) > room) {
+    if ((blocked || side * h[i] < 0) && abs(along_o[i]) > room) {
       add_residual(i, side * (abs(along_o[i]) - room));
     }
   }

@@ -123,7 +123,7 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
     for seed in range(8):
         target = arm.fk(arm.random(1, seed=seed)[0])
         target[:3, 3] *= factor
-        turned.append(reversals(Servo(arm, dt=DT), rest, target, 1500, 200))
+        turned.append(reversals(Servo(arm, dt=DT), rest, target, 2500, 200))
     assert turned == [0] * 8
 
 
@@ -140,7 +140,7 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     for seed in range(8):
         target = arm.fk(arm.random(1, seed=seed)[0])
         target[:3, 3] *= factor
-        turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 1500, 200))
+        turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 2500, 200))
     assert max(turned) <= 1
 
 

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
-NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 1e-7, 0.3
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 4e-7, 0.3
 NEAR_FOLD, FOLD_BEND = 0.15, 0.06
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
@@ -95,7 +95,7 @@ class YieldingLaw:
         residual = offset - U.T @ along
         for i in near:
             h, room = slopes[i] @ V[i], sigma[i] ** 2 / (2 * abs(slopes[i] @ V[i]))
-            if np.sign(along[i]) * h < -FOLD_BEND * kappa and abs(along[i]) > room:
+            if along[i] * h < 0 and abs(along[i]) > room:
                 residual = residual + U[i] * np.sign(along[i]) * (abs(along[i]) - room)
         bend = np.array([self.residual_bend(middle, residual, v) for v in V])
         lambda2 = bend + np.where(small, LEAST_LAMBDA2 * kappa**2, 0.0)
