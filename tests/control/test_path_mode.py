@@ -107,7 +107,9 @@ def test_what_the_mode_does_not_take_is_refused() -> None:
         Servo(arm, dt=DT, limits=limits)
     with pytest.raises(errors.InputError, match="needs a target at each time"):
         track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
-    with pytest.raises(errors.InputError, match="takes no step, gains, constraints or initial speeds"):
+    with pytest.raises(
+        errors.InputError, match="takes no step, gains, constraints or initial speeds"
+    ):
         track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
     with pytest.raises(errors.InputError, match="needs q0 at the first target"):
         track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
