@@ -92,12 +92,12 @@ SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   const L square = dot(v, v), size = sqrt(square);
   const mask_t<L> nonzero = square > L(Number<T>::tiny);
   // The factor angle/|v| tends to 2/w as v tends to zero, where w is the largest entry of q.
-  if (all(square <= L(T(0.1) * Number<T>::epsilon) * w * w)) {
-    return v * (select(behind, L(-2), L(2)) / w);
-  }
+  const mask_t<L> small = square <= L(T(0.1) * Number<T>::epsilon) * w * w;
+  const L limit = select(behind, L(-2), L(2)) / w;
+  if (all(small)) return v * limit;
   const L angle = atan2(size, w) * L(2);
   const L scale = select(nonzero, angle, L(2)) / select(nonzero, size, max(w, one));
-  return v * select(behind, -scale, scale);
+  return v * select(small, limit, select(behind, -scale, scale));
 }
 
 // Returns the rotation by a rotation vector r: I + sin θ/θ [r] + (1 - cos θ)/θ² [r]² with θ = |r|,
