@@ -31,7 +31,8 @@ NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_follo
            tests/ik/test_arms_6r.py tests/ik/test_comfort.py tests/control/test_timing_jerk.py \
            tests/control/test_all_limits.py tests/control/test_changed_limits.py \
            tests/control/test_halting.py tests/control/test_limit_statuses.py \
-           tests/control/test_spelling.py tests/ik/test_follow_scale.py
+           tests/control/test_spelling.py tests/control/test_coming_to_rest.py \
+           tests/ik/test_follow_scale.py
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \

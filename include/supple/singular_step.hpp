@@ -20,11 +20,17 @@
 //             deceleration, the joints brake toward it.
 //   residual  λ² of all directions increases by -r·J̇(v)v, where r is the part of the offset
 //             beyond the end of the reach: the second derivative of ½‖r‖², which Gauss-Newton
-//             neglects. It brings the joints to rest in front of a target out of reach.
+//             neglects. It brings the joints to rest in front of a target out of reach. With a
+//             share b of this increase in σ² + λ², the gain is at most (1 - b/2)/dt, because the
+//             second derivative is known only along each v: a longer step could go past the rest.
 //
-// Away from the extremum, the secant of the parabola over one step replaces its slope σ, so that
-// the joints leave a stretched pose, where σ = 0. They leave it to the other side if position
-// limits leave little room on their own.
+// Joints brake toward a fold only if |h| is large enough for an end of the reach nearby. Away from
+// the extremum, the secant of the parabola over one step replaces its slope σ, so that the joints
+// leave a stretched pose, where σ = 0. Near it they choose the side by the room that position
+// limits leave: to the other side if there is little on their own.
+//
+// Rows of postures do not bend, and have no singularities. The rules apply to a direction u in
+// proportion to the share of the other rows in u.
 //
 // Constants are explained in docs/constants.md.
 #pragma once
@@ -43,6 +49,8 @@ inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brak
 // the distance to it.
 template <class T>
 inline constexpr T fold_blend = T(2);
+template <class T>
+inline constexpr T fold_time = T(1);  // t counts as lasting at most this long [s]
 template <class T>
 inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singular, in units of κ
 template <class T>
@@ -228,6 +236,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     if (slack < near * near * size) beyond = square(servo.gain) * size;
   }
   const T most_bend = T(2) * kappa * length(m, residual);
+  T most_share(0);  // of -r·J̇(v)v in σ² + λ²
   for (int i = 0; i < k; ++i) {
     bend[i] = T(0);
     if (most_bend > T(1e-3) * max(square(sigma[i]), mu2)) {
@@ -237,13 +246,15 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     }
     lambda2[i] = bend[i] + (is_near(i) ? share[i] * least_lambda2<T> * square(kappa) : T(0));
     y[i] = sigma[i] * along_o[i] / (square(sigma[i]) + lambda2[i]);
+    if (bend[i] > 0) most_share = max(most_share, T(bend[i] / (square(sigma[i]) + lambda2[i])));
   }
   // The gain of all directions that are not nearly singular, and that of each other one.
   clear();
   for (int i = 0; i < k; ++i) {
     if (!is_near(i)) add_velocity(i);
   }
-  const T gain = braking_gain(n, of.limit, servo.gain, dt, x);
+  const T bounded = min(servo.gain, T((1 - T(0.5) * most_share) / dt)),
+          gain = braking_gain(n, of.limit, bounded, dt, x);
   for (int i = 0; i < k; ++i) {
     T own = gain;
     if (is_near(i)) {
@@ -286,7 +297,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
               slows = -side * project(i, of.slope);
       const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
       T past = side * along_o[i];
-      if (moving > 0) past += slows > 0 ? moving * moving / (2 * slows) : Number<T>::huge;
+      if (moving > 0)
+        past += moving * min(moving / (2 * max(slows, T(Number<T>::tiny))), T(fold_time<T>));
       if (fold < near_fold<T> && ahead < little_room<T> * behind) past = Number<T>::huge;
       const T part = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
       const T full = sigma[i] * abs(c[i]) / fastest - square_i;

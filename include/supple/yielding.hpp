@@ -37,9 +37,6 @@ inline constexpr T slope_time = T(0.02);  // time constant of the estimated dece
 template <class T>
 inline constexpr T held_ridge = T(1e-9);
 
-// Largest number of rounds in a step; each round leaves out more joints.
-inline constexpr int stopping_rounds = 3;
-
 // Number of entries of scratch memory that `yielding_step` needs.
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
@@ -211,12 +208,12 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
       state.q, state.qd, state.stopped, servo.limit, bends,   linear,     servo.tasks == 1 && m < n,
       nullptr, nullptr,  state.dq,      state.J,     state.e, state.lost, whole};
   state.held_lambda2 = held_ridge<T> * square(kappa);
-  for (int round = 0; round < stopping_rounds; ++round) {
+  for (bool changed = true; changed;) {  // each round leaves out more joints
+    changed = false;
     state.lambda2 = state.beyond = T(0);
     for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
     if (servo.tasks == 1 || !take_steps_of_parts(of, rest)) take_problem_step(m, n, of, rest);
-    bool changed = false;
     for (int j = 0; j < n; ++j) {
       const T end = state.dq[j] > 0 ? T(1) : T(-1), fast = end_speed(servo, state, j, end);
       if (state.stopped[j] != 0 || !(end * state.dq[j] > fast)) continue;
@@ -227,7 +224,6 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
       }
       changed = true;
     }
-    if (!changed) break;
   }
   for (int j = 0; j < n; ++j) {
     if (state.stopped[j] == 0) continue;

@@ -81,8 +81,11 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
     servo = Servo(arm, dt=dt, limits=Limits.none(arm))
     rng, shares = np.random.default_rng(0), []
-    for _ in range(20):
+    weak = np.linalg.svd(arm.jacobian(q))[0][:, -1]
+    for k in range(20):
         twist = rng.normal(size=6) * 0.3
+        if k % 2:
+            twist -= weak * (weak @ twist)  # a command that needs no damping
         servo.reset()
         servo(q, twist)
         e = servo.linearization.e
@@ -93,8 +96,8 @@ def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
         assert (StepStatus.DAMPED in servo.status) == (lost > 0.01 * np.linalg.norm(twist))
         assert servo.sigma_min == pytest.approx(servo.linearization.sigma_min, rel=1e-9)
         shares.append(lost / size)
-    assert max(shares) > 0.3
-    assert min(shares) < 0.1
+    assert max(shares[::2]) > 0.3
+    assert max(shares[1::2]) < 0.01
 
 
 def reversals(servo: Servo, q: np.ndarray, target: np.ndarray, steps: int, last: int) -> int:
@@ -132,7 +135,7 @@ def test_an_arm_out_of_reach_does_not_oscillate_at_position_limits(
 def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
     factor: float, speed: float
 ) -> None:
-    """The arm hardly reverses, because singularities are those of the joints that can follow."""
+    """The arm does not reverse, because singularities are those of the joints that can follow."""
     arm = load("puma560_rail")
     rest = np.clip(arm.neutral(), arm.lower, arm.upper)
     limits = Limits.for_robot(arm, max_speed=np.where(arm.prismatic, speed, arm.max_speed))
@@ -141,7 +144,7 @@ def test_an_arm_does_not_oscillate_while_its_slide_moves_at_full_speed(
         target = arm.fk(arm.random(1, seed=seed)[0])
         target[:3, 3] *= factor
         turned.append(reversals(Servo(arm, dt=DT, limits=limits), rest, target, 2500, 200))
-    assert max(turned) <= 1
+    assert turned == [0] * 8
 
 
 @pytest.mark.parametrize(("ahead", "leaves"), [(0.5, True), (0.9, True), (1.1, False), (10, False)])

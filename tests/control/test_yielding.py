@@ -82,13 +82,14 @@ def test_the_step_follows_its_rules(name: str, task: Task, dt: float) -> None:
     assert 1 <= ruled <= 23
 
 
+@pytest.mark.parametrize("dt", [0.004, 0.05])
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560", "planar2"])
-def test_offsets_are_corrected_by_the_rules(name: str) -> None:
+def test_offsets_are_corrected_by_the_rules(name: str, dt: float) -> None:
     """With a target, near or far, the step is that of the rules with the velocity of the target."""
     robot, rng, ruled = load(name), np.random.default_rng(8), 0
     task: Task = PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
     limits = Limits.for_robot(robot, max_acceleration=20.0)
-    servo = Servo(robot, task, dt=0.004, step=Yielding(), limits=limits)
+    servo = Servo(robot, task, dt=dt, step=Yielding(), limits=limits)
     law = law_of(servo)
     for q in near_singularities(servo, 30, seed=4):
         target = robot.fk(q)
@@ -101,7 +102,7 @@ def test_offsets_are_corrected_by_the_rules(name: str) -> None:
         exact = servo.lambda2 == 0
         expected = law.step(q, 0 * q, 0 * offset, offset, exact)
         scale = float(np.linalg.norm(expected))
-        np.testing.assert_allclose(servo._step, expected, rtol=0, atol=1e-2 * scale)
+        np.testing.assert_allclose(servo._step, expected, rtol=0, atol=5e-3 * scale)
         ruled += not exact
     assert ruled >= 5
 

@@ -19,7 +19,7 @@ Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
 NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 4e-7, 0.3
-NEAR_FOLD, FOLD_BEND = 0.15, 0.06
+NEAR_FOLD, FOLD_BEND, FOLD_TIME = 0.15, 0.06, 1.0
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
 
@@ -100,7 +100,9 @@ class YieldingLaw:
         bend = np.array([self.residual_bend(middle, residual, v) for v in V])
         lambda2 = bend + np.where(small, LEAST_LAMBDA2 * kappa**2, 0.0)
         goals = sigma * along / (sigma**2 + lambda2)
-        gain = self.braking_gain(V[~small].T @ goals[~small])
+        share = float((bend / np.maximum(sigma**2 + lambda2, 1e-300)).max())
+        most = min(self.gain, (1 - share / 2) / dt)
+        gain = min(most, self.braking_gain(V[~small].T @ goals[~small]))
         gains = np.full(len(sigma), gain)
         for i in near:
             gains[i] = min(gain, self.braking_gain(V[i] * goals[i]))
@@ -125,7 +127,7 @@ class YieldingLaw:
                 slows = -side * (U[i] @ slowing)
                 past = side * along[i]
                 if moving > 0:
-                    past += moving**2 / (2 * slows) if slows > 0 else np.inf
+                    past += moving * min(moving / (2 * max(slows, 1e-300)), FOLD_TIME)
                 if abs(fold) < NEAR_FOLD and ahead < LITTLE_ROOM * behind:
                     past = np.inf
                 share = np.clip((past / room - 1) / FOLD_BLEND, 0, 1)
