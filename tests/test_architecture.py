@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ MODULES = sorted(path for folder in PLACES.values() for path in folder.rglob("*.
 PUBLIC = set(supple.__all__)
 INCLUDE = ROOT / "include/supple"
 HEADERS = sorted(INCLUDE.rglob("*.hpp"))
+GROUPS = sorted(path.name + "/" for path in INCLUDE.iterdir())  # folders of headers
 
 
 def place_of(module: str) -> str:
@@ -51,14 +53,18 @@ def module_of(path: Path) -> str:
     return ".".join([package, *parts]).removesuffix(".__init__")
 
 
-def test_the_table_names_every_folder_and_header() -> None:
+def test_the_tables_name_every_folder() -> None:
     folders = {f"supple.{p.stem}" for p in (ROOT / "src/supple").iterdir() if is_code(p)}
     assert folders | {"supple._core", "supple.papers"} == {
         place for place in ALLOWED if place.startswith("supple.")
     }
-    assert {header_name(h) for h in HEADERS} == {
-        place for place in ALLOWED if place.endswith(".hpp")
-    }
+    assert sorted(place for place in ALLOWED if place.endswith("/")) == GROUPS
+
+
+def test_a_row_of_the_tables_names_only_rows_above_it() -> None:
+    places = list(ALLOWED)
+    for number, place in enumerate(places):
+        assert ALLOWED[place] - {"supple"} <= set(places[:number]), place
 
 
 def is_code(path: Path) -> bool:
@@ -79,14 +85,30 @@ def test_modules_import_only_from_above(path: Path) -> None:
 
 
 def header_name(path: Path) -> str:
-    """Return a header's name in the table: ik/iterate.hpp for include/supple/ik/iterate.hpp."""
+    """Return the name by which a header is included: ik/iterate.hpp."""
     return path.relative_to(INCLUDE).as_posix()
 
 
-@pytest.mark.parametrize("path", HEADERS, ids=header_name)
-def test_headers_include_only_from_above(path: Path) -> None:
-    included = set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
-    assert included <= ALLOWED[header_name(path)]
+def group_of(header: str) -> str:
+    """Return a header's row of the table: math/ for math/linalg/svd.hpp."""
+    return header.split("/")[0] + "/"
+
+
+def included(path: Path) -> set[str]:
+    """Return the headers of supple that a header includes."""
+    return set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_headers_include_only_groups_above(group: str) -> None:
+    for path in sorted((INCLUDE / group).rglob("*.hpp")):
+        wrong = {name for name in included(path) if group_of(name) not in ALLOWED[group] | {group}}
+        assert not wrong, header_name(path)
+
+
+def test_headers_do_not_include_each_other_in_a_circle() -> None:
+    graph = {header_name(path): included(path) for path in HEADERS}
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
 PUBLIC_MODULES = ["supple"] + [

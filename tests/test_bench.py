@@ -113,7 +113,7 @@ PROGRAM = """\
 #include "drivers/ring_grid.hpp"
 #include "drivers/seed_table.hpp"
 #include "drivers/track.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo/servo.hpp"
 int main() {{
   using namespace supple;
   {lines}

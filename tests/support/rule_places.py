@@ -8,7 +8,7 @@ from pathlib import Path
 PYTHON = "src/supple/motion/damping"  # one file per kind of rule
 RULES = "src/supple/motion/damping/__init__.py"
 PUBLIC = "src/supple/damping.py"
-KERNEL = "include/supple/damping.hpp"
+KERNEL = "include/supple/step/damping.hpp"
 NAMES = "src/core/drivers/enum_names.hpp"
 FORMULAS = "tests/support/damping_paper.py"
 EXAMPLES = "tests/support/rules.py"

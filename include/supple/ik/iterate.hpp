@@ -8,7 +8,7 @@
 
 #include "supple/ik/partial_rows.hpp"
 #include "supple/ik/problem.hpp"
-#include "supple/linalg.hpp"
+#include "supple/math/linalg.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

@@ -7,7 +7,7 @@
 // an angular velocity. With these terms, the iteration converges for such tasks as well.
 #pragma once
 
-#include "supple/task.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

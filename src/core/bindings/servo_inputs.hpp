@@ -6,7 +6,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/specs.hpp"
-#include "supple/task.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "supple/ik/iterate.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/servo/state.hpp"
 
 namespace supple {
 

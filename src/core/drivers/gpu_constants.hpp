@@ -12,7 +12,7 @@
 
 #include "drivers/enum_names.hpp"
 #include "supple/ik/iterate.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/servo/state.hpp"
 
 namespace supple::text {
 

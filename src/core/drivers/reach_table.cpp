@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "drivers/ring_grid.hpp"
-#include "supple/kinematics.hpp"
+#include "supple/robot/kinematics.hpp"
 
 namespace supple {
 namespace {

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstddef>
 
-#include "supple/damping.hpp"
-#include "supple/limits.hpp"
-#include "supple/robot.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/step/damping.hpp"
+#include "supple/limits/limits.hpp"
+#include "supple/robot/chain.hpp"
+#include "supple/servo/state.hpp"
 #include "supple/ik/restarts.hpp"
-#include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/step/step.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 
@@ -129,11 +129,11 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // Computes the admissible speeds of a joint: `joint_box` in limits.hpp.
+  // Computes the admissible speeds of a joint: `joint_box` in limits/limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
-// Velocity inverse kinematics of `count` robots (velocity.hpp). Arrays are C-ordered.
+// Velocity inverse kinematics of `count` robots (servo/velocity.hpp). Arrays are C-ordered.
 template <class T>
 struct VelocityRequest {
   const Servo<T>* servo;

@@ -5,13 +5,13 @@
 // (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/arena.hpp"
-#include "supple/box.hpp"
-#include "supple/damping.hpp"
-#include "supple/kinematics.hpp"
-#include "supple/limits.hpp"
-#include "supple/linalg.hpp"
-#include "supple/step.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/limits/box.hpp"
+#include "supple/step/damping.hpp"
+#include "supple/robot/kinematics.hpp"
+#include "supple/limits/limits.hpp"
+#include "supple/math/linalg.hpp"
+#include "supple/step/step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

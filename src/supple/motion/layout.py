@@ -64,7 +64,7 @@ class OpenPart:
 
 @dataclass(frozen=True, eq=False)
 class CompiledTasks:
-    """Tasks of a robot, compiled for the kernel (`include/supple/task.hpp`).
+    """Tasks of a robot, compiled for the kernel (`include/supple/task/task.hpp`).
 
     Attributes:
         robot: The robot that the tasks belong to.

@@ -1,7 +1,7 @@
 """Joint limits: position, speed, acceleration, jerk of each joint, and the norm of all speeds.
 
-At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
-the box is replaced by the step inside with the smallest cost (`include/supple/box.hpp`).
+At a configuration they form a box, low <= q̇ <= high (`include/supple/limits/limits.hpp`). A step
+outside the box is replaced by the step inside with the smallest cost (`limits/box.hpp`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows of a task on a robot: the formulas of J and e.
 
-The twin in the kernel is `include/supple/task.hpp`, which batches and `Servo` use.
+The twin in the kernel is `include/supple/task/task.hpp`, which batches and `Servo` use.
 """
 
 from __future__ import annotations

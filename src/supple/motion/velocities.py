@@ -114,7 +114,7 @@ class Velocities:
 
 @dataclass(frozen=True, eq=False)
 class VelocityIk:
-    """A step for a batch of robots, prepared for the kernel (`include/supple/velocity.hpp`).
+    """A step for a batch of robots, prepared for the kernel (`include/supple/servo/velocity.hpp`).
 
     Attributes:
         layout: The compiled tasks.

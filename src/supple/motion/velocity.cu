@@ -1,11 +1,11 @@
-// Velocity inverse kinematics of many robots, one thread for each (supple/velocity.hpp). Each
+// Velocity inverse kinematics of many robots, one thread for each (supple/servo/velocity.hpp). Each
 // thread first tries the fast path, in registers. Robots that need the slow path (near a
 // singularity, and some at joint limits) are collected until every thread of the block has one, so
 // that the other warps need not wait for a few slow robots.
 //
 // Compiled at run time for one robot, its tasks, a step and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and the type `Real`.
-#include "supple/velocity.hpp"
+#include "supple/servo/velocity.hpp"
 //
 #include "given.hpp"
 

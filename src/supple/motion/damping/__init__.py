@@ -6,7 +6,7 @@ its gain is σ/(σ² + λ²), at most 1/(2λ). A rule is a small frozen class th
 papers write λ², α² or ρ² for lambda2, except Deo & Walker, who write λ.
 
 The `__call__` of each class is the paper's formula. `kernel` describes the same rule to the
-compiled code (`include/supple/damping.hpp`), which runs it on batches.
+compiled code (`include/supple/step/damping.hpp`), which runs it on batches.
 """
 
 from supple._core import Rule

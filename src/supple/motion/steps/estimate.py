@@ -1,7 +1,7 @@
 """Running estimates of singular values and directions, without a decomposition.
 
 An estimate is kept from step to step and improved by one iteration per step, which costs a few
-products. `include/supple/estimate.hpp` is the kernel's version. Tuned constants are
+products. `include/supple/step/estimate.hpp` is the kernel's version. Tuned constants are
 explained in docs/constants.md.
 """
 

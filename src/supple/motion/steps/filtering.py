@@ -1,7 +1,7 @@
 """Numerical filtering: damp the weak singular directions, and the others hardly at all.
 
 The directions are estimated instead of computed by an SVD (`estimate.py`).
-`include/supple/filtering.hpp` is the kernel's version. Tuned constants are explained in
+`include/supple/step/filtering.hpp` is the kernel's version. Tuned constants are explained in
 docs/constants.md.
 """
 

@@ -2,8 +2,8 @@
 
 A step is a small frozen class that is called with a `Linearization` and returns joint velocities,
 or joint displacements, (n,). Called with a batch it returns (..., n), computed by the kernel
-(`include/supple/step.hpp`). Steps that wrap another step are in `clamp.py`, and those with memory
-in `filtering.py`, `estimated.py` and `stateful.py`.
+(`include/supple/step/step.hpp`). Steps that wrap another step are in `clamp.py`, and those with
+memory in `filtering.py`, `estimated.py` and `stateful.py`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.readable import Readable
 from supple.motion.steps.step import DLS, BatchStep, batched
 
-RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo_limits.hpp
+RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo/limits.hpp
 
 
 @dataclass(frozen=True, eq=False, repr=False)
