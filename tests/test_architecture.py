@@ -84,6 +84,13 @@ def test_modules_import_only_from_above(path: Path) -> None:
     assert theirs <= ALLOWED[place] | {place}
 
 
+def test_the_extension_module_calls_only_what_the_table_allows() -> None:
+    called = re.compile(r'import_\("(supple[^"]*)"\)')
+    files = (ROOT / "src/core").rglob("*.[ch]pp")
+    found = {place_of(name) for path in files for name in called.findall(path.read_text())}
+    assert found == ALLOWED["supple._core"]
+
+
 def header_name(path: Path) -> str:
     """Return the name by which a header is included: ik/iterate.hpp."""
     return path.relative_to(INCLUDE).as_posix()

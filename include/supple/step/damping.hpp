@@ -1,7 +1,7 @@
 // Damping rules of the literature: functions from the singular values of J and the error e to λ².
 //
 // The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; its gain along a singular direction is σ/(σ² + λ²). The
-// Python counterparts in src/supple/motion/damping/ follow the papers and cite them; tests/motion
+// Python counterparts in src/supple/damping/ follow the papers and cite them; tests/motion
 // compares the two.
 #pragma once
 

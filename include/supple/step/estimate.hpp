@@ -3,7 +3,7 @@
 //
 // The caller keeps the directions from step to step. Each step improves them by one inverse
 // iteration or, if J has changed too much since the last step, replaces them by those of a singular
-// value decomposition. The Python counterpart is src/supple/motion/steps/estimate.py.
+// value decomposition. The Python counterpart is src/supple/steps/estimate.py.
 #pragma once
 
 #include "supple/math/arena.hpp"

@@ -1,6 +1,6 @@
 // Estimated damping: a step that damps all directions, by a λ² that depends on the estimated
 // singular values of the previous step. The Python counterpart is
-// src/supple/motion/steps/estimated.py; tests/motion compares the two.
+// src/supple/steps/estimated.py; tests/motion compares the two.
 #pragma once
 
 #include "supple/math/arena.hpp"

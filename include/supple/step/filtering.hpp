@@ -1,5 +1,5 @@
 // Numerical filtering: a step that damps the estimated weak directions of the task strongly and the
-// others hardly at all. The Python counterpart, src/supple/motion/steps/filtering.py, follows the
+// others hardly at all. The Python counterpart, src/supple/steps/filtering.py, follows the
 // paper (Maciejewski & Klein 1988) and cites it; tests/motion compares the two.
 #pragma once
 

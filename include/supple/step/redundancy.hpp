@@ -2,7 +2,7 @@
 //
 // v = -gain ∇h (n) is the descent direction of an objective h(q), computed by the caller. The
 // Python counterparts,
-// src/supple/motion/redundancy/{secondary,priority}.py, follow the papers and cite them;
+// src/supple/redundancy/{secondary,priority}.py, follow the papers and cite them;
 // tests/kernel/test_redundancy_lanes.py compares the two.
 #pragma once
 

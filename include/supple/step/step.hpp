@@ -1,6 +1,6 @@
 // Steps that keep nothing from previous steps: (J, e) -> q̇.
 //
-// The Python counterparts, src/supple/motion/steps/{step,selective,weighted,clamp}.py, follow the
+// The Python counterparts, src/supple/steps/{step,selective,weighted,clamp}.py, follow the
 // papers and cite them; tests/motion compares the two.
 #pragma once
 

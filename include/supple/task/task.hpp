@@ -2,7 +2,7 @@
 //
 // J q̇ is the rate of the quantity that the task controls, and e is target minus current value: a
 // motion with J q̇ dt = e reaches the target. Rows of J and e are multiplied by weights, W1 =
-// diag(weight²) in Deo & Walker's eq. (2). The Python counterparts, src/supple/motion/task/, follow
+// diag(weight²) in Deo & Walker's eq. (2). The Python counterparts, src/supple/tasks/, follow
 // the formulas; tests/motion compares the two.
 #pragma once
 

@@ -324,6 +324,8 @@ namespace supple {
 extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
 extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
 extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
+extern const BranchKernel SUPPLE_BRANCH_KERNEL(SUPPLE_ISA);
+extern const PathKernel SUPPLE_PATH_KERNEL(SUPPLE_ISA);
 extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
 const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
@@ -338,6 +340,8 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
     &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
     &SUPPLE_SOLVE_KERNEL(SUPPLE_ISA),
+    &SUPPLE_BRANCH_KERNEL(SUPPLE_ISA),
+    &SUPPLE_PATH_KERNEL(SUPPLE_ISA),
 };
 
 }  // namespace supple

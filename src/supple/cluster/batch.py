@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.tables import pyarrow
 from supple.cluster.parts import Summary, fingerprint
 from supple.cluster.run import Progress, RayOptions, check_gpus, run
 from supple.cluster.schema import (
@@ -37,7 +38,6 @@ from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 from supple.motion.layout import selected_tasks
 from supple.motion.task import PoseTask, PositionTask
-from supple.tables import pyarrow
 
 Array = NDArray[Any]
 Columns = Mapping[str, Array]

@@ -26,8 +26,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from supple._arrays.tables import pyarrow, replacing
 from supple.errors import InputError, short_repr
-from supple.tables import pyarrow, replacing
 
 VERSION = 1  # version of the layout of folders
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.checks import number
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
 from supple.motion import damping

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import ReadOnlyArrays, coordinates, finite_array, number
 from supple.control.arguments import limits_for, step_length
 from supple.control.spline import Spline
 from supple.control.timing import Bounds, TimeLaw, time_law
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import ReadOnlyArrays, coordinates, finite_array, number
 from supple.kinematics.robot import check_robot
 from supple.kinematics.unit_text import joint_unit
 from supple.motion.layout import CompiledTasks, compile_selected

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import as_doubles, number, real_numbers
 from supple.control.arguments import step_length
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, Task

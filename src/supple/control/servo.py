@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import coordinates, number
 from supple.control.arguments import (
     check_order,
     check_robot_first,
@@ -27,7 +28,6 @@ from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.explanation import explain_last_step
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping import Curvature

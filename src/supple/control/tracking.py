@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import coordinates, number
 from supple.control.arguments import check_robot_first, limits_for
 from supple.control.constraints import Constraint, check_constraints
 from supple.control.controller import AnyStep
@@ -19,7 +20,6 @@ from supple.control.timing import Bounds
 from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
 from supple.motion.layout import CompiledTasks, compile_selected

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array, number
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.ik.arms import AnyArm, ClosedFormArm, RedundantArm
 from supple.ik.followed import Followed, Reconfiguration
@@ -32,7 +33,6 @@ from supple.ik.path_tracks import Tracks
 from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot

@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from supple import _core
+from supple._arrays.checks import FloatArray
 from supple.kinematics import Robot
-from supple.kinematics.arrays import FloatArray
 from supple.motion.linearization import Array
 
 SETS = 3  # number of sets of angles from which half-angle tangents are measured

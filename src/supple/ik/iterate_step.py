@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import number
 from supple._core import Rule, StepSpec
 from supple.control.controller import AnyStep, PythonStep
 from supple.errors import InputError, short_repr
@@ -26,7 +27,6 @@ from supple.ik.solution import Solution
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, largest_errors
-from supple.kinematics.arrays import number
 from supple.motion.damping import DampingRule, ErrorNorm
 from supple.motion.layout import CompiledTasks, FloatArray, side_by_side
 from supple.motion.linearization import Array, Linearization

@@ -16,7 +16,7 @@ from supple import _core
 from supple.errors import InputError
 from supple.ik.arguments import SolveOptions
 from supple.ik.arms import AnyArm, Arm, ClosedFormArm, arm_of
-from supple.ik.branches import SAMPLES
+from supple.ik.branches.solve_all import SAMPLES
 from supple.ik.driver import Driver
 from supple.ik.path_graph import Cost
 from supple.ik.path_targets import PathTargets

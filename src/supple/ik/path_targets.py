@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
 from supple.ik.problem import CompiledProblem, robot_size
-from supple.kinematics.arrays import number
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
 from supple.motion.task import AxisTask

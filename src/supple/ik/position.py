@@ -19,7 +19,7 @@ from supple.ik.arguments import (
     parse_options,
     seeds_of,
 )
-from supple.ik.branches import all_solver, check_all, solve_all
+from supple.ik.branches.solve_all import all_solver, check_all, solve_all
 from supple.ik.driver import Driver
 from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference

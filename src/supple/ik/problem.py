@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import as_doubles, number, real_numbers
 from supple._core import Goal, Measure, TargetKind, TargetSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.kinematics.frames import longest_path, may_turn
 from supple.kinematics.robot import check_robot
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule

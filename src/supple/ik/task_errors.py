@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import FloatArray
 from supple._core import Goal
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
-from supple.kinematics.arrays import FloatArray
 from supple.kinematics.unit_text import error_text
 from supple.motion.layout import CompiledTasks, compile_tasks
 from supple.motion.linearization import Array

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.errors import raise_unusable_out
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
-from supple.kinematics.array_errors import raise_unusable_out
 from supple.motion.velocities import VelocityIk, raise_not_finite
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}

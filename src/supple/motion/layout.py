@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import coordinates, matched, names_of
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, matched, names_of
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError, short_repr
-from supple.kinematics import Robot
-from supple.kinematics.arrays import (
+from supple._arrays.checks import (
     ReadOnlyArrays,
     as_doubles,
     finite_array,
     number,
     real_numbers,
 )
+from supple.errors import InputError, short_repr
+from supple.kinematics import Robot
 from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array, names_of
 from supple._core import Goal
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.readable import Readable
 from supple.motion.task import Task, Weight

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import coordinates, finite_array
 from supple.errors import InputError
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, finite_array
 from supple.kinematics.frames import only_tip
 from supple.kinematics.robot import ROWS, check_robot
 from supple.motion.direction_text import axes_name, row_name

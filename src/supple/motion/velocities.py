@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.checks import coordinates, number
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from supple._arrays.checks import number_field
 from supple.errors import InputError
-from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Linearization, stacked
 
 

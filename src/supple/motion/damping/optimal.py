@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from supple import _core
+from supple._arrays.checks import number
 from supple._core import Rule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.rule import POSITIVE, KernelRule
 from supple.motion.damping.scale import Rows

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from supple._arrays.checks import number
 from supple._core import Rule
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.rule import FRACTION, KernelRule
 from supple.motion.damping.scale import Rows

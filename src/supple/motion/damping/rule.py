@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
 
 from supple import _core
+from supple._arrays.checks import number_field
 from supple._core import Rule
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.scale import Rows
 from supple.motion.linearization import Linearization

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from supple._arrays.checks import number_field
 from supple._core import Rule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.rule import FRACTION, NOT_NEGATIVE, POSITIVE, KernelRule, comparison
 from supple.motion.damping.scale import Rows, Scale

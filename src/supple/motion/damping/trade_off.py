@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import ReadOnlyArrays, number
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays, number
 from supple.motion.linearization import Array, Linearization, numbers_of
 
 

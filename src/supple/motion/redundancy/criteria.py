@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.scale import Rows

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import ReadOnlyArrays
 from supple._core import StepSpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import Constant, DampingRule
 from supple.motion.linearization import (
     RANK_FLOOR,

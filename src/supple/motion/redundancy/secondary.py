@@ -22,9 +22,9 @@ from typing import TypeAlias
 import numpy as np
 
 from supple import _core
+from supple._arrays.checks import ReadOnlyArrays, number_field
 from supple._core import SecondarySpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
 from supple.motion.linearization import (
     EPSILON,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import ReadOnlyArrays, number_field
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, numbers_of
 
 

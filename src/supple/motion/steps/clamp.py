@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import names_of, number, number_field
 from supple._core import ErrorClampSpec, StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import names_of, number, number_field
 from supple.kinematics.frames import link_lengths
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, Linearization

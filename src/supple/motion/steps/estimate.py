@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import ReadOnlyArrays, number_field
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
 BLUR = 4 * EPSILON  # bound on the rounding errors of J Jᵀ, divided by rows times trace

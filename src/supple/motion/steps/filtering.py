@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from supple._arrays.checks import number_field
 from supple._core import FilterSpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import number_field
 from supple.motion.linearization import EPSILON, Array, Linearization
 from supple.motion.steps.estimate import (
     Estimates,

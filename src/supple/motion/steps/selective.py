@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from supple._arrays.checks import number_field
 from supple._core import Method, StepSpec
-from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.clamp import factor, scaled_down
 from supple.motion.steps.step import (

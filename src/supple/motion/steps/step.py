@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import number, number_field
 from supple._core import Method, Rule, StepSpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import DampingRule, KernelRule, Region
 from supple.motion.damping.rule import name_of
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization

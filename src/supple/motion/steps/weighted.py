@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import ReadOnlyArrays
 from supple._core import StepSpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.readable import Readable

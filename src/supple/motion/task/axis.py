@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array
 from supple._core import Goal
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array
 from supple.kinematics.chain import z_onto
 from supple.motion.linearization import Array
 from supple.motion.task.base import Task

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import coordinates
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, Linearization
 from supple.motion.task_rows import TaskRows

@@ -10,9 +10,9 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array, names_of, poses, real_numbers
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, names_of, poses, real_numbers
 from supple.kinematics.robot import ROWS
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, numbers_of

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array, names_of
 from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import Array
 from supple.motion.task.base import Task
 from supple.motion.task.fields import Weight, checked_weight, set_fields, weights_of, within

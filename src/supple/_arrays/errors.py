@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from supple._arrays.checks import FloatArray
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import FloatArray
 
 
 def raise_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
