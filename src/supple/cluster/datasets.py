@@ -31,8 +31,9 @@ from supple import _core
 from supple._arrays.checks import number
 from supple._arrays.tables import pyarrow
 from supple.cluster.batch import Solve
+from supple.cluster.on_ray import RayOptions
 from supple.cluster.parts import Summary, fingerprint
-from supple.cluster.run import Progress, RayOptions, run
+from supple.cluster.run import Progress, run
 from supple.cluster.schema import (
     POSITION,
     QUATERNION,
@@ -49,7 +50,7 @@ from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 from supple.kinematics.rotation import from_quaternion, quaternion
-from supple.motion.task import PoseTask
+from supple.tasks import PoseTask
 
 Array = NDArray[Any]
 Scheme = Literal["joints", "workspace", "singular", "paths"]

@@ -19,7 +19,7 @@ from supple.errors import InputError, check_one_of, short_repr
 from supple.ik.position import solve
 from supple.kinematics import Robot
 from supple.kinematics.rotation import quaternion
-from supple.motion.task import PoseTask
+from supple.tasks import PoseTask
 
 Array = NDArray[Any]
 

@@ -11,19 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple import _core
+from supple import _core, damping
 from supple._arrays.checks import number
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
-from supple.motion import damping
-from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenRows, OpenTask
-from supple.motion.task import (
+from supple.tasks import (
     AxisTask,
     OrientationTask,
     PoseTask,
@@ -31,7 +28,9 @@ from supple.motion.task import (
     PostureTask,
     Task,
 )
-from supple.motion.task_inputs import per_task
+from supple.tasks.inputs import per_task
+from supple.tasks.layout import CompiledTasks
+from supple.tasks.open_task import OpenRows, OpenTask
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
 GAIN = 20.0  # default gain of the error to a target [1/s]

@@ -16,16 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple._arrays.checks import as_doubles, number, real_numbers
 from supple._core import Goal, Measure, TargetKind, TargetSpec
+from supple.damping import DampingRule, ErrorNorm
+from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.frames import longest_path, may_turn
 from supple.kinematics.robot import check_robot
-from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
-from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenTask
-from supple.motion.steps.step import DLS
-from supple.motion.task import (
+from supple.steps.step import DLS
+from supple.tasks import (
     AxisTask,
     OrientationTask,
     PoseTask,
@@ -34,7 +33,9 @@ from supple.motion.task import (
     Task,
     TaskLike,
 )
-from supple.motion.task_rows import SPATIAL, TaskRows
+from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
+from supple.tasks.open_task import OpenTask
+from supple.tasks.rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
 _ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot

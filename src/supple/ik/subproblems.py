@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import Goal
+from supple.damping import Region
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
 from supple.kinematics.frames import ancestors
-from supple.motion.damping import Region
-from supple.motion.task import Task
-from supple.motion.task_rows import BODY, WORLD
+from supple.tasks import Task
+from supple.tasks.rows import BODY, WORLD
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,11 @@ from supple._core import Goal
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
-from supple.motion.layout import CompiledTasks, compile_tasks
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenTask
-from supple.motion.task import PostureTask, Task
-from supple.motion.task_inputs import task_name
+from supple.tasks import PostureTask, Task
+from supple.tasks.inputs import task_name
+from supple.tasks.layout import CompiledTasks, compile_tasks
+from supple.tasks.open_task import OpenTask
 
 _SAMPLES = 8  # number of configurations at which J shows which joints move a task
 _STILL = 1e-12  # relative size of a column of J below which its joint does not move the task
