@@ -35,7 +35,7 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
   }
   for (int k = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
-    if (task.goal == Goal::posture || task.base == task_world) continue;
+    if (!traits_of(task).has_frame || task.base == task_world) continue;
     const int part = frame_part(chain, task.frame, label);
     const int base = frame_part(chain, task.base, label);
     if (part >= 0 && base >= 0) label[base] = part;
@@ -53,7 +53,7 @@ SUPPLE_FN bool find_parts(const StepRows<T>& of, int* label, int* row_label, int
   bool all = true;
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
-    const bool linear = task.goal == Goal::posture;
+    const bool linear = traits_of(task).is_linear;
     int part = linear ? 0 : frame_part(of.chain, task.frame, label);
     if (part < 0 && task.base != task_world) part = frame_part(of.chain, task.base, label);
     all = all && part >= 0;

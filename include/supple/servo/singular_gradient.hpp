@@ -78,7 +78,7 @@ SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_pos
   for (int j = 0; j < of.chain.coordinates; ++j) g[j] = T(0);
   for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
     const Task<T>& task = of.task[k];
-    if (task.goal == Goal::posture) {
+    if (traits_of(task).is_linear) {
       for (int i = first; i < first + task.rows; ++i) {
         row += !of.held || of.held[i] < Number<T>::huge;
       }

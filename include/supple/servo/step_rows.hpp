@@ -44,7 +44,7 @@ SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, 
 // Whether a task moves if the joints have the speeds v (n).
 template <class T>
 SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
-  if (task.goal == Goal::posture) return false;
+  if (traits_of(task).is_linear) return false;
   const auto any = [&](const Frame<T>& frame) {
     for (int s = frame.support_begin; s < frame.support_end; ++s) {
       if (v[chain.joint[chain.support[s].joint].coordinate] != 0) return true;

@@ -72,7 +72,7 @@ template <class T>
 SUPPLE_FN bool find_curved_rows(const Servo<T>& servo, const ServoState<T>& state, T* bends) {
   bool linear = false;
   for (int k = 0, i = 0, r = 0; k < servo.tasks; ++k) {
-    const bool posture = servo.task[k].goal == Goal::posture;
+    const bool posture = traits_of(servo.task[k]).is_linear;
     linear = linear || posture;
     for (const int end = i + servo.task[k].rows; i < end; ++i) {
       if (state.held && !(state.held[i] < Number<T>::huge)) continue;

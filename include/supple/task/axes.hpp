@@ -37,7 +37,7 @@ SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task
                   world.R,
                   task.base != task_world,
                   task.axes != task_axes_base && task.axes != task_axes_spatial,
-                  task.about >= 0 && task.goal == Goal::frame,
+                  task.about >= 0 && traits_of(task).has_pose,
                   task.axes == task_axes_spatial};
   if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
   at.axes = at.base.R;
@@ -72,8 +72,9 @@ SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>&
 // permuted cyclically so that this axis is z.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
-  const int about = task.goal == Goal::axis ? 2 : task.about;
-  const L* const axis = target + (task.goal == Goal::axis ? 0 : 3 * about);
+  const bool is_pose = traits_of(task).has_pose;  // otherwise the target is the direction of z
+  const int about = is_pose ? task.about : 2;
+  const L* const axis = target + (is_pose ? 3 * about : 0);
   const Vec3<L> b{axis[0], axis[1], axis[2]};
   const Vec3<L> d = into(at.frame.R, at.moved ? at.base.R * b : b);
   return about == 0 ? Vec3<L>{d.y, d.z, d.x} : about == 1 ? Vec3<L>{d.z, d.x, d.y} : d;
@@ -99,7 +100,7 @@ SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
 
 template <class T>
 SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
-  return task.goal != Goal::posture && task.row[task.rows - 1] == task_tilt;
+  return traits_of(task).has_frame && task.row[task.rows - 1] == task_tilt;
 }
 
 // Returns `tilt_direction` at the current pose; zero if the task has no tilt, and where it has no

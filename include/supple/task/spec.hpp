@@ -13,6 +13,17 @@ enum class Goal : int {
   posture,  // some coordinates; target: one number for each
 };
 
+// What a goal is to the code that does not compute its rows. A new goal needs a case here, and a
+// branch in each function of task.hpp.
+struct GoalTraits {
+  const char* name;
+  int target_size;    // number of values in a target; 0 for one per row
+  int velocity_size;  // number of values in a velocity; 0 for one per row
+  bool has_frame;     // whether `frame` and `base` of a task name frames of the chain
+  bool has_pose;      // whether a target is a pose: the columns of its rotation, then its position
+  bool is_linear;     // whether each row is a coordinate of q; `coordinate` of a task lists them
+};
+
 inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
 inline constexpr int task_axes_base = -1;   // value of `axes`: rows in the axes of the base
 inline constexpr int task_axes_frame = -2;  // value of `axes`: rows in the axes of the frame itself
@@ -55,16 +66,35 @@ struct Task {
 
 namespace supple::inline SUPPLE_ISA {
 
+// Returns the traits of a goal; those of a value after the last goal have no name.
+SUPPLE_FN constexpr GoalTraits traits_of(Goal goal) {
+  switch (goal) {
+    case Goal::frame:
+      return {"frame", 12, 6, true, true, false};
+    case Goal::axis:
+      return {"axis", 3, 6, true, false, false};
+    case Goal::posture:
+      return {"posture", 0, 0, false, false, true};
+  }
+  return {};
+}
+template <class T>
+SUPPLE_FN constexpr GoalTraits traits_of(const Task<T>& task) {
+  return traits_of(task.goal);
+}
+
 // Number of values in a task's target.
 template <class T>
 SUPPLE_FN int target_size(const Task<T>& task) {
-  return task.goal == Goal::frame ? 12 : task.goal == Goal::axis ? 3 : task.rows;
+  const int size = traits_of(task).target_size;
+  return size ? size : task.rows;
 }
 
 // Number of values in a task's velocity (see `task_command`).
 template <class T>
 SUPPLE_FN int velocity_size(const Task<T>& task) {
-  return task.goal == Goal::posture ? task.rows : 6;
+  const int size = traits_of(task).velocity_size;
+  return size ? size : task.rows;
 }
 
 // Calls put(row of J and e, component of the twist, weight) for each row of a task.
@@ -80,10 +110,10 @@ struct Range {
 };
 template <class T>
 SUPPLE_FN Range<T> row_range(const Task<T>& task, int i) {
-  const bool posture = task.goal == Goal::posture;
-  const T weight = posture ? task.posture_weight[i] : task.weight[i];
-  const T lower = posture ? task.posture_lower[i] : task.lower[i];
-  const T upper = posture ? task.posture_upper[i] : task.upper[i];
+  const bool linear = traits_of(task).is_linear;
+  const T weight = linear ? task.posture_weight[i] : task.weight[i];
+  const T lower = linear ? task.posture_lower[i] : task.lower[i];
+  const T upper = linear ? task.posture_upper[i] : task.upper[i];
   constexpr T none = Number<T>::huge;
   return {lower > -none ? lower * weight : -none, upper < none ? upper * weight : none};
 }

@@ -68,7 +68,7 @@ struct FrameSpec {
 // coordinates of a posture. `lower` and `upper` are the allowed ranges of the rows, empty if no row
 // has one.
 struct TaskSpec {
-  Goal goal = Goal::frame;
+  Goal goal{};
   int frame = 0, base = task_world, axes = task_axes_base;
   Ints rows = {};
   Doubles weights = {};

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from supple import _core, damping
 from supple._arrays.checks import number
-from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.frames import ancestors
@@ -109,7 +108,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
     """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
     robot = layout.robot
-    posture = any(task.on(robot).goal == Goal.POSTURE for task in layout.tasks)
+    posture = any(task.on(robot).traits.is_linear for task in layout.tasks)
     moves = np.full(robot.dof, posture or bool(layout.open))
     for name in moved_frames(layout):
         moves[list(ancestors(robot, name).values())] = True
@@ -119,7 +118,7 @@ def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
 def moved_frames(layout: CompiledTasks) -> list[str]:
     """Return the names of the frames that the tasks move; a `PostureTask` has none."""
     rows = [task.on(layout.robot) for task in layout.tasks]
-    moved = [one for one in rows if one.goal != Goal.POSTURE]
+    moved = [one for one in rows if one.traits.has_frame]
     return sorted({name for one in moved for name in (one.frame, one.base) if name is not None})
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple._core import Goal
 from supple.damping import Region
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
@@ -103,7 +102,7 @@ def is_separable(problem: CompiledProblem) -> bool:
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     """Return the coordinates that the error of a task depends on."""
     rows = task.on(robot)
-    if rows.goal == Goal.POSTURE:
+    if rows.traits.is_linear:
         return frozenset(rows.picked)
     frame = ancestors(robot, rows.frame)
     base = ancestors(robot, rows.base) if rows.base is not None else {}

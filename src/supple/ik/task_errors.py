@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import FloatArray
-from supple._core import Goal
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
@@ -85,7 +84,7 @@ def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
     rows = task.on(layout.robot)
     if isinstance(task, OpenTask):
         return np.full(len(rows.names), task.unit == "rad")
-    return np.array([rows.goal == Goal.AXIS or c >= 3 for c in rows.picked])
+    return np.array([c >= 3 for c in rows.picked])
 
 
 def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Array) -> Array:

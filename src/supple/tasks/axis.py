@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,35 @@ from supple.tasks.fields import (
 )
 from supple.tasks.rows import BODY, TaskRows, in_cone, rows_of_frame
 from supple.tasks.tolerance import cone_of
+
+
+@dataclass(frozen=True, eq=False)
+class AxisRows(TaskRows):
+    """The rows of the direction of the z axis of a frame, after `turn`; the target is a direction.
+
+    A velocity is a twist in the axes of the base.
+    """
+
+    goal: ClassVar[Goal] = Goal.AXIS
+
+    def offset(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
+        tilts = self._tilts(robot, q, target)[[c - 3 for c in self.picked]]
+        return np.asarray(np.array(self.weights) * tilts)
+
+    def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
+        return np.asarray(self._pose(robot, q)[0][..., :, 2])
+
+    def command(  # noqa: D102
+        self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
+    ) -> Array:
+        return super().command(robot, q, self._turned(robot, q, velocity), target)
+
+    def _direction(self, target: Array) -> Array:
+        return target
+
+    @property
+    def _axis(self) -> int:
+        return 2
 
 
 @dataclass(frozen=True)
@@ -66,12 +96,11 @@ class AxisTask(Task):
         if self.cone is not None:
             first = replace(rows, picked=(3,), weights=weights[:1], names=rows.names[:1])
             rows = in_cone(first, self.cone)
-        return replace(
-            rows,
-            goal=Goal.AXIS,
-            names=tuple(name + turned for name in rows.names),
-            turn=z_onto(np.array(self.axis)),
-        )
+        changed = {
+            "names": tuple(name + turned for name in rows.names),
+            "turn": z_onto(np.array(self.axis)),
+        }
+        return AxisRows(**{f.name: getattr(rows, f.name) for f in fields(rows)} | changed)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an AxisTask's target"

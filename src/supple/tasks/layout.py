@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import coordinates, matched, names_of
-from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD as WORLD_JOINT
@@ -217,7 +216,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         axes = _TASK_AXES.get(rows.axes)
         spec = _core.TaskSpec(
             goal=rows.goal,
-            frame=index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
+            frame=index(rows.frame if rows.traits.has_frame else "", rows),
             base=_core.TASK_WORLD if rows.base is None else index(rows.base),
             axes=index(rows.axes or WORLD) if axes is None else axes,
             rows=rows.picked,
@@ -240,7 +239,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         effectors=tuple(rows.effectors for rows in laid),
         ranged=np.array([one for rows in laid for one in rows.ranged]),
         tilts=np.array(
-            [c == _core.TASK_TILT and one.goal != Goal.POSTURE for one in laid for c in one.picked]
+            [c == _core.TASK_TILT and one.traits.has_frame for one in laid for c in one.picked]
         ),
         kernel=kernel,
         open=tuple(

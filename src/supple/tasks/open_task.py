@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
-from supple._core import Goal
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.readable import Readable
 from supple.tasks import Task, Weight
 from supple.tasks.fields import checked_weight, weights_of, within
-from supple.tasks.rows import TaskRows
+from supple.tasks.posture import PostureRows
 from supple.tasks.tolerance import Tolerance, ranges_of
 
 Function: TypeAlias = Callable[[Array], ArrayLike | tuple[ArrayLike, ArrayLike]]
@@ -103,8 +102,8 @@ class OpenTask(Readable, Task):
 
 
 @dataclass(frozen=True, eq=False)
-class OpenRows(TaskRows):
-    """The rows of an open task on a robot.
+class OpenRows(PostureRows):
+    """The rows of an open task on a robot; in the kernel, placeholders with one number per row.
 
     Attributes:
         function: f, from q (n,) to x (k,), or to a pair of x (k,) and J (k, n).
@@ -177,7 +176,6 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
             "Use several tasks for more rows"
         )
     made = OpenRows(
-        goal=Goal.POSTURE,  # a placeholder in the kernel with one number per row
         picked=tuple(range(count)),
         weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),

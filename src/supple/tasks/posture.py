@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
@@ -16,6 +18,33 @@ from supple.tasks.base import Task
 from supple.tasks.fields import Weight, checked_weight, set_fields, weights_of, within
 from supple.tasks.rows import TaskRows
 from supple.tasks.tolerance import Tolerance, ranges_of
+
+
+@dataclass(frozen=True, eq=False)
+class PostureRows(TaskRows):
+    """The rows of joint positions:  J selects joints,  e = q* - q."""
+
+    goal: ClassVar[Goal] = Goal.POSTURE
+
+    @property
+    def effectors(self) -> tuple[int, ...]:  # noqa: D102
+        return tuple(range(len(self.picked)))
+
+    def jacobian(  # noqa: D102
+        self, robot: Robot, q: Array, target: Array | None = None
+    ) -> Array:
+        return np.asarray(np.array(self.weights)[:, None] * np.eye(robot.dof)[list(self.picked)])
+
+    def offset(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
+        return np.asarray(np.array(self.weights) * (target - q[list(self.picked)]))
+
+    def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
+        return np.asarray(q[..., list(self.picked)])
+
+    def command(  # noqa: D102
+        self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
+    ) -> Array:
+        return np.asarray(np.array(self.weights) * velocity)
 
 
 @dataclass(frozen=True)
@@ -51,8 +80,7 @@ class PostureTask(Task):
             if name not in robot.joint_names:
                 raise unknown_name_error("joint", name, robot.joint_names)
         weight = checked_weight(self, self.weight, len(names))
-        made = TaskRows(
-            goal=Goal.POSTURE,
+        made = PostureRows(
             picked=tuple(robot.joint_names.index(name) for name in names),
             weights=weights_of(weight, len(names)),
             names=names,

@@ -1,6 +1,7 @@
-"""The rows of a task on a robot: the formulas of J and e.
+"""The rows of a task on a robot: the formulas of J and e, here for the pose of a frame.
 
-The twin in the kernel is `include/supple/task/task.hpp`, which batches and `Servo` use.
+Rows of other quantities are subclasses, each in the file of its task. The twin in the kernel is
+`include/supple/task/task.hpp`, which batches and `Servo` use.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from supple._core import TASK_TILT, Goal
+from supple._core import TASK_TILT, Goal, GoalTraits, traits_of
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.frames import only_tip, placed
@@ -30,12 +32,11 @@ class TaskRows:
     """The rows of a task on a robot, with all names resolved.
 
     Attributes:
-        goal: The kind of quantity: the pose of a frame, its axis, or a posture.
         picked: Component of the twist for each row, 0 to 5, or 6 for the tilt of an axis, which is
-            the last row; for a posture, indices of joints.
+            the last row; for joints, their indices.
         weights: The weight of each row.
         names: The name of each row.
-        frame: The controlled frame; empty for a posture.
+        frame: The controlled frame; empty if there is none.
         base: The frame in which the target is expressed; None for the world.
         axes: The axes in which rows are expressed: the name of a frame, "body" or "world"; those of
             the base if None. With "spatial" they are those of the base, and v is the velocity of
@@ -50,7 +51,8 @@ class TaskRows:
         upper: The upper end of each range, in the same form.
     """
 
-    goal: Goal
+    goal: ClassVar[Goal] = Goal.FRAME  # the quantity in the kernel
+
     picked: tuple[int, ...]
     weights: tuple[float, ...]
     names: tuple[str, ...]
@@ -64,6 +66,11 @@ class TaskRows:
     upper: tuple[float, ...] = ()
 
     @property
+    def traits(self) -> GoalTraits:
+        """What the rows are to the code that does not compute them."""
+        return traits_of(self.goal)
+
+    @property
     def ranged(self) -> tuple[bool, ...]:
         """Whether each row has an allowed range."""
         if not self.lower:
@@ -72,12 +79,7 @@ class TaskRows:
 
     @property
     def effectors(self) -> tuple[int, ...]:
-        """The group of each row: position, rotation or a joint.
-
-        The errors of a group are clamped together.
-        """
-        if self.goal == Goal.POSTURE:
-            return tuple(range(len(self.picked)))
+        """The group of each row, position or rotation, whose errors are clamped together."""
         kinds = [min(c // 3, 1) for c in self.picked]
         return tuple(sorted(set(kinds)).index(kind) for kind in kinds)
 
@@ -92,8 +94,6 @@ class TaskRows:
         target.
         """
         W = np.array(self.weights)[:, None]
-        if self.goal == Goal.POSTURE:
-            return np.asarray(W * np.eye(robot.dof)[list(self.picked)])
         v, w = np.split(robot.jacobian(q, self.frame).astype(np.float64), 2)
         if self.base is not None:
             v_b, w_b = np.split(robot.jacobian(q, self.base).astype(np.float64), 2)
@@ -125,12 +125,8 @@ class TaskRows:
     def offset(self, robot: Robot, q: Array, target: Array) -> Array:
         """Return the weighted offset (rows,): target minus current value."""
         W = np.array(self.weights)
-        if self.goal == Goal.POSTURE:
-            return np.asarray(W * (target - q[list(self.picked)]))
         T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
         R_b = T_b[:3, :3]
-        if self.goal == Goal.AXIS:
-            return np.asarray(W * self._tilts(robot, q, target)[[c - 3 for c in self.picked]])
         T = robot.fk(q, self.frame)
         R, p = R_b.T @ T[:3, :3], R_b.T @ (T[:3, 3] - T_b[:3, 3])
         shall = target.reshape(4, 3).T
@@ -144,33 +140,30 @@ class TaskRows:
 
     def reached(self, robot: Robot, q: Array) -> Array:
         """Return the targets reached at configurations q (..., n), in the kernel's layout."""
-        if self.goal == Goal.POSTURE:
-            return np.asarray(q[..., list(self.picked)])
-        T = robot.fk(q, self.frame)
+        R, p = self._pose(robot, q)
+        return np.concatenate([R[..., :, 0], R[..., :, 1], R[..., :, 2], p], axis=-1)
+
+    def _pose(self, robot: Robot, q: Array) -> tuple[Array, Array]:
+        """Return the rotation (..., 3, 3) and the position (..., 3) of the frame in its base."""
+        T: Array = robot.fk(q, self.frame).astype(np.float64, copy=False)
         R, p = T[..., :3, :3], T[..., :3, 3]
         if self.turn is not None:
             R = R @ self.turn
         if self.base is not None:
-            T_b = robot.fk(q, self.base)
+            T_b: Array = robot.fk(q, self.base).astype(np.float64, copy=False)
             R_b = T_b[..., :3, :3].swapaxes(-1, -2)
             R, p = R_b @ R, np.einsum("...ij,...j->...i", R_b, p - T_b[..., :3, 3])
-        if self.goal == Goal.AXIS:
-            return np.asarray(R[..., :, 2])
-        return np.concatenate([R[..., :, 0], R[..., :, 1], R[..., :, 2], p], axis=-1)
+        return R, p
 
     def command(
         self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
     ) -> Array:
         """Convert a commanded velocity to weighted rows (rows,).
 
-        For a frame, the velocity is a twist (6,) in the axes of the rows; for an axis, a twist in
-        the axes of the base; for a posture, the speed of each row. The row of a tilt is zero
-        without a target.
+        The velocity is a twist (6,) in the axes of the rows. The row of a tilt is zero without a
+        target.
         """
-        W = np.array(self.weights)
-        if self.goal == Goal.POSTURE:
-            return np.asarray(W * velocity)
-        twist = self._turned(robot, q, velocity) if self.goal == Goal.AXIS else velocity
+        W, twist = np.array(self.weights), velocity
         if self.about >= 0:
             turned = self._turn_axes(robot, q).T @ self._axes(robot, q) @ twist[3:]
             twist = np.concatenate([twist[:3], turned])
@@ -182,13 +175,17 @@ class TaskRows:
 
         The frame's axes are permuted cyclically, such that the controlled axis is z.
         """
-        goal = target if self.goal == Goal.AXIS else target[3 * self.about : 3 * self.about + 3]
-        d = self._turn_axes(robot, q).T @ self._rotation(robot, q, self.base) @ goal
+        direction = self._direction(target)
+        d = self._turn_axes(robot, q).T @ self._rotation(robot, q, self.base) @ direction
         return np.roll(d, 2 - self._axis)
+
+    def _direction(self, target: Array) -> Array:
+        """Return the target direction (3,) of the controlled axis in the axes of the base."""
+        return target[3 * self.about : 3 * self.about + 3]
 
     @property
     def _axis(self) -> int:
-        return 2 if self.goal == Goal.AXIS else self.about
+        return self.about
 
     def _tilts(self, robot: Robot, q: Array, target: Array) -> Array:
         """Return the rotation vector from the controlled axis to its target, and its angle (4,)."""
@@ -257,7 +254,6 @@ def rows_of_frame(
         raise unknown_name_error("frame for axes=", axes, (*AXES, *robot.frames))
     written = axes_name(axes or base or WORLD, frame)
     return TaskRows(
-        goal=Goal.FRAME,
         picked=tuple(ROWS.index(row) for row in rows),
         weights=weights,
         names=tuple(row_name(row, frame, base, written) for row in rows),
