@@ -19,8 +19,9 @@ import numpy as np
 
 import measure
 import supple as sp
+from supple.damping import RULES, ErrorNorm
+from supple.damping.rule import KernelRule
 from supple.ik.problem import compile_problem
-from supple.motion.damping import RULES, ErrorNorm, KernelRule
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 from targets import apart, boundary

@@ -3,8 +3,8 @@
 #include <ctime>
 #include <vector>
 
-#include "supple/kinematics.hpp"
-#include "supple/step.hpp"
+#include "supple/robot/kinematics.hpp"
+#include "supple/step/step.hpp"
 
 using namespace supple;
 

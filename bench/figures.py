@@ -35,7 +35,7 @@ FEW = 200  # number of updates; with many more, the transpose method amplifies r
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 
-# The memory layouts of Joint<double>, Frame<double> and Support in include/supple/robot.hpp.
+# The memory layouts of Joint<double>, Frame<double> and Support in include/supple/robot/chain.hpp.
 JOINT = np.dtype(
     [(name, np.int32) for name in ("parent", "motion", "placement", "coordinate")]
     + [("branches", np.bool_), ("scale", float), ("offset", float), ("phase", float, 2)]

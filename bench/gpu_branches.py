@@ -15,7 +15,7 @@ import supple as sp
 from gpu import Stopwatch
 from measure import provenance, write
 from supple import _core
-from supple.ik.arms import ClosedFormArm, arm_of
+from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import gpu_branches
 from supple.ik.problem import compile_problem
 

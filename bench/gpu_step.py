@@ -17,9 +17,9 @@ import numpy as np
 import measure
 import supple as sp
 from gpu import Stopwatch
+from supple.control.gpu_velocities import GpuVelocityIk, on_device
+from supple.control.velocity_ik import velocity_ik
 from supple.gpu import runtime
-from supple.motion.gpu_velocities import GpuVelocityIk, on_device
-from supple.motion.velocities import velocity_ik
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ROUNDS = 9

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,34 +15,31 @@ import pytest
 import supple
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
-ALLOWED = {
-    place: set(re.findall(r"`([^`]+)`", allowed))
-    for place, allowed in ROW.findall((ROOT / "docs/architecture.md").read_text())
-}
+TABLES = (ROOT / "docs/architecture.md").read_text().partition("## What may import what")[2]
+ROW = re.compile(r"^\| (`[^|]+`) \| (.*) \|$", re.MULTILINE)
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def read_tables() -> list[tuple[list[str], set[str]]]:
+    """Return the rows of both tables: some places, and the places that each of them may import."""
+    rows: list[tuple[list[str], set[str]]] = []
+    for places, allowed in ROW.findall(TABLES):
+        above = rows[-1][1] if allowed.startswith("these and ") else set()
+        rows.append((names_in(places), set(names_in(allowed)) | above))
+    return rows
+
+
+ROWS = read_tables()
+ALLOWED = {place: allowed for places, allowed in ROWS for place in places}
 PLACES = {"supple.papers": ROOT / "papers", "supple": ROOT / "src/supple"}  # package -> folder
 MODULES = sorted(path for folder in PLACES.values() for path in folder.rglob("*.py"))
 PUBLIC = set(supple.__all__)
 INCLUDE = ROOT / "include/supple"
 HEADERS = sorted(INCLUDE.rglob("*.hpp"))
-
-
-def place_of(module: str) -> str:
-    """Return a module's row of the table: supple.describe for supple.describe.urdf."""
-    return ".".join(module.split(".")[:2])
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Yield the modules of supple that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: write imports in full"
-            if node.module == "supple":
-                yield from (f"supple.{alias.name}" for alias in node.names)
-            else:
-                yield node.module or ""
+GROUPS = sorted(path.name + "/" for path in INCLUDE.iterdir())  # folders of headers
 
 
 def module_of(path: Path) -> str:
@@ -51,14 +49,48 @@ def module_of(path: Path) -> str:
     return ".".join([package, *parts]).removesuffix(".__init__")
 
 
-def test_the_table_names_every_folder_and_header() -> None:
+MODULE_NAMES = {module_of(path) for path in MODULES}
+
+
+def place_of(module: str) -> str:
+    """Return a module's row of the table: supple.describe for supple.describe.urdf."""
+    return ".".join(module.split(".")[:2])
+
+
+def imported(path: Path, types: bool = True) -> Iterator[str]:
+    """Yield the modules of supple that a file imports; without `types`, only those it runs."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    checked = [n for n in nodes if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    left_out = [] if types else [inner for node in checked for inner in ast.walk(node)]
+    for node in nodes:
+        if node in left_out:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            for full in (f"{node.module}.{alias.name}" for alias in node.names):
+                is_module = node.module == "supple" or full in MODULE_NAMES
+                yield full if is_module else node.module or ""
+
+
+def test_the_tables_name_every_folder() -> None:
     folders = {f"supple.{p.stem}" for p in (ROOT / "src/supple").iterdir() if is_code(p)}
     assert folders | {"supple._core", "supple.papers"} == {
         place for place in ALLOWED if place.startswith("supple.")
     }
-    assert {header_name(h) for h in HEADERS} == {
-        place for place in ALLOWED if place.endswith(".hpp")
-    }
+    assert sorted(place for place in ALLOWED if place.endswith("/")) == GROUPS
+
+
+def test_the_tables_have_few_rows() -> None:
+    assert len(ROWS) <= 25
+
+
+def test_a_row_names_only_rows_above_it() -> None:
+    above: set[str] = set()
+    for places, allowed in ROWS:
+        assert allowed - {"supple"} <= above, places
+        above |= set(places)
 
 
 def is_code(path: Path) -> bool:
@@ -78,15 +110,46 @@ def test_modules_import_only_from_above(path: Path) -> None:
     assert theirs <= ALLOWED[place] | {place}
 
 
+def test_the_extension_module_calls_only_what_the_table_allows() -> None:
+    called = re.compile(r'import_\("(supple[^"]*)"\)')
+    files = (ROOT / "src/core").rglob("*.[ch]pp")
+    found = {place_of(name) for path in files for name in called.findall(path.read_text())}
+    assert found == ALLOWED["supple._core"]
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    graph = {
+        module_of(path): MODULE_NAMES.intersection(imported(path, types=False)) - {"supple"}
+        for path in MODULES
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
 def header_name(path: Path) -> str:
-    """Return a header's name in the table: ik/iterate.hpp for include/supple/ik/iterate.hpp."""
+    """Return the name by which a header is included: ik/iterate.hpp."""
     return path.relative_to(INCLUDE).as_posix()
 
 
-@pytest.mark.parametrize("path", HEADERS, ids=header_name)
-def test_headers_include_only_from_above(path: Path) -> None:
-    included = set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
-    assert included <= ALLOWED[header_name(path)]
+def group_of(header: str) -> str:
+    """Return a header's row of the table: math/ for math/linalg/svd.hpp."""
+    return header.split("/")[0] + "/"
+
+
+def included(path: Path) -> set[str]:
+    """Return the headers of supple that a header includes."""
+    return set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_headers_include_only_groups_above(group: str) -> None:
+    for path in sorted((INCLUDE / group).rglob("*.hpp")):
+        wrong = {name for name in included(path) if group_of(name) not in ALLOWED[group] | {group}}
+        assert not wrong, header_name(path)
+
+
+def test_headers_do_not_include_each_other_in_a_circle() -> None:
+    graph = {header_name(path): included(path) for path in HEADERS}
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
 PUBLIC_MODULES = ["supple"] + [
@@ -115,7 +178,6 @@ def test_each_name_is_exported_once() -> None:
 
 
 def test_no_public_function_is_also_a_module() -> None:
-    modules = {module_of(path) for path in MODULES}
     functions = [name for name in PUBLIC if inspect.isroutine(getattr(supple, name))]
     assert "solve" in functions
-    assert not [name for name in functions if f"supple.{name}" in modules]
+    assert not [name for name in functions if f"supple.{name}" in MODULE_NAMES]

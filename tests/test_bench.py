@@ -109,11 +109,12 @@ RIGHT_ARM = [f"right_{joint}" for joint in ("s0", "s1", "e0", "e1", "w0", "w1", 
 PROGRAM = """\
 #include <cstdio>
 #include "drivers/batch.hpp"
-#include "drivers/general_solver.hpp"
+#include "drivers/branches.hpp"
+#include "drivers/general.hpp"
 #include "drivers/ring_grid.hpp"
 #include "drivers/seed_table.hpp"
 #include "drivers/track.hpp"
-#include "supple/servo.hpp"
+#include "supple/servo/servo.hpp"
 int main() {{
   using namespace supple;
   {lines}

@@ -16,8 +16,8 @@ import pytest
 
 import supple as sp
 from supple import criteria, damping, errors, redundancy, steps
+from supple.damping.scale import Scale
 from supple.gpu.runtime import DeviceInfo
-from supple.motion.damping.scale import Scale
 
 PANDA = sp.load("panda")
 Q = PANDA.neutral()

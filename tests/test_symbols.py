@@ -22,10 +22,11 @@ LINES = [
     if line and not line.startswith("#")
 ]
 HOST = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+SOURCES = ["motion.cpp", "tasks.cpp", "servo.cpp", "ik.cpp", "branches.cpp", "paths.cpp"]
 MACHINE = HOST.get(os.uname().machine, "other")
 
 
-@pytest.mark.parametrize("source", ["motion.cpp", "tasks.cpp", "servo.cpp", "ik.cpp"])
+@pytest.mark.parametrize("source", SOURCES)
 def test_kernels_share_no_weak_symbols(source: str, tmp_path: Path) -> None:
     # All instruction sets compile the same sources; the last one listed is the best.
     _, isa, *flags = [line for line in LINES if line[0] == MACHINE][-1]

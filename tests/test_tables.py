@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from supple import errors
-from supple.tables import FORMATS, Table, read_table, replacing, write_table
+from supple._arrays.tables import FORMATS, Table, read_table, replacing, write_table
 
 HARD = [0.1, -0.0, 5e-324, 1.7976931348623157e308, np.inf, -np.inf, np.nan, np.pi, 1 / 3]
 

@@ -72,12 +72,12 @@ def text() -> Iterator[Outcome]:
             elif word == "endif" and conditions:
                 conditions.pop()
             if word.startswith("if") and header.name != "lane.hpp":
-                wrong.append(f"{header.name}:{number}: #{word} belongs in lane.hpp")
+                wrong.append(f"{name_of(header)}:{number}: #{word} belongs in lane.hpp")
             if word == "include" and rest.startswith("<"):
                 intrinsics = header.name == "lane.hpp" and rest.strip("<>") in INTRINSICS
                 if not intrinsics or not any("!defined(__CUDACC__)" in c for c in conditions):
-                    wrong.append(f"{header.name}:{number}: #include {rest} is a host header")
-        yield f"text of {header.name}", "\n".join(wrong)
+                    wrong.append(f"{name_of(header)}:{number}: #include {rest} is a host header")
+        yield f"text of {name_of(header)}", "\n".join(wrong)
     included = set(re.findall(r'#include "(\S+)"', DEVICE.read_text()))
     missing = sorted({name_of(header) for header in HEADERS} - included)
     yield "device.cu includes all headers", "".join(f"{name} is missing\n" for name in missing)

@@ -1,4 +1,4 @@
-"""Compute the constants of `sincos`, `atan2` and `unit_angle` in include/supple/elementary.hpp.
+"""Compute the constants of `sincos`, `atan2` and `unit_angle` in math/elementary.hpp.
 
 Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
 

@@ -8,7 +8,7 @@
 An entry is a change and its test, or several tests, each of which must fail with it:
 
     [name-of-the-mutant]
-    file = "include/supple/servo.hpp"
+    file = "include/supple/servo/servo.hpp"
     old = 'max(a, b)'       # occurs exactly once in the file
     new = 'min(a, b)'
     test = "tests/control/test_servo_limits.py::test_the_law"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "supple/limits.hpp"
+#include "supple/limits/limits.hpp"
 
 using supple::JointLimit;
 

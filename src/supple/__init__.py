@@ -6,11 +6,11 @@ The main names are here. More are in the modules `supple.damping` (damping rules
 """
 
 from supple import criteria, damping, errors, paths, poses, redundancy, steps
+from supple.control.diagnostics import Report, explain
 from supple.control.servo import Servo
-from supple.control.tracking import track
+from supple.control.status import StepStatus
 from supple.control.trajectory import Trajectory
 from supple.gpu.runtime import devices
-from supple.ik.follow import follow
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import Solution
@@ -18,14 +18,14 @@ from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, urdf
-from supple.motion.diagnostics import Report, explain
-from supple.motion.layout import linearize
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
-from supple.motion.status import StepStatus
-from supple.motion.steps.step import DLS
-from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
+from supple.paths.follow import follow
+from supple.paths.tracking import track
 from supple.poses import pose
+from supple.steps.step import DLS
+from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
+from supple.tasks.layout import linearize
 
 __all__ = [
     "DLS",

@@ -16,15 +16,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, known_arguments, short_repr
-from supple.kinematics.arrays import (
+from supple._arrays.checks import (
     POSE_TOLERANCE,
     finite_array,
     number,
     real_numbers,
     rotations,
 )
-from supple.kinematics.arrays import poses as checked_poses
+from supple._arrays.checks import poses as checked_poses
+from supple.errors import InputError, known_arguments, short_repr
 from supple.kinematics.chain import Matrix
 from supple.kinematics.orientation import check_parameters, euler_angles
 from supple.kinematics.orientation import rate_map as rate_map_of_rotation

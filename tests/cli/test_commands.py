@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import supple as sp
+from supple._arrays.tables import FORMATS, Table, read_table, write_table
 from supple.cli import COMMANDS
 from supple.cli.group import cli
 from supple.control.arguments import ACCELERATION_TIME
-from supple.tables import FORMATS, Table, read_table, write_table
 
 POSE = ["--position", "0.4", "0.1", "0.3", "--rpy", "3.1", "0", "0"]
 FAR = ["--position", "4", "0.1", "0.3"]

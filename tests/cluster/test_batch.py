@@ -17,11 +17,11 @@ from pyarrow import parquet
 
 import supple as sp
 from parquet_targets import contents, joints, pose_columns, reachable, write
+from supple._arrays.tables import read_table
 from supple.cli.group import cli
 from supple.cluster import RayOptions, Solve, solve_parquet
 from supple.cluster.schema import STATUSES
 from supple.errors import InputError, UnknownNameError
-from supple.tables import read_table
 
 UR5E = sp.load("ur5e")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import supple as sp
+from supple._arrays.tables import FORMATS
 from supple.errors import InputError
-from supple.tables import FORMATS
 
 ROBOTS = ("planar3", "panda", "ur5e", "y")
 

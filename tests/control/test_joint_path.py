@@ -8,8 +8,8 @@ from scipy.interpolate import CubicSpline, PPoly
 
 import supple as sp
 from supple import errors
-from supple.control.spline import Spline
 from supple.paths import JointPath
+from supple.paths.spline import Spline
 
 Array = np.ndarray
 

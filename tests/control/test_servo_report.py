@@ -11,8 +11,8 @@ import pytest
 
 from loops import Array, robot, somewhere
 from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, StepStatus, damping
+from supple.control.diagnostics import Direction
 from supple.criteria import RestPosture
-from supple.motion.diagnostics import Direction
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import NumericalFilter, Pseudoinverse, StatefulStep, WeightedDLS
 

@@ -13,9 +13,7 @@ from rules import EVERY, key
 from supple import DLS, Limits, Linearization, PoseTask, PositionTask, PostureTask, Servo, damping
 from supple.control.controller import make_controller
 from supple.criteria import RestPosture
-from supple.motion.layout import compile_tasks
 from supple.motion.linearization import stacked
-from supple.motion.task import as_tasks
 from supple.redundancy import (
     Augmented,
     GradientProjection,
@@ -35,6 +33,8 @@ from supple.steps import (
     TruncatedSVD,
     WeightedDLS,
 )
+from supple.tasks import as_tasks
+from supple.tasks.layout import compile_tasks
 
 DT = 0.01
 REST = RestPosture(np.full(7, 0.2))

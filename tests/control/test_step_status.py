@@ -26,8 +26,6 @@ from supple import (
 )
 from supple.criteria import RestPosture
 from supple.errors import InputError
-from supple.motion.steps.stateful import remembering
-from supple.motion.steps.step import BatchStep
 from supple.redundancy import Augmented, NullSpace, Priority, WeightedCriterion
 from supple.steps import (
     SDLS,
@@ -42,6 +40,8 @@ from supple.steps import (
     TruncatedSVD,
     WeightedDLS,
 )
+from supple.steps.stateful import remembering
+from supple.steps.step import BatchStep
 
 DT = 0.01
 TWIST = np.array([1.0, 0.2, -0.3, 0.1, 0.2, 0.3])

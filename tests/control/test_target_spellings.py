@@ -31,7 +31,7 @@ from supple import (
 )
 from supple.errors import InputError
 from supple.gpu.device import each_on_gpu
-from supple.motion.task_inputs import common_shapes
+from supple.tasks.inputs import common_shapes
 
 Array = np.ndarray
 KINDS: dict[str, tuple[type, Callable[[Array], Array]]] = {

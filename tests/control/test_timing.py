@@ -12,8 +12,8 @@ from scipy.interpolate import CubicSpline
 
 import supple as sp
 from supple import errors
-from supple.control.spline import Spline
 from supple.paths import JointPath
+from supple.paths.spline import Spline
 from timing_oracle import chord_spline, duration_by_acceleration, duration_by_jerk
 
 Array = NDArray[np.float64]

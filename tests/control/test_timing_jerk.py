@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import supple as sp
-from supple.control.jerk_timing import fastest_with_jerk
-from supple.control.timing import Bounds, TimeLaw, time_law
 from supple.paths import JointPath
+from supple.paths.jerk_timing import fastest_with_jerk
+from supple.paths.timing import Bounds, TimeLaw, time_law
 from timed_paths import timed_path
 from timing_oracle import chord_spline, limit_by_jerk, line_duration, turning_duration
 

@@ -10,7 +10,7 @@ import pytest
 
 import supple as sp
 from supple import errors
-from supple.tables import FORMATS, Table, write_table
+from supple._arrays.tables import FORMATS, Table, write_table
 
 
 def motion_of(name: str, step: object = None) -> sp.Trajectory:

@@ -16,8 +16,8 @@ from supple import (
     load,
     pose,
 )
-from supple.motion.task import Task
 from supple.steps import Yielding
+from supple.tasks import Task
 from yielding_law import YieldingLaw
 
 SIZES = {PositionTask: 3, OrientationTask: 3, PoseTask: 6}

@@ -15,6 +15,8 @@ import pytest
 
 import supple
 from supple import AxisTask, PositionTask, PostureTask
+from supple.control.gpu_velocities import text_of
+from supple.control.velocity_ik import velocity_ik
 from supple.errors import MissingExtraError
 from supple.gpu import cache
 from supple.gpu.runtime import compile_source
@@ -22,8 +24,6 @@ from supple.gpu.source import source
 from supple.ik.gpu import subproblems
 from supple.ik.gpu.position import KERNELS
 from supple.ik.problem import CompiledProblem, compile_problem
-from supple.motion.gpu_velocities import text_of
-from supple.motion.velocities import velocity_ik
 
 
 def compiled(problem: CompiledProblem | None, name: str, apart: bool = False, **ways: Any) -> bytes:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from supple.control import gpu_velocities
 from supple.ik.gpu import branches, position, subproblems, targets
-from supple.motion import gpu_velocities
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
 COMPILER = shlex.split(os.environ.get("CXX", "g++"))
@@ -27,7 +27,7 @@ MIRRORS = [
     (position.Request, "Request", "ik/gpu/problem.hpp"),
     (targets.View, "View", "ik/gpu/targets.cu"),
     (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
-    (gpu_velocities.Request, "Request", "motion/velocity.cu"),
+    (gpu_velocities.Request, "Request", "control/velocity.cu"),
     (branches.Request, "BranchRequest", "ik/gpu/branches.cu"),
 ]
 

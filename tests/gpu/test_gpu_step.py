@@ -14,10 +14,10 @@ from batch_steps import STEPS, hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from rules import EVERY
 from supple import DLS, Limits, PoseTask, PositionTask, damping
+from supple.control.velocity_ik import velocity_ik
 from supple.errors import InputError
 from supple.gpu import runtime
 from supple.gpu.runtime import check, compile_source, device_named
-from supple.motion.velocities import velocity_ik
 
 pytestmark = pytest.mark.cuda
 
@@ -38,7 +38,7 @@ def limits(kind: str) -> Limits:
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """Compile all CUDA sources in parallel threads; the compiler releases the GIL."""
-    from supple.motion.gpu_velocities import text_of
+    from supple.control.gpu_velocities import text_of
 
     arm, both = robot("panda"), (np.float64, np.float32)
     wanted = [(arm, None, optimal(arm), None, None, kind) for kind in both]

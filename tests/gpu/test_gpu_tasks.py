@@ -10,7 +10,7 @@ import pytest
 import supple
 from gpu_kernels import CASES
 from supple import PoseTask, PostureTask, SolveStatus, solve
-from supple.motion.layout import compile_tasks
+from supple.tasks.layout import compile_tasks
 from targets import reached
 
 pytestmark = pytest.mark.cuda

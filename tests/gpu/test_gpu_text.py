@@ -19,8 +19,8 @@ import supple
 from batch_steps import hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from supple import DLS, Limits, damping
-from supple.motion.gpu_velocities import Request, text_of
-from supple.motion.velocities import velocity_ik
+from supple.control.gpu_velocities import Request, text_of
+from supple.control.velocity_ik import velocity_ik
 
 HEAD = """
 #define __device__

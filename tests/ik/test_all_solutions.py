@@ -11,7 +11,7 @@ from tests.conftest import RobotFiles
 
 import supple as sp
 from supple.describe.joint import Joint
-from supple.ik.arms import GRID
+from supple.ik.branches.arms import GRID
 from supple.ik.solutions import BatchSolutions, Solutions
 
 Array = NDArray[np.float64]

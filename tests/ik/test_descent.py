@@ -10,9 +10,10 @@ import pytest
 import supple
 from rules import key
 from supple import DLS, Linearization, PoseTask, SolveStatus, damping, solve
+from supple.damping import RULES, Region
+from supple.damping.rule import KernelRule
 from supple.errors import InputError
 from supple.ik.problem import compile_problem, seed_range
-from supple.motion.damping import RULES, KernelRule, Region
 from targets import hold
 
 PANDA = supple.load("panda")

@@ -15,7 +15,7 @@ from scipy.interpolate import PPoly
 
 import supple as sp
 from drawn_paths import Drawn
-from supple.motion.layout import compile_tasks
+from supple.tasks.layout import compile_tasks
 
 Array = np.ndarray
 

@@ -11,7 +11,7 @@ from tests.conftest import RobotFiles
 
 import supple as sp
 from supple import _core
-from supple.ik.general import SETS, general_arm, numbers_of
+from supple.ik.branches.general import SETS, general_arm, numbers_of
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"

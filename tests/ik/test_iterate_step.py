@@ -8,7 +8,6 @@ import pytest
 import supple
 from supple import DLS, PoseTask, PositionTask, SolveStatus, criteria, damping, solve
 from supple.errors import InputError
-from supple.motion.steps.step import Step
 from supple.redundancy import Augmented, GradientProjection, NullSpace, Priority, TotalSpeed
 from supple.steps import (
     SDLS,
@@ -23,6 +22,7 @@ from supple.steps import (
     TruncatedSVD,
     WeightedDLS,
 )
+from supple.steps.step import Step
 
 Array = np.ndarray
 PANDA = supple.load("panda")

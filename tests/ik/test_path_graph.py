@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from supple.ik.path_graph import Cost, Part, PathGraph, fewest_changes
+from supple.paths.graph import Cost, Part, PathGraph, fewest_changes
 
 Move = tuple[int, int]
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple import _core
-from supple.ik.path_graph import Cost, PathGraph
-from supple.ik.path_problem import JUMP, PathProblem
-from supple.ik.path_targets import PathTargets
 from supple.ik.problem import compile_problem
 from supple.kinematics.rotation import exp
-from supple.motion.layout import selected_tasks
+from supple.paths.graph import Cost, PathGraph
+from supple.paths.problem import JUMP, PathProblem
+from supple.paths.targets import PathTargets
+from supple.tasks.layout import selected_tasks
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from supple import PoseTask, PositionTask, PostureTask, solve
 from supple.errors import InputError
 from supple.ik.problem import compile_problem, seed_range
 from supple.ik.subproblems import subproblems_of
-from supple.motion.layout import compile_tasks
+from supple.tasks.layout import compile_tasks
 from targets import PANDA, reached
 
 

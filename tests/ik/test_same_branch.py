@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import supple as sp
-from supple.ik.same_branch import on_same_branch
+from supple.ik.branches.same_branch import on_same_branch
 
 NAMED = ["ur5e", "puma560"]
 GENERAL = sp.dh(  # a, alpha, d, theta: no axes are parallel or intersect

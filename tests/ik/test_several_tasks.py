@@ -21,8 +21,8 @@ from supple import (
     damping,
     track,
 )
-from supple.motion.layout import linearize
 from supple.redundancy import Priority
+from supple.tasks.layout import linearize
 
 TIPS = (PositionTask("E0"), PositionTask("E1"))
 Q = np.array([0.3, 0.5, -0.4, 0.3, 0.6, 0.4, -0.5])

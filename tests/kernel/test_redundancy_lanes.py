@@ -12,9 +12,9 @@ from harness import LANES, STEP, Lane, compiled, instruction_sets, same_bits
 from matrices import from_spectrum, orthonormal
 from names import without_addresses
 from supple import DLS, Linearization, damping
-from supple.motion.steps.step import Step
 from supple.redundancy import GradientProjection, NullSpace, Priority, TotalSpeed, WeightedCriterion
 from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose
+from supple.steps.step import Step
 
 Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))

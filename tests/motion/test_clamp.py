@@ -11,7 +11,6 @@ import pytest
 import supple
 from supple import Linearization, PoseTask, PositionTask
 from supple.describe.dh import dh
-from supple.motion.steps.clamp import typical_link
 from supple.steps import (
     AdaptiveErrorClamp,
     ErrorClamp,
@@ -19,6 +18,7 @@ from supple.steps import (
     Pseudoinverse,
     StatefulStep,
 )
+from supple.steps.clamp import typical_link
 
 # ---- targets that jump -------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import supple
 from supple.criteria import Clearance, GravityTorque, LimitDistance, Manipulability, RestPosture
+from supple.criteria.shapes import Capsule, Sphere, closest_points
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError, InputError, UnknownNameError
-from supple.motion.redundancy.shapes import Capsule, Sphere, closest_points
 
 Array = np.ndarray
 ROBOTS = ("panda", "ur5e", "planar3", "y")

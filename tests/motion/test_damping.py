@@ -12,10 +12,9 @@ import damping_paper as papers
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, hard_spectra, of_spectrum, random_spectra, samples
 from supple import DLS, Linearization, _core
-from supple.motion.damping import (
+from supple.damping import (
     RULES,
     ConditionBound,
-    KernelRule,
     Manipulability,
     ManipulabilityRate,
     MayorgaCondition,
@@ -26,6 +25,7 @@ from supple.motion.damping import (
     SpeedBound,
     TrackingBound,
 )
+from supple.damping.rule import KernelRule
 
 Array = np.ndarray
 LESS = [rule for rule in EVERY if not isinstance(rule, Optimal | ResidualOptimal)]

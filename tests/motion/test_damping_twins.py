@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from supple._core import Rule
 
 from rules import EVERY, key
 from spectra import ZERO, hard_spectra, history, of_spectrum, random_spectra
 from supple import Linearization, _core
-from supple.motion.damping import (
+from supple.damping import (
     ConditionBound,
     Constant,
     Curvature,
     ErrorDamped,
     ErrorNorm,
-    KernelRule,
     MayorgaCondition,
     MayorgaRank,
     Optimal,
     ResidualOptimal,
-    Rule,
     SpeedBound,
     TrackingBound,
 )
+from supple.damping.rule import KernelRule
 
 Array = np.ndarray
 Batch = tuple[Array, Array, Array]  # sigma (c, k), gamma (c, k), history (c, 3)

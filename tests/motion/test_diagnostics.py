@@ -13,8 +13,8 @@ import supple
 from spectra import SHAPES, samples
 from supple import DLS, Linearization, PoseTask, damping, explain
 from supple.criteria import RestPosture
+from supple.damping.rule import KernelRule
 from supple.errors import InputError
-from supple.motion.damping import KernelRule
 from supple.motion.direction_text import direction_text, row_name
 from supple.motion.linearization import stacked
 from supple.redundancy import GradientProjection, NullSpace, null_space_leakage

@@ -10,8 +10,8 @@ from filtering_paper import eq14, repaired, resolution
 from harness import LANES, Lane, same_bits
 from spectra import SHAPES, orthonormal, samples
 from supple import Linearization
-from supple.motion.steps.estimate import ScaledProblem
 from supple.steps import NumericalFilter, SingularDirection, SingularSubspace, StatefulStep
+from supple.steps.estimate import ScaledProblem
 
 Array = np.ndarray
 FILTERS = [NumericalFilter(gain, printed) for gain in (0.3, 5.0, 1e4) for printed in (False, True)]

@@ -9,16 +9,13 @@ import pytest
 
 import supple
 from supple import Linearization
-from supple.describe import builtin_names
-from supple.describe.dh import dh
-from supple.motion.damping import (
+from supple.damping import (
     RULES,
     ConditionBound,
     Constant,
     Curvature,
     ErrorDamped,
     ErrorNorm,
-    KernelRule,
     Manipulability,
     MayorgaCondition,
     MayorgaRank,
@@ -26,7 +23,10 @@ from supple.motion.damping import (
     Region,
     SpeedBound,
 )
-from supple.motion.damping.scale import Scale
+from supple.damping.rule import KernelRule
+from supple.damping.scale import Scale
+from supple.describe import builtin_names
+from supple.describe.dh import dh
 
 POSITION = ("x", "y", "z")
 ONLY_POSITIONS = ("planar2", "planar3", "y", "double_y")

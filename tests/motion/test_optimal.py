@@ -24,7 +24,7 @@ from spectra import (
     samples,
 )
 from supple import _core
-from supple.motion.damping import Optimal
+from supple.damping import Optimal
 
 Array = np.ndarray
 Long = np.longdouble

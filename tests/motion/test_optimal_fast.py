@@ -9,7 +9,7 @@ import damping_paper as papers
 from batch_steps import in_kernel
 from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
 from supple import DLS, Linearization, _core
-from supple.motion.damping import Optimal
+from supple.damping import Optimal
 
 BOUNDS = (1e-3, 0.5, 20.0)
 

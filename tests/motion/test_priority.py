@@ -11,9 +11,9 @@ from spectra import orthonormal
 from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
 from supple.errors import InputError
-from supple.motion.steps.step import Step
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose
+from supple.steps.step import Step
 
 Array = np.ndarray
 Levels = list[Linearization]

@@ -13,8 +13,6 @@ from spectra import SHAPES, orthonormal, random_spectra, samples
 from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
 from supple.errors import InputError
-from supple.motion.redundancy.secondary import added
-from supple.motion.steps.step import Step
 from supple.redundancy import (
     GradientProjection,
     NullSpace,
@@ -22,7 +20,9 @@ from supple.redundancy import (
     WeightedCriterion,
     null_space_leakage,
 )
+from supple.redundancy.secondary import added
 from supple.steps import SDLS, ErrorClamp, Pseudoinverse, Transpose
+from supple.steps.step import Step
 
 Array = np.ndarray
 EPS = np.finfo(float).eps

@@ -12,9 +12,9 @@ import supple
 from batch_steps import in_kernel
 from supple import _core, damping
 from supple.motion.linearization import Linearization
-from supple.motion.steps.clamp import AngleClamp, ErrorClamp
-from supple.motion.steps.selective import SDLS
-from supple.motion.steps.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
+from supple.steps.clamp import AngleClamp, ErrorClamp
+from supple.steps.selective import SDLS
+from supple.steps.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import supple
 from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
-from supple.motion.layout import compile_tasks
-from supple.motion.task import Task, as_tasks
+from supple.tasks import Task, as_tasks
+from supple.tasks.layout import compile_tasks
 from trees import Tree, rotation, trees
 
 Array = np.ndarray

@@ -9,8 +9,8 @@ import supple
 from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
-from supple.motion.layout import compile_tasks
 from supple.motion.linearization import stacked
+from supple.tasks.layout import compile_tasks
 
 Array = np.ndarray
 ROBOTS = ("panda", "puma560", "planar3")

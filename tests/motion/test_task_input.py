@@ -11,7 +11,7 @@ import pytest
 import supple
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.errors import InputError, UnknownNameError
-from supple.motion.task import as_tasks
+from supple.tasks import as_tasks
 
 PANDA = supple.load("panda")
 Q = PANDA.neutral()

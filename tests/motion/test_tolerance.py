@@ -12,8 +12,8 @@ import supple
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Servo
 from supple.errors import InputError, UnknownNameError
 from supple.kinematics.rotation import exp, log
-from supple.motion.layout import compile_tasks
-from supple.motion.open_task import OpenTask
+from supple.tasks.layout import compile_tasks
+from supple.tasks.open_task import OpenTask
 from tolerances import angle_between, box_distance, pose_at
 
 Array = np.ndarray

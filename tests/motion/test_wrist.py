@@ -7,7 +7,7 @@ import pytest
 
 import supple
 from supple import DLS, Linearization, damping
-from supple.motion.damping.scale import Scale
+from supple.damping.scale import Scale
 from supple.steps import Pseudoinverse, SphericalWrist, WeightedDLS
 
 Array = np.ndarray

@@ -16,7 +16,7 @@ from rules import EVERY, key
 from spectra import orthonormal, samples
 from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
-from supple.motion.damping import KernelRule
+from supple.damping.rule import KernelRule
 from supple.redundancy import NullSpace
 from supple.steps import NumericalFilter, Pseudoinverse, SingularDirection, Transpose, TruncatedSVD
 

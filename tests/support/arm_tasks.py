@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from several_arms import arms
 from supple import OrientationTask, PoseTask, PositionTask, Robot, load
-from supple.motion.task import Task
+from supple.tasks import Task
 
 LINK = "panda_link4"
 UNEVEN = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)

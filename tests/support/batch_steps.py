@@ -9,8 +9,6 @@ import numpy as np
 import supple
 from loops import Array, robot
 from supple import DLS, Linearization, damping
-from supple.motion.steps.batch import run_batch
-from supple.motion.steps.step import kernel_of
 from supple.steps import (
     SDLS,
     AngleClamp,
@@ -20,6 +18,8 @@ from supple.steps import (
     TruncatedSVD,
     WeightedDLS,
 )
+from supple.steps.batch import run_batch
+from supple.steps.step import kernel_of
 
 STEPS: dict[str, Any] = {
     "transpose": Transpose(),

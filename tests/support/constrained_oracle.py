@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 Array = np.ndarray
-RIDGE = 1e-12  # `ridge` of box.hpp
+RIDGE = 1e-12  # `ridge` of limits/box.hpp
 _FEASIBLE = 1e-10  # violation below which a candidate of the enumeration counts as feasible
 _FAR = 1e3  # bounds that replace infinite ones where the largest g x is enumerated
 

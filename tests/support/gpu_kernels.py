@@ -10,11 +10,11 @@ import numpy as np
 
 import supple
 from supple import AxisTask, PoseTask, PositionTask, PostureTask
+from supple.damping import RULES
 from supple.describe import Description, Joint, Mimic
 from supple.gpu.runtime import compile_source
 from supple.ik.gpu.position import texts
 from supple.ik.problem import compile_problem
-from supple.motion.damping import RULES
 from targets import PANDA
 
 PLANAR = PositionTask(rows=("x", "y"))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PYTHON = "src/supple/motion/damping"  # one file per kind of rule
-RULES = "src/supple/motion/damping/__init__.py"
-PUBLIC = "src/supple/damping.py"
-KERNEL = "include/supple/damping.hpp"
+PYTHON = "src/supple/damping"  # one file per kind of rule
+RULES = "src/supple/damping/__init__.py"
+PUBLIC = RULES
+KERNEL = "include/supple/step/damping.hpp"
 NAMES = "src/core/drivers/enum_names.hpp"
 FORMULAS = "tests/support/damping_paper.py"
 EXAMPLES = "tests/support/rules.py"
 README = "README.md"
 METHODS = "docs/methods.md"
-FILES = (RULES, PUBLIC, KERNEL, NAMES, FORMULAS, EXAMPLES, README, METHODS)
+FILES = (RULES, KERNEL, NAMES, FORMULAS, EXAMPLES, README, METHODS)
 CLASS = re.compile(r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", re.DOTALL | re.MULTILINE)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from supple.motion.damping import (
+from supple.damping import (
     ConditionBound,
     Constant,
     Curvature,
     ErrorDamped,
     ErrorNorm,
-    KernelRule,
     Manipulability,
     ManipulabilityRate,
     MayorgaCondition,
@@ -19,6 +18,7 @@ from supple.motion.damping import (
     SpeedBound,
     TrackingBound,
 )
+from supple.damping.rule import KernelRule
 
 EVERY: tuple[KernelRule, ...] = (
     Constant(0.0),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Robot
-from supple.motion.task import Task
+from supple.tasks import Task
 from trees import rotation
 
 Array = np.ndarray

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.spline import Spline
-from supple.control.timing import Bounds
+from supple.paths.spline import Spline
+from supple.paths.timing import Bounds
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
-"""The step `Yielding` of a `Servo`, transcribed to NumPy from the rules in yielding.hpp.
+"""The step `Yielding` of a `Servo`, transcribed to NumPy from the rules in servo/yielding.hpp.
 
 It is slow and direct: singular value decompositions everywhere, and gradients of singular values
-from differences of J. Constants are those of yielding.hpp.
+from differences of J. Constants are those of servo/yielding.hpp.
 """
 
 from __future__ import annotations

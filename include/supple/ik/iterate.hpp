@@ -8,7 +8,7 @@
 
 #include "supple/ik/partial_rows.hpp"
 #include "supple/ik/problem.hpp"
-#include "supple/linalg.hpp"
+#include "supple/math/linalg.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -118,7 +118,7 @@ SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at
     if (!ik.joint_scale) return resolved;
     const L* target = at.target;
     for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
-      if (ik.task[k].goal != Goal::frame) continue;
+      if (!traits_of(ik.task[k]).has_pose) continue;
       for (int c = 9; c < 12; ++c) resolved = max(resolved, abs(target[c]) * L(float_resolution));
     }
   }
@@ -259,7 +259,7 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
   const L* e = at.e;
   for (int k = 0; k < ik.tasks; e += ik.task[k].rows, ++k) {
     const Task<T>& task = ik.task[k];
-    if (task.goal != Goal::frame || task.base != task_world) continue;
+    if (!traits_of(task).has_pose || task.base != task_world) continue;
     const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
     L wrench[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
     for (int i = 0; i < task.rows; ++i) {

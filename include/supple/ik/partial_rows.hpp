@@ -7,7 +7,7 @@
 // an angular velocity. With these terms, the iteration converges for such tasks as well.
 #pragma once
 
-#include "supple/task.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -15,7 +15,7 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN constexpr bool has_partial_rows(const Task<T>& task) {
   const bool turned = task.axes == task_axes_frame;
-  if (task.goal != Goal::frame || task.about >= 0 || (task.axes != task_axes_base && !turned)) {
+  if (!traits_of(task).has_pose || task.about >= 0 || (task.axes != task_axes_base && !turned)) {
     return false;
   }
   int positions = 0, rotations = 0;

@@ -2,8 +2,8 @@
 // `IterateState`, the state of one start.
 #pragma once
 
-#include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/step/step.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 

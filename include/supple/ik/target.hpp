@@ -1,7 +1,7 @@
 // Reads and checks the pose of a target, and makes its rotation orthonormal.
 #pragma once
 
-#include "supple/lane.hpp"
+#include "supple/math/lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

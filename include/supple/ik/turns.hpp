@@ -2,8 +2,8 @@
 // Kahan, and two linear equations in the cosines and sines of two angles.
 #pragma once
 
-#include "supple/elementary.hpp"
-#include "supple/se3.hpp"
+#include "supple/math/elementary.hpp"
+#include "supple/math/se3.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

@@ -21,19 +21,17 @@ namespace nb = nanobind;
 template <class T>
 inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
 
-// Calls a function of supple/kinematics/arrays.py, for rare conversions.
+// Calls a function of supple/_arrays/checks.py, for rare conversions.
 template <class... Args>
 nb::object call(const char* function, Args&&... args) {
-  return nb::module_::import_("supple.kinematics.arrays")
-      .attr(function)(std::forward<Args>(args)...);
+  return nb::module_::import_("supple._arrays.checks").attr(function)(std::forward<Args>(args)...);
 }
 
 // Raises an InputError for an invalid array, by calling a function of
-// supple/kinematics/array_errors.py.
+// supple/_arrays/errors.py.
 template <class... Args>
 [[noreturn]] void raise_input_error(const char* function, Args&&... args) {
-  nb::module_::import_("supple.kinematics.array_errors")
-      .attr(function)(std::forward<Args>(args)...);
+  nb::module_::import_("supple._arrays.errors").attr(function)(std::forward<Args>(args)...);
   throw nb::value_error(function);  // unreachable: the function raises
 }
 
@@ -71,7 +69,7 @@ inline bool overlap(nb::handle a, nb::handle b) {
 class Batch {
  public:
   // Uses `given` itself if it is such an array. Any other object is passed to `coordinates` of
-  // supple/kinematics/arrays.py, which converts it or raises an error.
+  // supple/_arrays/checks.py, which converts it or raises an error.
   Batch(nb::handle given, int width, const char* name) {
     if (fits(given.ptr(), width)) {
       array_ = nb::borrow(given);

@@ -1,6 +1,4 @@
 #define NO_IMPORT_ARRAY
-#include "drivers/branches.hpp"
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,7 +14,7 @@
 #include "bindings/ik_solver.hpp"
 #include "bindings/module.hpp"
 #include "bindings/spec.hpp"
-#include "drivers/general_solver.hpp"
+#include "drivers/branch_list.hpp"
 
 namespace supple {
 namespace {
@@ -71,49 +69,38 @@ struct BranchSpec {
   bool operator==(const BranchSpec&) const = default;
 };
 
-// Reads what all kinds of arms share: their axes in the world at q = 0, the pose of the frame at q
-// = 0, and the index of each joint in q.
+// Reads what all kinds of arms share.
 template <class Spec>
-void read_arm(const Spec& spec, int coordinates, Line<double>* axis, Pose<double>& home,
-              int* coordinate) {
+Arm read_arm(const Spec& spec, int coordinates) {
   check_length("coordinates", 6, spec.coordinates.size());
   check_length("axes", 18, spec.axes.size());
   check_length("points", 18, spec.points.size());
   check_length("home", 12, spec.home.size());
-  const auto vector = [](const Doubles& from, int i) {
-    const double* const v = from.data() + 3 * i;
-    return Vec3<double>{v[0], v[1], v[2]};
-  };
-  for (int i = 0; i < 6; ++i) {
-    check_index("coordinate", 0, coordinates, spec.coordinates[std::size_t(i)]);
-    coordinate[i] = spec.coordinates[std::size_t(i)];
-    axis[i] = {vector(spec.axes, i), vector(spec.points, i)};
-  }
-  home = {{vector(spec.home, 0), vector(spec.home, 1), vector(spec.home, 2)}, vector(spec.home, 3)};
-}
-
-ArmOfRobot arm_of(const ArmSpec& spec, int coordinates) {
-  check_index("first", 0, 4, spec.first);
-  ArmOfRobot arm{};
-  arm.form = {.kind = spec.parallel ? ArmKind::parallel : ArmKind::spherical,
-              .first = spec.first,
-              .axis = {},
-              .length = spec.length,
-              .slack = spec.slack,
-              .samples = 1};
-  read_arm(spec, coordinates, arm.form.axis, arm.home, arm.coordinate);
+  for (int each : spec.coordinates) check_index("coordinate", 0, coordinates, each);
+  Arm arm;
+  std::ranges::copy(spec.coordinates, arm.coordinate);
+  std::ranges::copy(spec.axes, arm.axis);
+  std::ranges::copy(spec.points, arm.point);
+  std::ranges::copy(spec.home, arm.home);
+  arm.length = spec.length;
   return arm;
 }
 
-GeneralArmOfRobot arm_of(const GeneralSpec& spec, int coordinates) {
-  GeneralArmOfRobot arm{};
-  Line<double> axis[6];
-  Pose<double> home;
-  read_arm(spec, coordinates, axis, home, arm.coordinate);
-  for (int start : spec.starts) {
-    check_index("start", 0, 6, start);
-    arm.numberings.emplace_back(start, axis, home, spec.length);
-  }
+Arm arm_of(const ArmSpec& spec, int coordinates) {
+  check_index("first", 0, 4, spec.first);
+  Arm arm = read_arm(spec, coordinates);
+  arm.parallel = spec.parallel;
+  arm.first = spec.first;
+  arm.slack = spec.slack;
+  return arm;
+}
+
+Arm arm_of(const GeneralSpec& spec, int coordinates) {
+  check_index("the number of starts", 1, 7, int(spec.starts.size()));
+  for (int start : spec.starts) check_index("start", 0, 6, start);
+  Arm arm = read_arm(spec, coordinates);
+  arm.numberings = int(spec.starts.size());
+  std::ranges::copy(spec.starts, arm.start);
   return arm;
 }
 
@@ -185,6 +172,11 @@ void skip(Branches& found) {
   found.count.push_back(0);
   found.certain.push_back(false);
 }
+
+// A `BranchSolver` of an arm whose solutions are eigenvalues.
+class GeneralSolver : public BranchSolver {
+  using BranchSolver::BranchSolver;
+};
 
 // Numbers of rows for `over_batch`: the smallest for a thread, and the largest between two checks
 // for Ctrl-C. An eigenvalue problem or a grid takes about as long as a hundred closed forms.
@@ -281,9 +273,9 @@ class PyBranches {
   typename Solver::Arm with_samples(const BranchSpec& spec) const {
     check_at_least("samples", 1, spec.samples);
     typename Solver::Arm arm = arm_;
-    if constexpr (std::is_same_v<Solver, BranchSolver>) arm.form.samples = spec.samples;
+    if constexpr (std::is_same_v<Solver, BranchSolver>) arm.samples = spec.samples;
     if constexpr (std::is_same_v<Solver, GridSolver>) {
-      for (ArmOfRobot& each : arm.arm) each.form.samples = spec.samples;
+      for (Arm& each : arm.arm) each.samples = spec.samples;
     }
     return arm;
   }
@@ -334,20 +326,16 @@ class PyBranches {
 nb::tuple general_candidates(const GeneralSpec& spec, nb::handle targets, int sets) {
   check_length("starts", 1, spec.starts.size());
   check_index("sets", 1, general_zero_sets + 1, sets);
-  const GeneralArmOfRobot arm = arm_of(spec, INT_MAX);
+  const Arm arm = arm_of(spec, INT_MAX);
   const Targets given(targets, nb::none(), 6);
   Branches all;
+  std::vector<double> angle(std::size_t(24 * sets) * 6);
   for (std::ptrdiff_t i = 0; i < given.count(); ++i) {
-    const std::size_t before = all.q.size();
     bool certain = false;
-    for (int k = 0; k < sets && !certain; ++k) {
-      certain = arm.numberings[0].candidates(given.numbers(i), general_zeros[k],
-                                             [&](const Turn<double>* turn) {
-                                               for (int j = 0; j < 6; ++j)
-                                                 all.q.push_back(angle_of(turn[j]));
-                                             });
-    }
-    all.count.push_back(int((all.q.size() - before) / 6));
+    const int found =
+        isa().branches->candidates(arm, given.numbers(i), sets, angle.data(), certain);
+    all.q.insert(all.q.end(), angle.begin(), angle.begin() + 6 * found);
+    all.count.push_back(found);
     all.certain.push_back(certain);
   }
   const npy_intp size = npy_intp(all.q.size() / 6), count = npy_intp(given.count());
@@ -361,9 +349,8 @@ nb::tuple general_equations(const GeneralSpec& spec, nb::handle target) {
   check_length("starts", 1, spec.starts.size());
   const Targets given(target, nb::none(), 6);
   std::vector<double> left(14 * 27), right(14 * 9);
-  const GeneralArmOfRobot arm = arm_of(spec, INT_MAX);
-  const LineEquations& lines = arm.numberings[0].lines();
-  lines.sides(lines.displacement(given.numbers(0)), left.data(), right.data());
+  const Arm arm = arm_of(spec, INT_MAX);
+  isa().branches->equations(arm, given.numbers(0), left.data(), right.data());
   return nb::make_tuple(as_array(left, NPY_DOUBLE, {14, 27}), as_array(right, NPY_DOUBLE, {14, 9}));
 }
 
@@ -390,17 +377,18 @@ void bind_solver_of(nb::module_& m, const char* name, const char* doc, const cha
 }
 
 void bind_branches(nb::module_& m) {
-  bind_spec(m, "ArmSpec", "A 6-joint arm with a closed form. See supple.ik.branches.",
+  bind_spec(m, "ArmSpec", "A 6-joint arm with a closed form. See supple.ik.branches.solve_all.",
             required("parallel", &ArmSpec::parallel), required("first", &ArmSpec::first),
             required("coordinates", &ArmSpec::coordinates), required("axes", &ArmSpec::axes),
             required("points", &ArmSpec::points), required("home", &ArmSpec::home),
             required("length", &ArmSpec::length), required("slack", &ArmSpec::slack));
-  bind_spec(m, "BranchSpec", "Settings for computing all solutions. See supple.ik.branches.",
+  bind_spec(m, "BranchSpec",
+            "Settings for computing all solutions. See supple.ik.branches.solve_all.",
             required("position_tolerance", &BranchSpec::position_tolerance),
             required("rotation_tolerance", &BranchSpec::rotation_tolerance),
             required("samples", &BranchSpec::samples), required("wraps", &BranchSpec::wraps),
             required("nearest", &BranchSpec::nearest), required("threads", &BranchSpec::threads));
-  bind_spec(m, "GeneralSpec", "A 6-joint arm of any geometry. See supple.ik.general.",
+  bind_spec(m, "GeneralSpec", "A 6-joint arm of any geometry. See supple.ik.branches.general.",
             required("starts", &GeneralSpec::starts),
             required("coordinates", &GeneralSpec::coordinates),
             required("axes", &GeneralSpec::axes), required("points", &GeneralSpec::points),
@@ -408,7 +396,8 @@ void bind_branches(nb::module_& m) {
   bind_solver_of<BranchSolver, ArmSpec>(
       m, "Branches", "All solutions of poses of an arm with a closed form.",
       "def __init__(self, *, solver: Solver, arm: ArmSpec) -> None");
-  bind_spec(m, "GridSpec", "An arm of 7 joints, one of them on a grid. See supple.ik.arms.",
+  bind_spec(m, "GridSpec",
+            "An arm of 7 joints, one of them on a grid. See supple.ik.branches.arms.",
             required("coordinate", &GridSpec::coordinate), required("values", &GridSpec::values),
             required("arms", &GridSpec::arms));
   bind_solver_of<GridSolver, GridSpec>(

@@ -84,7 +84,7 @@ struct OwnedProblem {
 };
 
 // Writes the twelve numbers of a pose (4, 4). Returns false if the matrix is not a pose, by the
-// same criteria as `pose` in supple/kinematics/arrays.py.
+// same criteria as `pose` in supple/_arrays/checks.py.
 inline bool read_pose(const double* T, double* numbers) {
   return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
 }

@@ -15,7 +15,7 @@
 #include "drivers/deviation.hpp"
 #include "drivers/route.hpp"
 #include "drivers/spline.hpp"
-#include "drivers/track.hpp"
+#include "kernels/isa.hpp"
 
 namespace supple {
 namespace {
@@ -163,7 +163,7 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
   }
   const std::ptrdiff_t n = solver.coordinates(), k = solver.targets(), count = start.count();
   const npy_intp* const shape = PyArray_DIMS(target.array());
-  const std::ptrdiff_t each = Tracker::intervals(spec.divisions), steps = (shape[1] - 1) / each;
+  const std::ptrdiff_t each = 2 << spec.divisions, steps = (shape[1] - 1) / each;
   if (shape[1] != steps * each + 1) {
     throw_field_error("the number of targets", "a multiple of the intervals of a step, plus 1",
                       shape[1]);
@@ -174,31 +174,31 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
   double* const to = data_of<double>(made);
   std::fill_n(to, (steps + 1) * count * n, std::numeric_limits<double>::quiet_NaN());
   const IkProblem<double> ik = solver.fine().within(spec.exact_position, spec.exact_rotation);
-  const TrackOptions options{.jump = spec.jump,
+  const TrackRequest request{.ik = &ik,
+                             .jump = spec.jump,
                              .reach = spec.reach,
                              .exact_position = spec.exact_position,
                              .exact_rotation = spec.exact_rotation,
                              .position = spec.position_tolerance,
                              .rotation = spec.rotation_tolerance,
                              .divisions = spec.divisions,
-                             .unit = {spec.units.begin(), spec.units.end()}};
+                             .intervals = int(each),
+                             .unit = spec.units.data()};
+  const PathKernel& kernel = *isa().paths;
   over_batch(
       count, spec.threads,
       [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-        Tracker tracker(ik, options);
+        Scratch memory(kernel.track_memory(request));
         for (std::ptrdiff_t i = begin; i < end; ++i) {
-          const double* at = start.data<double>() + i * n;
+          const double* const own = start.data<double>() + i * n;
           const double* const course =
               target.data<double>() + (shape[0] == 1 ? 0 : i * shape[1] * k);
-          std::copy_n(at, n, to + i * n);
-          for (std::ptrdiff_t s = 0; s < steps; ++s) {
-            double* const then = to + ((s + 1) * count + i) * n;
-            if (tracker.advance(at, course + s * each * k, then)) {
-              at = then;
-              continue;
-            }
-            std::fill_n(then, n, std::numeric_limits<double>::quiet_NaN());
-            break;
+          std::copy_n(own, n, to + i * n);
+          double* const next = to + (count + i) * n;
+          const std::ptrdiff_t done =
+              kernel.track(request, own, course, steps, count * n, next, memory.get());
+          if (done < steps) {
+            std::fill_n(next + done * count * n, n, std::numeric_limits<double>::quiet_NaN());
           }
         }
         return std::ptrdiff_t(-1);
@@ -221,9 +221,8 @@ nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle ta
   std::fill_n(data_of<double>(at), 2 * count, 0.0);
   std::fill_n(data_of<double>(bend), 2 * count, 0.0);
   const IkProblem<double> ik = solver.fine().within(1, 1);
-  PathErrors errors(ik);
-  interval_errors(errors, ik.rows, int(count), int(places), given.data<double>(), target,
-                  data_of<double>(at), data_of<double>(bend));
+  interval_errors(ik, int(count), int(places), given.data<double>(), target, data_of<double>(at),
+                  data_of<double>(bend));
   return nb::make_tuple(at, bend);
 }
 
@@ -417,7 +416,7 @@ void bind_paths(nb::module_& m) {
         nb::sig("def spline_inside(s: " SUPPLE_F64 ", q: " SUPPLE_F64 ", slopes: " SUPPLE_F64
                 ", lower: " SUPPLE_F64 ", upper: " SUPPLE_F64 ") -> tuple[" SUPPLE_F64
                 ", " SUPPLE_F64 "]"));
-  bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.ik.path_problem.",
+  bind_spec(m, "TrackSpec", "How configurations are tracked. See supple.paths.problem.",
             required("jump", &TrackSpec::jump), required("reach", &TrackSpec::reach),
             required("exact_position", &TrackSpec::exact_position),
             required("exact_rotation", &TrackSpec::exact_rotation),

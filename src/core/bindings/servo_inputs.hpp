@@ -6,7 +6,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/specs.hpp"
-#include "supple/task.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 
@@ -106,11 +106,11 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
     std::fill(to, to + size, target ? std::nan("") : 0.0);
     return optional;
   }
-  if (target && input.target >= rotation_size && task.goal == Goal::frame) {
+  if (target && input.target >= rotation_size && traits_of(task).has_pose) {
     return put_pose(given, input.target == rotation_size, to);
   }
   if (count == 0) return false;
-  const bool position = target && task.goal == Goal::frame;  // becomes a pose with R = I
+  const bool position = target && traits_of(task).has_pose;  // becomes a pose with R = I
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
   double* const into = to + (target ? (position ? 9 : 0) : input.velocity_begin);
   if (!put_numbers(given, 1, count, into)) return false;

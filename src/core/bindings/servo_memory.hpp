@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bindings/servo_report.hpp"
-#include "supple/constrained.hpp"
+#include "supple/limits/constrained.hpp"
 
 namespace supple {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
-#include "supple/row_search.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/limits/row_search.hpp"
+#include "supple/servo/state.hpp"
 
 namespace supple {
 

@@ -31,8 +31,8 @@ void bind_enum(nb::module_& m, const char* type, const char* doc) {
 }  // namespace
 
 void bind_specs(nb::module_& m) {
-  bind_enum<Rule>(m, "Rule", "The damping rules of the kernel (include/supple/damping.hpp).");
-  bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step_spec.hpp).");
+  bind_enum<Rule>(m, "Rule", "The damping rules of the kernel (include/supple/step/damping.hpp).");
+  bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step/spec.hpp).");
   bind_enum<Secondary>(m, "Secondary", "Ways to add a secondary velocity to a step.");
   bind_enum<ControlMode>(m, "ControlMode", "How a control loop combines its tasks.");
   bind_enum<Goal>(m, "Goal", "What a task controls.");
@@ -51,27 +51,27 @@ void bind_specs(nb::module_& m) {
   m.attr("TASK_AXES_SPATIAL") = task_axes_spatial;
   m.attr("TASK_TILT") = task_tilt;
 
-  bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot.hpp).",
+  bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot/chain.hpp).",
             required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),
             required("placement", &JointSpec::placement),
             required("coordinate", &JointSpec::coordinate), required("scale", &JointSpec::scale),
             required("offset", &JointSpec::offset), required("phase", &JointSpec::phase),
             required("rotation", &JointSpec::rotation), required("position", &JointSpec::position));
-  bind_spec(m, "FrameSpec", "A frame of a chain (include/supple/robot.hpp).",
+  bind_spec(m, "FrameSpec", "A frame of a chain (include/supple/robot/chain.hpp).",
             required("joint", &FrameSpec::joint), required("rotation", &FrameSpec::rotation),
             required("position", &FrameSpec::position));
-  bind_spec(m, "TaskSpec", "A task (include/supple/task.hpp).", required("goal", &TaskSpec::goal),
-            required("frame", &TaskSpec::frame), required("base", &TaskSpec::base),
-            required("axes", &TaskSpec::axes), required("rows", &TaskSpec::rows),
-            required("weights", &TaskSpec::weights), optional("alternate", &TaskSpec::alternate),
-            optional("about", &TaskSpec::about), optional("lower", &TaskSpec::lower),
-            optional("upper", &TaskSpec::upper));
+  bind_spec(m, "TaskSpec", "A task (include/supple/task/task.hpp).",
+            required("goal", &TaskSpec::goal), required("frame", &TaskSpec::frame),
+            required("base", &TaskSpec::base), required("axes", &TaskSpec::axes),
+            required("rows", &TaskSpec::rows), required("weights", &TaskSpec::weights),
+            optional("alternate", &TaskSpec::alternate), optional("about", &TaskSpec::about),
+            optional("lower", &TaskSpec::lower), optional("upper", &TaskSpec::upper));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",
             required("max_error", &ErrorClampSpec::max_error),
             optional("group", &ErrorClampSpec::group));
-  bind_spec(m, "StepSpec", "Settings of a step (include/supple/step_spec.hpp).",
+  bind_spec(m, "StepSpec", "Settings of a step (include/supple/step/spec.hpp).",
             required("method", &StepSpec::method), optional("parameter", &StepSpec::parameter),
             optional("group", &StepSpec::group), optional("effectors", &StepSpec::effectors),
             optional("error_clamps", &StepSpec::error_clamps),

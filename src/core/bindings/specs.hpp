@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "supple/ik/iterate.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/servo/state.hpp"
 
 namespace supple {
 
@@ -41,7 +41,7 @@ inline void check_positive(const char* field, double given) {
   if (!(given > 0)) throw_field_error(field, "above 0", given);
 }
 
-// Corresponds to `Joint` of include/supple/robot.hpp.
+// Corresponds to `Joint` of include/supple/robot/chain.hpp.
 struct JointSpec {
   int parent = -1;
   Motion motion = Motion::revolute;
@@ -55,7 +55,7 @@ struct JointSpec {
   bool operator==(const JointSpec&) const = default;
 };
 
-// Corresponds to `Frame` of include/supple/robot.hpp.
+// Corresponds to `Frame` of include/supple/robot/chain.hpp.
 struct FrameSpec {
   int joint = -1;
   std::array<double, 9> rotation = {};
@@ -64,11 +64,11 @@ struct FrameSpec {
   bool operator==(const FrameSpec&) const = default;
 };
 
-// Corresponds to `Task` of include/supple/task_spec.hpp. `rows` are components of the twist, or
+// Corresponds to `Task` of include/supple/task/spec.hpp. `rows` are components of the twist, or
 // coordinates of a posture. `lower` and `upper` are the allowed ranges of the rows, empty if no row
 // has one.
 struct TaskSpec {
-  Goal goal = Goal::frame;
+  Goal goal{};
   int frame = 0, base = task_world, axes = task_axes_base;
   Ints rows = {};
   Doubles weights = {};
@@ -104,7 +104,7 @@ struct ErrorClampSpec {
   bool operator==(const ErrorClampSpec&) const = default;
 };
 
-// Corresponds to `Step` of include/supple/step_spec.hpp; owns its arrays.
+// Corresponds to `Step` of include/supple/step/spec.hpp; owns its arrays.
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
@@ -181,7 +181,7 @@ class OwnedStep {
   Step<T> step_;
 };
 
-// A step with a secondary velocity: `Redundancy` of include/supple/redundancy.hpp.
+// A step with a secondary velocity: `Redundancy` of include/supple/step/redundancy.hpp.
 struct SecondarySpec {
   Secondary form = Secondary::null_space;
   StepSpec step = {};
@@ -190,7 +190,7 @@ struct SecondarySpec {
   bool operator==(const SecondarySpec&) const = default;
 };
 
-// Numerical filtering: `Filter` of include/supple/filtering.hpp.
+// Numerical filtering: `Filter` of include/supple/step/filtering.hpp.
 struct FilterSpec {
   double max_gain = 1;
   bool printed = false;
@@ -245,7 +245,7 @@ struct ServoSpec {
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
-  double curvature = 0;                 // κ dt if the step is that of yielding.hpp, else 0
+  double curvature = 0;                 // κ dt if the step is that of servo/yielding.hpp, else 0
   bool whole = false;  // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task

@@ -30,7 +30,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   throw nb::value_error(message.c_str());
 }
 
-// Evaluates a damping rule (the kernel's twin of supple/motion/damping/) on a batch of singular
+// Evaluates a damping rule (the kernel's twin of supple/damping/) on a batch of singular
 // values. `sigma`, `gamma` and `history` are described in `DampingRequest`.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
@@ -58,7 +58,7 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// Evaluates a step (the kernel's twin of supple/motion/steps/) on a batch. Each matrix of J is
+// Evaluates a step (the kernel's twin of supple/steps/) on a batch. Each matrix of J is
 // flattened by rows, (..., rows * columns); `history` is described in `StepRequest`.
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
@@ -157,7 +157,7 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
 void bind_steps(nb::module_& m) {
   m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
         "values"_a, "redundant"_a = false,
-        "Return lambda2 of a batch of spectra by a rule of supple.motion.damping.",
+        "Return lambda2 of a batch of spectra by a rule of supple.damping.",
         nb::sig("def lambda2(damping: DampingSpec, *, sigma: numpy.typing.ArrayLike, gamma: "
                 "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, values: int, "
                 "redundant: bool = False) -> " SUPPLE_ARRAY));

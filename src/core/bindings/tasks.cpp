@@ -28,7 +28,7 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
                  .alternate = spec.alternate,
                  .about = spec.about,
                  .ranged = !spec.lower.empty()};
-    if (spec.goal == Goal::posture) {
+    if (traits_of(spec.goal).is_linear) {
       task.coordinate = coordinate_.back().data();
       task.posture_weight = weight_.back().data();
       task.posture_lower = lower_.back().data();
@@ -48,11 +48,11 @@ namespace {
 const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const PyChain& chain) {
   check_at_least("the number of tasks", 1, int(specs.size()));
   for (const TaskSpec& spec : specs) {
-    const bool posture = spec.goal == Goal::posture;
-    const int rows = posture ? chain.owned<double>().coordinates : 6;
+    const bool linear = traits_of(spec.goal).is_linear;
+    const int rows = linear ? chain.owned<double>().coordinates : 6;
     check_index("the number of rows", 1, rows + 1, int(spec.rows.size()));
     check_length("weights", spec.rows.size(), spec.weights.size());
-    for (int row : spec.rows) check_index("rows", 0, posture ? rows : task_tilt + 1, row);
+    for (int row : spec.rows) check_index("rows", 0, linear ? rows : task_tilt + 1, row);
     for (const Doubles* ends : {&spec.lower, &spec.upper}) {
       if (!spec.lower.empty()) check_length("lower and upper", spec.rows.size(), ends->size());
     }
@@ -200,6 +200,15 @@ nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads,
           " | None = None) -> " result)
 
 void bind_tasks(nb::module_& m) {
+  nb::class_<GoalTraits>(m, "GoalTraits", "Traits of a goal (include/supple/task/spec.hpp).")
+      .def_ro("target_size", &GoalTraits::target_size)
+      .def_ro("velocity_size", &GoalTraits::velocity_size)
+      .def_ro("has_frame", &GoalTraits::has_frame)
+      .def_ro("has_pose", &GoalTraits::has_pose)
+      .def_ro("is_linear", &GoalTraits::is_linear);
+  m.def(
+      "traits_of", [](Goal goal) { return traits_of(goal); }, "goal"_a,
+      "Return what a goal is to the code that does not compute its rows.");
   nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
       .def(nb::init<const PyChain&, const std::vector<TaskSpec>&>(), nb::kw_only(), "chain"_a,
            "tasks"_a)

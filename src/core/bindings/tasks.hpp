@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bindings/chain.hpp"
-#include "supple/task.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 

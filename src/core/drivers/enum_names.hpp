@@ -4,7 +4,7 @@
 #pragma once
 
 #include "supple/ik/iterate.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/servo/state.hpp"
 
 namespace supple {
 
@@ -72,14 +72,7 @@ constexpr const char* name_of(ControlMode mode) {
   return nullptr;
 }
 
-constexpr const char* name_of(Goal goal) {
-  switch (goal) {
-    SUPPLE_NAME(Goal, frame)
-    SUPPLE_NAME(Goal, axis)
-    SUPPLE_NAME(Goal, posture)
-  }
-  return nullptr;
-}
+constexpr const char* name_of(Goal goal) { return traits_of(goal).name; }
 
 constexpr const char* name_of(Measure measure) {
   switch (measure) {

@@ -13,18 +13,16 @@
 // are explained in docs/constants.md.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "drivers/line_equations.hpp"
 #include "drivers/real_eigenvalues.hpp"
+#include "kernels/kernels.hpp"
 
-namespace supple {
+namespace supple::inline SUPPLE_ISA {
 
 // Angles of q3, q4 and q5 [rad] from which half-angle tangents are measured. Half a turn away from
 // them a tangent is infinite; a target with such a solution is solved again with the next set.
-inline constexpr int general_zero_sets = 3;
 inline constexpr double general_zeros[general_zero_sets][3] = {
     {0.7, -1.1, 0.4}, {-1.3, 0.5, 2.2}, {2.9, -2.4, -1.7}};
 // Largest entry of the matrix of the eigenvalue problem; above it, the problem counts as singular.
@@ -41,6 +39,10 @@ inline constexpr double general_real = 1e-4;
 // Eigenvectors are not accurate if two eigenvalues differ by less than general_apart times the
 // error.
 inline constexpr double general_double = 10, general_apart = 1e3;
+// Error of a candidate [rad] up to which it may be outside the joint limits.
+inline constexpr double candidate_error = 1e-4;
+
+namespace {
 
 // An arm whose joints are numbered cyclically from `start` on.
 class GeneralArm {
@@ -72,13 +74,13 @@ class GeneralArm {
     double growth;
     const double largest = companion(A, C, growth);
     double real[24], imaginary[24];
-    if (!std::isfinite(largest) || !eigenvalues<24>(C, real, imaginary)) return false;
+    if (!finite(largest) || !eigenvalues<24>(C, real, imaginary)) return false;
     double known[4][27];  // map products of q3, q4 and q5 to cosines and sines of q2 and q1
     const bool solved = first_two(equations, known);
     Turn<double> zero[3];
     for (int i = 0; i < 3; ++i) zero[i] = {std::cos(zeros[i]), std::sin(zeros[i])};
     for (int k = 0; k < 24; ++k) {
-      const double off = std::abs(imaginary[k]) / (1 + std::hypot(real[k], imaginary[k]));
+      const double off = abs(imaginary[k]) / (1 + std::hypot(real[k], imaginary[k]));
       if (!(off <= general_real)) continue;
       Turn<double> turn[6], own[6];
       // A pair of complex eigenvalues close to the real axis: two solutions that almost coincide.
@@ -108,9 +110,9 @@ class GeneralArm {
       for (int i = k; i < 14; ++i) size2 += (v[i] = G[i][k]) * G[i][k];
       sum += size2;
       if (!(size2 > 1e-300)) continue;
-      const double norm = std::sqrt(size2), head = v[k];
-      v[k] += std::copysign(norm, head);
-      const double tau = 1 / (norm * (norm + std::abs(head)));
+      const double norm = sqrt(size2), head = v[k];
+      v[k] += copysign(norm, head);
+      const double tau = 1 / (norm * (norm + abs(head)));
       double w[35] = {};
       for (int i = k; i < 14; ++i) {
         for (int j = k; j < 35; ++j) w[j] += v[i] * G[i][j];
@@ -120,7 +122,7 @@ class GeneralArm {
         for (int j = k; j < 35; ++j) G[i][j] -= factor * w[j];
       }
     }
-    return std::isfinite(sum);
+    return finite(sum);
   }
 
   // Computes the matrix that maps the products of q3, q4 and q5 to the cosine and sine of q2 and of
@@ -129,18 +131,18 @@ class GeneralArm {
     // The order of the products is c2, s2, c1, c1 c2, c1 s2, s1, s1 c2, s1 s2.
     constexpr int row[4] = {0, 1, 2, 5};
     double worst = 0, size = 0;
-    for (int j = 0; j < 8; ++j) size = std::max(size, std::abs(G[j][j]));
-    const double smallest = std::max(1e-300, epsilon * size);
+    for (int j = 0; j < 8; ++j) size = max(abs(G[j][j]), size);
+    const double smallest = max(epsilon * size, 1e-300);
     for (int r = 0; r < 4; ++r) {
       double x[8] = {}, norm2 = 0;  // a row of the inverse of the triangle
       for (int j = row[r]; j < 8; ++j) {
         double value = j == row[r];
         for (int i = row[r]; i < j; ++i) value -= x[i] * G[i][j];
         const double pivot = G[j][j];
-        x[j] = value / (std::abs(pivot) > smallest ? pivot : smallest);
+        x[j] = value / (abs(pivot) > smallest ? pivot : smallest);
         norm2 += x[j] * x[j];
       }
-      worst = std::max(worst, norm2);
+      worst = max(norm2, worst);
       for (int k = 0; k < 27; ++k) {
         known[r][k] = 0;
         for (int i = row[r]; i < 8; ++i) known[r][k] += x[i] * G[i][8 + k];
@@ -154,7 +156,7 @@ class GeneralArm {
                              double (&to)[6][3][3][3]) {
     for (int i = 0; i < 6; ++i) {
       double x[27], y[27];
-      std::copy_n(G[8 + i] + 8, 27, x);
+      for (int j = 0; j < 27; ++j) x[j] = G[8 + i][8 + j];
       // Each round converts the angle that varies slowest and makes it the one that varies fastest.
       for (int k = 0; k < 3; ++k) {
         const double c = std::cos(zeros[k]), s = std::sin(zeros[k]);
@@ -166,9 +168,9 @@ class GeneralArm {
           y[3 * j + 1] = 2 * x2;
           y[3 * j + 2] = x0 - x1;
         }
-        std::copy_n(y, 27, x);
+        for (int j = 0; j < 27; ++j) x[j] = y[j];
       }
-      std::copy_n(x, 27, &to[i][0][0][0]);
+      for (int j = 0; j < 27; ++j) (&to[i][0][0][0])[j] = x[j];
     }
   }
 
@@ -184,16 +186,16 @@ class GeneralArm {
         M[i][24 + j] = -A[1][i][j];
       }
     }
-    double size = 1e-300, smallest = std::numeric_limits<double>::infinity();
+    double size = 1e-300, smallest = Number<double>::huge;
     for (int k = 0; k < 12; ++k) {
       int pivot = k;
       for (int i = k + 1; i < 12; ++i) {
-        if (std::abs(M[i][k]) > std::abs(M[pivot][k])) pivot = i;
+        if (abs(M[i][k]) > abs(M[pivot][k])) pivot = i;
       }
-      if (pivot != k) std::swap_ranges(M[k] + k, M[k] + 36, M[pivot] + k);
-      size = std::max(size, std::abs(M[k][k]));
-      if (!(std::abs(M[k][k]) > epsilon * size)) M[k][k] = epsilon * size;
-      smallest = std::min(smallest, std::abs(M[k][k]));
+      if (pivot != k) exchange(M[k] + k, M[pivot] + k, 36 - k);
+      size = max(abs(M[k][k]), size);
+      if (!(abs(M[k][k]) > epsilon * size)) M[k][k] = epsilon * size;
+      smallest = min(abs(M[k][k]), smallest);
       const double inverse = 1 / M[k][k];
       for (int i = k + 1; i < 12; ++i) {
         const double factor = M[i][k] * inverse;
@@ -211,7 +213,7 @@ class GeneralArm {
       const double inverse = 1 / M[k][k];
       for (int j = 0; j < 24; ++j) {
         row[j] *= inverse;
-        if (!(std::abs(row[j]) <= largest)) largest = std::abs(row[j]);
+        if (!(abs(row[j]) <= largest)) largest = abs(row[j]);
       }
     }
     return largest;
@@ -240,7 +242,7 @@ class GeneralArm {
     turn[0] = zero[0] * double_angle(t, 1);
     turn[1] = zero[1] * ratio(row);
     turn[2] = zero[2] * ratio(column);
-    return std::isfinite(turn[1].c) && std::isfinite(turn[2].c);
+    return finite(turn[1].c) && finite(turn[2].c);
   }
 
   static void add_pair(double (&sums)[3], double a, double b) {
@@ -266,35 +268,35 @@ class GeneralArm {
     for (int k = 0; k < 12; ++k) {
       int pivot = k;
       for (int i = k + 1; i < 12; ++i) {
-        if (std::abs(M[i][k]) > std::abs(M[pivot][k])) pivot = i;
+        if (abs(M[i][k]) > abs(M[pivot][k])) pivot = i;
       }
       if (pivot != k) {
-        std::swap_ranges(M[k], M[k] + 12, M[pivot]);
-        std::swap(order[k], order[pivot]);
+        exchange(M[k], M[pivot], 12);
+        exchange(order + k, order + pivot, 1);
       }
-      size = std::max(size, std::abs(M[k][k]));
-      const double smallest = std::max(1e-300, epsilon * size);
-      if (!(std::abs(M[k][k]) > smallest)) M[k][k] = smallest;
+      size = max(abs(M[k][k]), size);
+      const double smallest = max(epsilon * size, 1e-300);
+      if (!(abs(M[k][k]) > smallest)) M[k][k] = smallest;
       const double inverse = 1 / M[k][k];
       for (int i = k + 1; i < 12; ++i) {
         const double factor = M[i][k] *= inverse;
         for (int j = k + 1; j < 12; ++j) M[i][j] -= factor * M[k][j];
       }
     }
-    std::fill_n(v, 12, 1.0);  // (as if L x = 1 had been solved)
+    for (int i = 0; i < 12; ++i) v[i] = 1;  // (as if L x = 1 had been solved)
     for (int round = 0; round < 2; ++round) {
       if (round) {
         for (int i = 0; i < 12; ++i) {
           work[i] = v[order[i]];
           for (int j = 0; j < i; ++j) work[i] -= M[i][j] * work[j];
         }
-        std::copy_n(work, 12, v);
+        for (int i = 0; i < 12; ++i) v[i] = work[i];
       }
       double largest = 0;
       for (int i = 11; i >= 0; --i) {
         for (int j = i + 1; j < 12; ++j) v[i] -= M[i][j] * v[j];
         v[i] /= M[i][i];
-        largest = std::max(largest, std::abs(v[i]));
+        largest = max(abs(v[i]), largest);
       }
       for (int i = 0; i < 12; ++i) v[i] /= largest;
     }
@@ -314,14 +316,14 @@ class GeneralArm {
     const auto unit = [](double c, double s, Turn<double>& to) {
       const double size = std::hypot(c, s);
       to = {c / size, s / size};
-      return size > 0 && std::isfinite(size);
+      return size > 0 && finite(size);
     };
     if (!unit(value[2], value[3], turn[0]) || !unit(value[0], value[1], turn[1])) return false;
     // X, followed by the inverses of the other rotations, rotates a vector orthogonal to axis 6 by
     // q6.
     const Vec3<double>& h = lines_.direction(5);
     const Vec3<double> across =
-        std::abs(h.x) < 0.6 ? Vec3<double>{0, h.z, -h.y} : Vec3<double>{-h.z, 0, h.x};
+        abs(h.x) < 0.6 ? Vec3<double>{0, h.z, -h.y} : Vec3<double>{-h.z, 0, h.x};
     Vec3<double> v = across;
     for (int i = 0; i < 6; ++i) {
       if (i == lines_.place()) v = X.R * v;
@@ -330,29 +332,48 @@ class GeneralArm {
     return unit(dot(v, across), dot(v, cross(h, across)), turn[5]);
   }
 
+  template <class X>
+  static void exchange(X* a, X* b, int count) {
+    for (int i = 0; i < count; ++i) {
+      const X before = a[i];
+      a[i] = b[i];
+      b[i] = before;
+    }
+  }
+  // Sorts numbers in ascending order, by insertion.
+  static void sort(double* x, int count) {
+    for (int k = 1; k < count; ++k) {
+      const double own = x[k];
+      int i = k;
+      for (; i > 0 && own < x[i - 1]; --i) x[i] = x[i - 1];
+      x[i] = own;
+    }
+  }
+
   // Whether eigenvalues are separate enough for their number and their eigenvectors to be certain.
   static bool separate(const double* real, const double* imaginary, double largest) {
     const double error = epsilon * largest * largest;
     double on_axis[24];
     int count = 0;
     for (int k = 0; k < 24; ++k) {
-      const double im = std::abs(imaginary[k]);
+      const double im = abs(imaginary[k]);
       if (im == 0) {
         on_axis[count++] = real[k];
-      } else if (im <= general_double * std::sqrt(error) * (1 + std::hypot(real[k], im))) {
+      } else if (im <= general_double * sqrt(error) * (1 + std::hypot(real[k], im))) {
         return false;
       }
     }
-    std::sort(on_axis, on_axis + count);
+    sort(on_axis, count);
     for (int k = 1; k < count; ++k) {
       if (!(on_axis[k] - on_axis[k - 1] > general_apart * error)) return false;
     }
     return true;
   }
 
-  static constexpr double epsilon = std::numeric_limits<double>::epsilon();
+  static constexpr double epsilon = Number<double>::epsilon;
 
   LineEquations lines_;
 };
 
-}  // namespace supple
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

@@ -12,12 +12,11 @@
 // product: on the right side, or as X⁻¹ on the left side.
 #pragma once
 
-#include <algorithm>
-
 #include "drivers/line_numbers.hpp"
 #include "supple/ik/branch.hpp"
 
-namespace supple {
+namespace supple::inline SUPPLE_ISA {
+namespace {
 
 // A displacement of the frame and the translation of its inverse, in the coordinates of lines.
 struct LineDisplacement {
@@ -63,10 +62,10 @@ class LineEquations {
   void sides(const LineDisplacement& X, double* left, double* right) const {
     if (x_is_on_left()) {
       left_side(&X, left);
-      std::copy_n(fixed_, 14 * 9, right);
+      for (int i = 0; i < 14 * 9; ++i) right[i] = fixed_[i];
     } else {
       right_side(&X, right);
-      std::copy_n(fixed_, 14 * 27, left);
+      for (int i = 0; i < 14 * 27; ++i) left[i] = fixed_[i];
     }
   }
 
@@ -90,7 +89,7 @@ class LineEquations {
         for (int j = 0; j < 3; ++j) next[j * count + k] = three[j];
       }
       count *= 3;
-      std::copy_n(next, count, made);
+      for (int k = 0; k < count; ++k) made[k] = next[k];
     }
     for (int k = 0; k < 27; ++k) made[k].copy(to + k, 27);
   }
@@ -108,7 +107,7 @@ class LineEquations {
       if (i == 2) break;
       for (int k = 0; k < count; ++k) made[k].rotated(axis_[i], -1, next + 3 * k);
       count *= 3;
-      std::copy_n(next, count, made);
+      for (int k = 0; k < count; ++k) made[k] = next[k];
     }
     for (int k = 0; k < 9; ++k) made[k].copy(to + k, 9);
   }
@@ -121,4 +120,5 @@ class LineEquations {
   double fixed_[14 * 27];  // the side of the equations without X: (14, 27), or (14, 9) of it
 };
 
-}  // namespace supple
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

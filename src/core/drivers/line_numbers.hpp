@@ -3,7 +3,8 @@
 
 #include "supple/ik/turns.hpp"
 
-namespace supple {
+namespace supple::inline SUPPLE_ISA {
+namespace {
 
 // The numbers of a line with the point p and the direction l, or a linear combination of these:
 //
@@ -61,4 +62,5 @@ struct LineNumbers {
   }
 };
 
-}  // namespace supple
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "drivers/ring_grid.hpp"
-#include "supple/kinematics.hpp"
+#include "supple/robot/kinematics.hpp"
 
 namespace supple {
 namespace {
@@ -259,7 +259,7 @@ struct TaskProbes {
   std::array<bool, 3> row{};  // whether the position along x, y, z is determined
 
   TaskProbes(const IkProblem<double>& ik, const Task<double>& task, int target) {
-    if (task.goal != Goal::frame || task.axes == task_axes_spatial) return;
+    if (!traits_of(task).has_pose || task.axes == task_axes_spatial) return;
     int positions = 0, rotations = 0;
     double weight = 1e300;
     for (int i = 0; i < task.rows; ++i) {

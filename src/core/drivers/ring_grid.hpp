@@ -13,7 +13,7 @@
 #include <cmath>
 #include <vector>
 
-#include "supple/se3.hpp"
+#include "supple/math/se3.hpp"
 
 namespace supple {
 

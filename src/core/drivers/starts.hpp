@@ -89,7 +89,8 @@ float predict_first_step(const SolveRequest& request, const float* record, const
     float d[6] = {};
     Vec3<float> turn;
     const Task<float>& task = ik.task[t];
-    if (task.goal == Goal::axis || task.about >= 0) {
+    const bool is_pose = traits_of(task).has_pose;  // otherwise the target is a direction
+    if (!is_pose || task.about >= 0) {
       const int first = task.about > 0 ? 3 * task.about : 0;
       const Vec3<float> a = axis(reached + first), b = axis(target + first);
       turn = rotation_between(cross(a, b), dot(a, b));
@@ -103,7 +104,7 @@ float predict_first_step(const SolveRequest& request, const float* record, const
       }
       turn = rotation_between(sine * 0.5f, cosine * 0.5f);
     }
-    for (int c = 0; c < 3 && task.goal == Goal::frame; ++c) d[c] = target[9 + c] - reached[9 + c];
+    for (int c = 0; c < 3 && is_pose; ++c) d[c] = target[9 + c] - reached[9 + c];
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
     for (int c = 0; c < 6; ++c, gain += rows) {
       for (int r = 0; r < rows; ++r) q[r] = fma(gain[r], Row(d[c]), q[r]);

@@ -1,54 +1,49 @@
 // Configurations that are tracked along a path by damped least squares, which slides along the
-// joint limits.
+// joint limits. Included only by files that are compiled once for each instruction set.
 // Tuned constants are explained in docs/constants.md.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
+#include <cstddef>
 
+#include "kernels/kernels.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/math/arena.hpp"
 
-namespace supple {
+namespace supple::inline SUPPLE_ISA {
 
 // Largest number of iterations of a step. One that needs more is divided.
 inline constexpr int track_iterations = 16;
 
-// How closely a track follows a path.
-struct TrackOptions {
-  double jump;   // displacement of a joint above which a step is divided, in its unit
-  double reach;  // the largest lever arm of a joint [m]
-  double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
-  double position, rotation;              // errors halfway that are always allowed [m], [rad]
-  int divisions;                          // how often a step is halved
-  std::vector<double> unit;               // (n,): units of the joints
-};
+namespace {
 
-// Tracks configurations one by one, with memory that is reused.
+// Tracks a configuration, in memory that the caller owns.
 class Tracker {
  public:
-  Tracker(const IkProblem<double>& ik, const TrackOptions& options)
-      : ik_(ik), options_(options), n_(std::size_t(ik.chain.coordinates)) {
-    const std::size_t m = std::size_t(ik.rows);
-    memory_.resize(n_ + std::size_t(ik.targets) + 2 * m * n_ + m +
-                   std::size_t(iterate_scratch(ik)));
-    at_.q = memory_.data();
-    at_.target = at_.q + n_;
-    at_.J = at_.target + ik.targets;
-    at_.J_before = at_.J + m * n_;
-    at_.e = at_.J_before + m * n_;
-    at_.work = at_.e + m;
-    middle_.resize(std::size_t(options.divisions) * n_);
-    for (double unit : options.unit) per_unit_.push_back(1 / unit);
-  }
+  explicit Tracker(const TrackRequest& request)
+      : ik_(*request.ik), request_(request), n_(ik_.chain.coordinates) {}
 
-  // Number of intervals between the targets of one step: its smallest parts have a target halfway.
-  static int intervals(int divisions) { return 2 << divisions; }
+  // Places the arrays in a block of memory, which may be null. Returns their size in numbers.
+  int allocate(double* memory) {
+    Arena<double> arena(memory);
+    const int m = ik_.rows;
+    at_.q = arena.take(n_);
+    at_.target = arena.take(ik_.targets);
+    at_.J = arena.take(m * n_);
+    at_.J_before = arena.take(m * n_);
+    at_.e = arena.take(m);
+    at_.work = arena.take(iterate_scratch(ik_));
+    middle_ = arena.take(request_.divisions * n_);
+    per_unit_ = arena.take(n_);
+    if (memory) {
+      for (int j = 0; j < n_; ++j) per_unit_[j] = 1 / request_.unit[j];
+    }
+    return arena.size();
+  }
 
   // Tracks q (n,) through a step whose targets (intervals + 1, targets) are given; returns whether
   // that is possible, with the end in `then` (n,).
   bool advance(const double* q, const double* targets, double* then) {
-    return advance(q, targets, intervals(options_.divisions), options_.divisions, then);
+    return advance(q, targets, request_.intervals, request_.divisions, then);
   }
 
  private:
@@ -57,21 +52,21 @@ class Tracker {
     const double* const half = targets + intervals / 2 * ik_.targets;
     if (reaches(q, targets + intervals * ik_.targets, then) && keeps(q, half, then)) return true;
     if (divisions == 0) return false;
-    double* const middle = middle_.data() + std::size_t(divisions - 1) * n_;
+    double* const middle = middle_ + (divisions - 1) * n_;
     return advance(q, targets, intervals / 2, divisions - 1, middle) &&
            advance(middle, half, intervals / 2, divisions - 1, then);
   }
 
   // Searches from q for a solution of a target, and writes it to `then`.
   bool reaches(const double* q, const double* target, double* then) {
-    std::copy_n(target, ik_.targets, at_.target);
-    std::copy_n(q, n_, at_.q);
+    for (int i = 0; i < ik_.targets; ++i) at_.target[i] = target[i];
+    for (int j = 0; j < n_; ++j) at_.q[j] = q[j];
     at_.before = -1;
     for (int i = 0; i < track_iterations; ++i) {
       evaluate_error(ik_, at_);
-      if (!(moved(q, at_.q) < options_.jump)) return false;
-      if (at_.position <= options_.exact_position && at_.rotation <= options_.exact_rotation) {
-        std::copy_n(at_.q, n_, then);
+      if (!(moved(q, at_.q) < request_.jump)) return false;
+      if (at_.position <= request_.exact_position && at_.rotation <= request_.exact_rotation) {
+        for (int j = 0; j < n_; ++j) then[j] = at_.q[j];
         return true;
       }
       evaluate_jacobian(ik_, at_);
@@ -83,28 +78,27 @@ class Tracker {
   // Whether the tool is on the path halfway. The joints' straight line bends away from it by at
   // most the square of their step; a jump does more than that.
   bool keeps(const double* q, const double* target, const double* then) {
-    std::copy_n(target, ik_.targets, at_.target);
-    for (std::size_t j = 0; j < n_; ++j) at_.q[j] = (q[j] + then[j]) / 2;
+    for (int i = 0; i < ik_.targets; ++i) at_.target[i] = target[i];
+    for (int j = 0; j < n_; ++j) at_.q[j] = (q[j] + then[j]) / 2;
     evaluate_error(ik_, at_);
     const double most = moved(q, then), bend = most * most;
-    const double far = bend * options_.reach + options_.exact_position;
-    return at_.position <= std::max(far, options_.position) &&
-           at_.rotation <= std::max(bend + options_.exact_rotation, options_.rotation);
+    const double far = bend * request_.reach + request_.exact_position;
+    return at_.position <= max(request_.position, far) &&
+           at_.rotation <= max(request_.rotation, bend + request_.exact_rotation);
   }
 
   double moved(const double* a, const double* b) const {
     double most = 0;
-    for (std::size_t j = 0; j < n_; ++j) {
-      most = std::max(most, std::abs(b[j] - a[j]) * per_unit_[j]);
-    }
+    for (int j = 0; j < n_; ++j) most = max(abs(b[j] - a[j]) * per_unit_[j], most);
     return most;
   }
 
-  const IkProblem<double> ik_;
-  const TrackOptions options_;
-  const std::size_t n_;
-  std::vector<double> memory_, middle_, per_unit_;
+  const IkProblem<double>& ik_;
+  const TrackRequest& request_;
+  const int n_;
+  double *middle_ = nullptr, *per_unit_ = nullptr;
   IterateState<double> at_{};
 };
 
-}  // namespace supple
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

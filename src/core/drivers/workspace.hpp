@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/arena.hpp"
+#include "supple/math/arena.hpp"
 #include "supple/ik/policy.hpp"
 
 namespace supple::inline SUPPLE_ISA {

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstddef>
 
-#include "supple/damping.hpp"
-#include "supple/limits.hpp"
-#include "supple/robot.hpp"
-#include "supple/servo_state.hpp"
+#include "supple/step/damping.hpp"
+#include "supple/limits/limits.hpp"
+#include "supple/robot/chain.hpp"
+#include "supple/servo/state.hpp"
 #include "supple/ik/restarts.hpp"
-#include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/step/step.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple {
 
@@ -129,11 +129,11 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // Computes the admissible speeds of a joint: `joint_box` in limits.hpp.
+  // Computes the admissible speeds of a joint: `joint_box` in limits/limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
-// Velocity inverse kinematics of `count` robots (velocity.hpp). Arrays are C-ordered.
+// Velocity inverse kinematics of `count` robots (servo/velocity.hpp). Arrays are C-ordered.
 template <class T>
 struct VelocityRequest {
   const Servo<T>* servo;
@@ -240,6 +240,73 @@ struct SolveKernel {
   void (*run)(const SolveRequest&, void* scratch);
 };
 
+// An arm of six revolute joints in the world at q = 0. If `numberings` is not zero, its solutions
+// are eigenvalues; otherwise it has a closed form.
+struct Arm {
+  bool parallel = false;   // closed form: whether three axes are parallel; otherwise they intersect
+  int first = 0;           // index of the first of these three joints
+  double slack = 0;        // relative misalignment of the three axes; 0 if there is none
+  int samples = 1;         // number of samples of an angle that is not determined
+  int numberings = 0;      // eigenvalues: number of cyclic numberings of the joints that are used
+  int start[6] = {};       // index of the first joint in each numbering, best first
+  int coordinate[6] = {};  // index in q of each joint
+  double axis[18] = {}, point[18] = {};  // (6, 3): directions and points [m] of the axes
+  double home[12] = {};                  // columns and position [m] of the frame's pose
+  double length = 1;                     // length of the arm [m]
+};
+
+// Receives the solutions of a target one by one: q (n,), position error [m], rotation error [rad],
+// and whether the solution is a sample of a continuum. Returns whether the solution is new.
+struct SolutionSink {
+  void* to;
+  bool (*take)(void* to, const double* q, double position, double rotation, bool sampled);
+};
+
+// Number of sets of zeros of half-angle tangents with which eigenvalues are computed.
+inline constexpr int general_zero_sets = 3;
+
+struct BranchKernel {
+  // Bytes of 64-byte aligned memory that a search needs.
+  std::size_t (*memory)(const IkProblem<double>&, const Arm&);
+  // Initializes the memory, for all targets. Copies the arguments, but not the arrays of the
+  // problem.
+  void (*prepare)(const IkProblem<double>&, const Arm&, void* memory);
+  // Passes the solutions of a target (12,) to `sink`. Joints that are not part of the arm stay at
+  // q0 or, if q0 is null, near zero. Returns whether these are certain to be all solutions.
+  bool (*solve)(void* memory, const double* target, const double* q0, const SolutionSink& sink);
+  // Computes the candidates (k, 6) of an arm in its first numbering before they are polished, with
+  // at most `sets` sets of zeros; returns their number k <= 24 sets.
+  int (*candidates)(const Arm&, const double* target, int sets, double* angle, bool& certain);
+  // Computes both sides (14, 27), (14, 9) of the equations of an arm in its first numbering.
+  void (*equations)(const Arm&, const double* target, double* left, double* right);
+};
+
+// How closely a track follows a path.
+struct TrackRequest {
+  const IkProblem<double>* ik;
+  double jump;   // displacement of a joint above which a step is divided, in its unit
+  double reach;  // the largest lever arm of a joint [m]
+  double exact_position, exact_rotation;  // errors at the ends of a step [m], [rad]
+  double position, rotation;              // errors halfway that are always allowed [m], [rad]
+  int divisions;                          // how often a step is halved
+  int intervals;  // 2 << divisions: between the targets of a step, whose smallest parts have one
+                  // halfway
+  const double* unit;  // (n,): units of the joints
+};
+
+struct PathKernel {
+  std::size_t (*track_memory)(const TrackRequest&);  // bytes of aligned memory
+  // Tracks q (n,) through `steps` steps, whose targets (steps * intervals + 1, targets) are
+  // given. Writes the end of each step (n,), at distances of `stride` numbers; returns the number
+  // of steps that are possible.
+  std::ptrdiff_t (*track)(const TrackRequest&, const double* q, const double* targets,
+                          std::ptrdiff_t steps, std::ptrdiff_t stride, double* to, void* memory);
+  std::size_t (*error_memory)(const IkProblem<double>&);
+  // Computes the errors (places, rows), without weights, of configurations q (places, n).
+  void (*errors)(const IkProblem<double>&, int places, const double* q, const double* target,
+                 double* e, void* memory);
+};
+
 struct Kernels {
   const char* isa;
   int width_double, width_float;  // number of lanes of a batch in each precision
@@ -248,6 +315,8 @@ struct Kernels {
   const TaskKernels* tasks;
   const ServoKernel* servo;
   const SolveKernel* solve;
+  const BranchKernel* branches;
+  const PathKernel* paths;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
@@ -256,5 +325,7 @@ struct Kernels {
 #define SUPPLE_TASK_KERNELS(isa) SUPPLE_JOIN(task_kernels_, isa)
 #define SUPPLE_SERVO_KERNEL(isa) SUPPLE_JOIN(servo_kernel_, isa)
 #define SUPPLE_SOLVE_KERNEL(isa) SUPPLE_JOIN(solve_kernel_, isa)
+#define SUPPLE_BRANCH_KERNEL(isa) SUPPLE_JOIN(branch_kernel_, isa)
+#define SUPPLE_PATH_KERNEL(isa) SUPPLE_JOIN(path_kernel_, isa)
 
 }  // namespace supple

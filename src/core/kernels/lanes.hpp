@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "supple/kinematics.hpp"
+#include "supple/robot/kinematics.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -5,13 +5,13 @@
 // (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/arena.hpp"
-#include "supple/box.hpp"
-#include "supple/damping.hpp"
-#include "supple/kinematics.hpp"
-#include "supple/limits.hpp"
-#include "supple/linalg.hpp"
-#include "supple/step.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/limits/box.hpp"
+#include "supple/step/damping.hpp"
+#include "supple/robot/kinematics.hpp"
+#include "supple/limits/limits.hpp"
+#include "supple/math/linalg.hpp"
+#include "supple/step/step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -324,6 +324,8 @@ namespace supple {
 extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
 extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
 extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
+extern const BranchKernel SUPPLE_BRANCH_KERNEL(SUPPLE_ISA);
+extern const PathKernel SUPPLE_PATH_KERNEL(SUPPLE_ISA);
 extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
 const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
@@ -338,6 +340,8 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
     &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
     &SUPPLE_SOLVE_KERNEL(SUPPLE_ISA),
+    &SUPPLE_BRANCH_KERNEL(SUPPLE_ISA),
+    &SUPPLE_PATH_KERNEL(SUPPLE_ISA),
 };
 
 }  // namespace supple

@@ -2,10 +2,10 @@
 // SUPPLE_ISA names.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/arena.hpp"
-#include "supple/ranges.hpp"
-#include "supple/servo.hpp"
-#include "supple/velocity.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/servo/ranges.hpp"
+#include "supple/servo/servo.hpp"
+#include "supple/servo/velocity.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -1,8 +1,8 @@
 // The batch loops of tasks, compiled once for each instruction set (see motion.cpp).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/arena.hpp"
-#include "supple/task.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/task/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

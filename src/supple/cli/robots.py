@@ -14,11 +14,11 @@ from click.shell_completion import CompletionItem
 from numpy.typing import NDArray
 
 import supple as sp
+from supple._arrays.tables import FORMATS, Table, read_table
 from supple.cli.console import UsageError
 from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics.plausible import plausible_range
-from supple.tables import FORMATS, Table, read_table
 
 Array = NDArray[Any]
 Command = TypeVar("Command", bound=Callable[..., Any])

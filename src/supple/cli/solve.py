@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 import supple as sp
+from supple._arrays.tables import Table, write_table
 from supple.cli.console import (
     FAILED,
     as_json_option,
@@ -33,7 +34,6 @@ from supple.cli.robots import (
     with_robot,
 )
 from supple.kinematics.unit_text import joint_unit
-from supple.tables import Table, write_table
 
 _FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
 _FILE = click.Path(path_type=Path)

@@ -8,9 +8,9 @@ from supple.cluster.batch import Solve, solve_parquet
 from supple.cluster.datasets import sample_dataset
 from supple.cluster.loader import Samples, torch_samples
 from supple.cluster.maps import reachability, uniform_orientations
+from supple.cluster.on_ray import RayOptions
 from supple.cluster.parts import Summary
 from supple.cluster.reach_map import Placement, ReachMap
-from supple.cluster.run import RayOptions
 
 __all__ = [
     "Placement",

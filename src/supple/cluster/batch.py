@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.tables import pyarrow
+from supple.cluster.on_ray import RayOptions
 from supple.cluster.parts import Summary, fingerprint
-from supple.cluster.run import Progress, RayOptions, check_gpus, run
+from supple.cluster.run import Progress, check_gpus, run
 from supple.cluster.schema import (
     INVALID,
     STATUSES,
@@ -35,9 +37,8 @@ from supple.ik.problem import compile_problem
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
-from supple.motion.layout import selected_tasks
-from supple.motion.task import PoseTask, PositionTask
-from supple.tables import pyarrow
+from supple.tasks import PoseTask, PositionTask
+from supple.tasks.layout import selected_tasks
 
 Array = NDArray[Any]
 Columns = Mapping[str, Array]

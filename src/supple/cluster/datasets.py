@@ -28,9 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._arrays.checks import number
+from supple._arrays.tables import pyarrow
 from supple.cluster.batch import Solve
+from supple.cluster.on_ray import RayOptions
 from supple.cluster.parts import Summary, fingerprint
-from supple.cluster.run import Progress, RayOptions, run
+from supple.cluster.run import Progress, run
 from supple.cluster.schema import (
     POSITION,
     QUATERNION,
@@ -45,11 +48,9 @@ from supple.ik.arguments import count_of
 from supple.ik.position import solve
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.robot import check_robot
 from supple.kinematics.rotation import from_quaternion, quaternion
-from supple.motion.task import PoseTask
-from supple.tables import pyarrow
+from supple.tasks import PoseTask
 
 Array = NDArray[Any]
 Scheme = Literal["joints", "workspace", "singular", "paths"]

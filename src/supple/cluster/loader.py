@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.tables import pyarrow
 from supple.cluster.parts import finished_parts, read_manifest
 from supple.cluster.schema import POSITION, QUATERNION
 from supple.cluster.source import to_numpy
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import count_of
-from supple.tables import pyarrow
 
 Array = NDArray[Any]
 Batch = dict[str, Array]

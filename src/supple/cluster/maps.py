@@ -24,19 +24,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import finite_array, number
+from supple._arrays.tables import pyarrow
+from supple.cluster.on_ray import RayOptions
 from supple.cluster.parts import fingerprint
 from supple.cluster.reach_map import ReachMap, aggregate
-from supple.cluster.run import Progress, RayOptions, check_gpus, run
+from supple.cluster.run import Progress, check_gpus, run
+from supple.damping.scale import reach
 from supple.errors import InputError, known_arguments, short_repr
 from supple.ik.arguments import count_of
 from supple.ik.position import solve
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, number
 from supple.kinematics.robot import check_robot
 from supple.kinematics.rotation import from_quaternion
-from supple.motion.damping.scale import reach
-from supple.motion.task import PoseTask
-from supple.tables import pyarrow
+from supple.tasks import PoseTask
 
 Array = NDArray[Any]
 

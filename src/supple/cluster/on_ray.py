@@ -8,12 +8,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from supple import _core
-from supple.cluster.parts import Job, Summary, job_id, part_path
-from supple.cluster.run import RayOptions, compute_part
+from supple.cluster.parts import Job, Summary, compute_part, job_id, part_path
 from supple.errors import InputError, MissingExtraError, SuppleError
 
 _AHEAD = 2  # number of submitted tasks per worker, so that a worker never waits for the next one
@@ -21,6 +21,22 @@ _FEWEST = 4  # minimum number of submitted tasks, so that an autoscaler adds wor
 _LOOK = 1.0  # time between two queries of the cluster's resources [s]
 _MAX_LOST = 8  # number of workers lost on the same part before the run fails
 _JOBS: dict[str, Job] = {}  # in a worker: the current job by its fingerprint, kept between parts
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """The Ray cluster on which a job runs, and the resources of its workers.
+
+    Attributes:
+        address: Address of a cluster, such as "auto" or "ray://head:10001"; None to start a local
+            cluster.
+        cpus: Number of CPUs of a worker, which is also the number of its threads.
+        gpus: Number of GPUs of a worker; a fraction if several workers share a GPU.
+    """
+
+    address: str | None = None
+    cpus: float = 1
+    gpus: float = 0
 
 
 def parts_on_ray(

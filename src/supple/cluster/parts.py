@@ -26,8 +26,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from supple._arrays.tables import pyarrow, replacing
 from supple.errors import InputError, short_repr
-from supple.tables import pyarrow, replacing
 
 VERSION = 1  # version of the layout of folders
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"
@@ -325,3 +325,10 @@ def finished_parts(folder: str | os.PathLike[str]) -> list[Path]:
             "again to continue"
         )
     return paths
+
+
+def compute_part(job: Job, name: str, folder: Path, index: int, threads: int | None) -> Summary:
+    """Compute and commit one part, and return its summary."""
+    table, counts = job.compute(index, threads)
+    commit(folder, name, index, table, counts)
+    return Summary(folder, table.num_rows, counts, 1)

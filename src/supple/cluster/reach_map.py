@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import finite_array, poses
+from supple._arrays.tables import pyarrow, replacing
 from supple.cluster.parts import fingerprint, finished_parts, read_manifest, remove_temporary
 from supple.cluster.source import to_numpy
 from supple.errors import InputError, check_one_of, short_repr
 from supple.ik.position import solve
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, poses
 from supple.kinematics.rotation import quaternion
-from supple.motion.task import PoseTask
-from supple.tables import pyarrow, replacing
+from supple.tasks import PoseTask
 
 Array = NDArray[Any]
 

@@ -7,30 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from supple.cluster.parts import Job, Summary, claimed, commit, finish, job_id
+from supple.cluster.on_ray import RayOptions, parts_on_ray
+from supple.cluster.parts import Job, Summary, claimed, compute_part, finish, job_id
 from supple.errors import InputError
 
 Progress: TypeAlias = Callable[[int, int], object]
-
-
-@dataclass(frozen=True)
-class RayOptions:
-    """The Ray cluster on which a job runs, and the resources of its workers.
-
-    Attributes:
-        address: Address of a cluster, such as "auto" or "ray://head:10001"; None to start a local
-            cluster.
-        cpus: Number of CPUs of a worker, which is also the number of its threads.
-        gpus: Number of GPUs of a worker; a fraction if several workers share a GPU.
-    """
-
-    address: str | None = None
-    cpus: float = 1
-    gpus: float = 0
 
 
 def check_gpus(device: str | None, ray: RayOptions | None) -> None:
@@ -73,8 +58,6 @@ def run(
         elif ray is None:
             each = _in_process(job, place, missing)
         else:
-            from supple.cluster.on_ray import parts_on_ray
-
             each = parts_on_ray(job, place, missing, ray)
         for index, part in each:
             parts[index] = part
@@ -105,10 +88,3 @@ def _in_process(job: Job, folder: Path, missing: Sequence[int]) -> Iterator[tupl
         finally:
             for future in running:
                 future.cancel()
-
-
-def compute_part(job: Job, name: str, folder: Path, index: int, threads: int | None) -> Summary:
-    """Compute and commit one part, and return its summary."""
-    table, counts = job.compute(index, threads)
-    commit(folder, name, index, table, counts)
-    return Summary(folder, table.num_rows, counts, 1)

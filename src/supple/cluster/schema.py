@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import POSE_TOLERANCE
+from supple._arrays.tables import pyarrow
+from supple.damping.scale import reach
 from supple.errors import InputError, join_names
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
-from supple.kinematics.arrays import POSE_TOLERANCE
 from supple.kinematics.rotation import from_quaternion
-from supple.motion.damping.scale import reach
-from supple.tables import pyarrow
 
 Array = NDArray[Any]
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.tables import pyarrow
 from supple.cluster.parts import fingerprint
 from supple.errors import InputError
 from supple.ik.arguments import count_of
-from supple.tables import pyarrow
 
 Array = NDArray[Any]
 _MAX_ROWS = 2**24  # maximum number of rows in a part, which must fit into memory

@@ -1,1 +1,3 @@
-"""Velocity control: `Servo` computes one step, `track` a whole motion."""
+"""Velocity control: `Servo` computes one step; velocities of many robots, limits and reports."""
+
+from supple.control import velocities as velocities

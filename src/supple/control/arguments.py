@@ -11,19 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple import _core
-from supple._core import Goal
+from supple import _core, damping
+from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
-from supple.motion import damping
-from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenRows, OpenTask
-from supple.motion.task import (
+from supple.tasks import (
     AxisTask,
     OrientationTask,
     PoseTask,
@@ -31,7 +27,9 @@ from supple.motion.task import (
     PostureTask,
     Task,
 )
-from supple.motion.task_inputs import per_task
+from supple.tasks.inputs import per_task
+from supple.tasks.layout import CompiledTasks
+from supple.tasks.open_task import OpenRows, OpenTask
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
 GAIN = 20.0  # default gain of the error to a target [1/s]
@@ -110,7 +108,7 @@ def default_gain(limits: Limits, dt: float, layout: CompiledTasks, *, brakes: bo
 def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
     """Return which joints (n,) move the tasks: all, unless each task is one of frames."""
     robot = layout.robot
-    posture = any(task.on(robot).goal == Goal.POSTURE for task in layout.tasks)
+    posture = any(task.on(robot).traits.is_linear for task in layout.tasks)
     moves = np.full(robot.dof, posture or bool(layout.open))
     for name in moved_frames(layout):
         moves[list(ancestors(robot, name).values())] = True
@@ -120,7 +118,7 @@ def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
 def moved_frames(layout: CompiledTasks) -> list[str]:
     """Return the names of the frames that the tasks move; a `PostureTask` has none."""
     rows = [task.on(layout.robot) for task in layout.tasks]
-    moved = [one for one in rows if one.goal != Goal.POSTURE]
+    moved = [one for one in rows if one.traits.has_frame]
     return sorted({name for one in moved for name in (one.frame, one.base) if name is not None})
 
 

@@ -13,7 +13,7 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
 
-# Values of `RowState` in constrained.hpp.
+# Values of `RowState` in limits/constrained.hpp.
 _HELD, _GIVEN_UP = 2, 3
 
 

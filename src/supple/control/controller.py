@@ -16,25 +16,26 @@ from supple._core import (
     SecondarySpec,
     StepSpec,
 )
+from supple.control.wrapped import damping_used, minimized_norm
+from supple.damping import Constant
+from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
-from supple.motion import damping
-from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.redundancy.priority import Augmented, Priority
-from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
-from supple.motion.steps.batch import with_effectors
-from supple.motion.steps.estimated import EstimatedDLS
-from supple.motion.steps.filtering import NumericalFilter
-from supple.motion.steps.stateful import remembering, stateful_inside
-from supple.motion.steps.step import DLS, Step, guaranteed_norm, kernel_of
-from supple.motion.wrapped import damping_used, minimized_norm
+from supple.redundancy.priority import Augmented, Priority
+from supple.redundancy.secondary import TotalSpeed, secondary_velocity
+from supple.steps.batch import with_effectors
+from supple.steps.estimated import EstimatedDLS
+from supple.steps.filtering import NumericalFilter
+from supple.steps.stateful import remembering, stateful_inside
+from supple.steps.step import DLS, Step, guaranteed_norm, kernel_of
+from supple.tasks.layout import CompiledTasks
 
 AnyStep: TypeAlias = Step | Augmented | Priority
 
 
 # Factories, not constants: a compiled object at module level may outlive the compiled module.
 def _idle() -> StepSpec:
-    return DLS(damping.Constant(0.0)).kernel
+    return DLS(Constant(0.0)).kernel
 
 
 def _no_secondary() -> SecondarySpec:
@@ -73,7 +74,7 @@ class Controller:
 def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     """Return the controller of a step, which runs in the kernel if possible."""
     given: object = step
-    if isinstance(given, damping.KernelRule):
+    if isinstance(given, KernelRule):
         raise InputError(
             f"step must be a step, such as DLS(rule); given: the rule {short_repr(step)}"
         )

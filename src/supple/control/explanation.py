@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supple.control.constraints import acting
-from supple.motion.diagnostics import Report, explain_taken, unlimited_step
+from supple.control.diagnostics import Report, explain_taken, unlimited_step
+from supple.control.status import NEARLY, held_joints
 from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Linearization
-from supple.motion.status import NEARLY, held_joints
 
 if TYPE_CHECKING:
     from supple.control.servo import Servo

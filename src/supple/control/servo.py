@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import coordinates, number
 from supple.control.arguments import (
     check_order,
     check_robot_first,
@@ -24,25 +25,24 @@ from supple.control.arguments import (
 )
 from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
+from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
+from supple.control.status import StepStatus
+from supple.control.wrapped import gives_up, row_weights
+from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping import Curvature
-from supple.motion.diagnostics import Report
-from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.readable import readable
-from supple.motion.redundancy.priority import Priority
-from supple.motion.status import StepStatus
-from supple.motion.steps.estimate import Estimates
-from supple.motion.steps.step import DLS, Pseudoinverse
-from supple.motion.steps.yielding import Yielding
-from supple.motion.task import Task, TaskLike
-from supple.motion.wrapped import gives_up, row_weights
+from supple.redundancy.priority import Priority
+from supple.steps.estimate import Estimates
+from supple.steps.step import DLS, Pseudoinverse
+from supple.steps.yielding import Yielding
+from supple.tasks import Task, TaskLike
+from supple.tasks.layout import compile_selected
 
 _NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import number
+from supple._arrays.tables import read_table, write_table
+from supple.control.status import StepStatus
+from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
-from supple.motion.status import StepStatus
-from supple.motion.status_array import StatusArray
-from supple.motion.steps.estimate import Estimates
-from supple.tables import read_table, write_table
+from supple.steps.estimate import Estimates
 
 _SAME = 1e-9  # distance of a joint below which two configurations count as equal [rad or m]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.tables import Table
+from supple.control.status import StepStatus
+from supple.control.status_array import StatusArray
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
-from supple.motion.status import StepStatus
-from supple.motion.status_array import StatusArray
-from supple.motion.steps.estimate import Estimates
-from supple.tables import Table
+from supple.steps.estimate import Estimates
 
 if TYPE_CHECKING:
     from supple.control.trajectory import Trajectory

@@ -11,11 +11,11 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import coordinates, number
 from supple.errors import InputError, join_names, short_repr
 from supple.gpu.device import check_precision, device_named, is_named, on_a_gpu
 from supple.ik.preference import FIRST_FOUND, Preference, check_preference
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
 from supple.motion.linearization import Array

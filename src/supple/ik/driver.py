@@ -15,10 +15,10 @@ import numpy as np
 from supple import _core
 from supple.errors import InputError
 from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
+from supple.ik.branches.same_branch import largest_move
 from supple.ik.preference import FIRST_FOUND, costs
 from supple.ik.problem import CompiledProblem
 from supple.ik.report import make_report
-from supple.ik.same_branch import largest_move
 from supple.ik.solution import Solution
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions

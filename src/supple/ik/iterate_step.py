@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import number
 from supple._core import Rule, StepSpec
 from supple.control.controller import AnyStep, PythonStep
+from supple.control.status_array import StatusArray
+from supple.damping import DampingRule, ErrorNorm
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
 from supple.ik.problem import seed_range, task_numbers
@@ -26,16 +29,13 @@ from supple.ik.solution import Solution
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, largest_errors
-from supple.kinematics.arrays import number
-from supple.motion.damping import DampingRule, ErrorNorm
-from supple.motion.layout import CompiledTasks, FloatArray, side_by_side
 from supple.motion.linearization import Array, Linearization
-from supple.motion.open_task import OpenTask
-from supple.motion.redundancy.priority import Augmented, Priority
-from supple.motion.status_array import StatusArray
-from supple.motion.steps.batch import run_batch
-from supple.motion.steps.step import DLS, kernel_of
-from supple.motion.task import PostureTask, Task
+from supple.redundancy.priority import Augmented, Priority
+from supple.steps.batch import run_batch
+from supple.steps.step import DLS, kernel_of
+from supple.tasks import PostureTask, Task
+from supple.tasks.layout import CompiledTasks, FloatArray, side_by_side
+from supple.tasks.open_task import OpenTask
 
 # Tuned constants are explained in docs/constants.md.
 MAX_ITERATIONS = 1000  # default number of iterations of each seed

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
+from supple.damping import DampingRule
 from supple.errors import HINTS, known_arguments
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
 from supple.ik.arguments import (
@@ -19,7 +20,7 @@ from supple.ik.arguments import (
     parse_options,
     seeds_of,
 )
-from supple.ik.branches import all_solver, check_all, solve_all
+from supple.ik.branches.solve_all import all_solver, check_all, solve_all
 from supple.ik.driver import Driver
 from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference
@@ -30,10 +31,9 @@ from supple.ik.status import NEAR_STATUS, STATUS
 from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping import DampingRule
-from supple.motion.layout import compile_tasks, selected_tasks
-from supple.motion.task import Task, TaskLike
-from supple.motion.task_inputs import common_shapes, per_task
+from supple.tasks import Task, TaskLike
+from supple.tasks.inputs import common_shapes, per_task
+from supple.tasks.layout import compile_tasks, selected_tasks
 
 if TYPE_CHECKING:
     from typing import overload

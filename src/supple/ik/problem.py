@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple._core import Goal, Measure, TargetKind, TargetSpec
+from supple._arrays.checks import as_doubles, number, real_numbers
+from supple._core import Measure, TargetKind, TargetSpec
+from supple.damping import DampingRule, ErrorNorm
+from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.kinematics.frames import longest_path, may_turn
 from supple.kinematics.robot import check_robot
-from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
-from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenTask
-from supple.motion.steps.step import DLS
-from supple.motion.task import (
+from supple.steps.step import DLS
+from supple.tasks import (
     AxisTask,
     OrientationTask,
     PoseTask,
@@ -34,7 +33,9 @@ from supple.motion.task import (
     Task,
     TaskLike,
 )
-from supple.motion.task_rows import SPATIAL, TaskRows
+from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
+from supple.tasks.open_task import OpenTask
+from supple.tasks.rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
 _ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
@@ -237,7 +238,7 @@ def _compiled(
             "solve takes no tasks in spatial coordinates, because they mix errors of "
             "position and rotation; given: axes='spatial'"
         )
-    if any(one.goal == Goal.POSTURE and one.lower for one in rows):
+    if any(one.traits.is_linear and one.lower for one in rows):
         raise InputError(
             "a PostureTask of solve is a preference and must have no tolerance; given: a tolerance"
         )
@@ -454,15 +455,15 @@ def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> t
 
 def _moves(rows: TaskRows) -> bool:
     """Return whether a task has position rows."""
-    return rows.goal == Goal.FRAME and min(rows.picked) < 3
+    return rows.traits.has_pose and min(rows.picked) < 3
 
 
 def _features(rows: TaskRows, reach: float) -> list[float]:
     """Return the weight of each target value in the distance used to look up seeds."""
-    if rows.goal == Goal.POSTURE:
+    if rows.traits.is_linear:
         return [0.0] * len(rows.picked)
-    if rows.goal == Goal.AXIS:
-        return [reach * _TURN**0.5] * 3
+    if not rows.traits.has_pose:
+        return [reach * _TURN**0.5] * rows.traits.target_size
     turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
     if rows.about >= 0:
         turns = [axis == rows.about for axis in range(3)]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from supple.control.diagnostics import Report, explain
 from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
-from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
-from supple.motion.steps.step import DLS
+from supple.steps.step import DLS
 
 if TYPE_CHECKING:
     from supple.ik.solution import Solution

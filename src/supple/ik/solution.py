@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError
+from supple.ik.branches.same_branch import largest_move, on_same_branch
 from supple.ik.report import SolveReport
-from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, missed_tasks, missed_text, solution_errors, surplus_rows
 from supple.kinematics import Robot

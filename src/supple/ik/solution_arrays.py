@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
+from supple.ik.branches.same_branch import largest_move, on_same_branch
 from supple.ik.report import unit_hint
-from supple.ik.same_branch import largest_move, on_same_branch
 from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, solution_errors, surplus_rows
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
-from supple.motion.status_array import StatusArray
-from supple.motion.task_inputs import task_name
+from supple.tasks.inputs import task_name
 
 if TYPE_CHECKING:
     from typing import overload

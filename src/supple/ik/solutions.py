@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
 from supple.ik.solution import Solution, small_errors
 from supple.ik.solution_arrays import SolutionArrays
@@ -23,7 +24,6 @@ from supple.kinematics.branch import (
 )
 from supple.kinematics.unit_text import joint_unit
 from supple.motion.linearization import Array
-from supple.motion.status_array import StatusArray
 
 _MAX_LISTED = 20  # maximum number of solutions that `str()` lists
 _LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}

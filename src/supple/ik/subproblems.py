@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple._core import Goal
+from supple.damping import Region
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
 from supple.kinematics.frames import ancestors
-from supple.motion.damping import Region
-from supple.motion.task import Task
-from supple.motion.task_rows import BODY, WORLD
+from supple.tasks import Task
+from supple.tasks.rows import BODY, WORLD
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,7 @@ def is_separable(problem: CompiledProblem) -> bool:
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     """Return the coordinates that the error of a task depends on."""
     rows = task.on(robot)
-    if rows.goal == Goal.POSTURE:
+    if rows.traits.is_linear:
         return frozenset(rows.picked)
     frame = ancestors(robot, rows.frame)
     base = ancestors(robot, rows.base) if rows.base is not None else {}

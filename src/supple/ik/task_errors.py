@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from supple._core import Goal
+from supple._arrays.checks import FloatArray
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
-from supple.kinematics.arrays import FloatArray
 from supple.kinematics.unit_text import error_text
-from supple.motion.layout import CompiledTasks, compile_tasks
 from supple.motion.linearization import Array
-from supple.motion.open_task import OpenTask
-from supple.motion.task import PostureTask, Task
-from supple.motion.task_inputs import task_name
+from supple.tasks import PostureTask, Task
+from supple.tasks.inputs import task_name
+from supple.tasks.layout import CompiledTasks, compile_tasks
+from supple.tasks.open_task import OpenTask
 
 _SAMPLES = 8  # number of configurations at which J shows which joints move a task
 _STILL = 1e-12  # relative size of a column of J below which its joint does not move the task
@@ -85,7 +84,7 @@ def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
     rows = task.on(layout.robot)
     if isinstance(task, OpenTask):
         return np.full(len(rows.names), task.unit == "rad")
-    return np.array([rows.goal == Goal.AXIS or c >= 3 for c in rows.picked])
+    return np.array([c >= 3 for c in rows.picked])
 
 
 def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Array) -> Array:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple._arrays.checks import FloatArray
 from supple.errors import InputError
-from supple.kinematics.arrays import FloatArray
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot

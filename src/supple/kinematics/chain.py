@@ -1,4 +1,4 @@
-"""Convert joints and frames to the flat chain of the kernel (`include/supple/robot.hpp`).
+"""Convert joints and frames to the flat chain of the kernel (`include/supple/robot/chain.hpp`).
 
 Each joint of a chain moves along or about the z axis of its frame. This frame may be rotated about
 z by any constant angle, a phase that is added to the joint's angle. The phase is chosen such that

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
+from supple._arrays.checks import FloatArray, coordinates, finite_array
 from supple._core import AXES_WORLD
 from supple.describe import Inertia
 from supple.describe.inertia import check_moments
 from supple.errors import DescriptionError, join_names
-from supple.kinematics.arrays import FloatArray, coordinates, finite_array
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.kinematics.arrays import FloatArray, coordinates
+from supple._arrays.checks import FloatArray, coordinates
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import FloatArray, coordinates, finite_array
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import FloatArray, coordinates, finite_array
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.orientation import check_parameters, rate_map
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import as_doubles, real_numbers
 from supple.describe import Description
 from supple.errors import InputError, short_repr, unknown_name_error
-from supple.kinematics.arrays import as_doubles, real_numbers
 from supple.kinematics.chain import Matrix
 
 JointValues: TypeAlias = ArrayLike | Mapping[str, float] | None

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._arrays.checks import FloatArray, names_of, pose
 from supple._core import AXES_BODY, AXES_SPATIAL, AXES_WORLD
 from supple.describe import Description
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import dynamics, jacobians, variants
-from supple.kinematics.arrays import FloatArray, names_of, pose
 from supple.kinematics.chain import Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._arrays.checks import finite_array, names_of, number, pose
 from supple.describe import Frame, Inertia
 from supple.describe.inertia import check_moments
 from supple.describe.tips import with_tips as description_with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import joint_limits
-from supple.kinematics.arrays import finite_array, names_of, number, pose
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits
 

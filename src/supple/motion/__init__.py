@@ -1,1 +1,1 @@
-"""Joint velocities for tasks: linearizations, damping rules, steps, limits and reports."""
+"""What rules, steps and control share: `Linearization` and `Limits`."""

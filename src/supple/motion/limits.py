@@ -1,7 +1,7 @@
 """Joint limits: position, speed, acceleration, jerk of each joint, and the norm of all speeds.
 
-At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
-the box is replaced by the step inside with the smallest cost (`include/supple/box.hpp`).
+At a configuration they form a box, low <= q̇ <= high (`include/supple/limits/limits.hpp`). A step
+outside the box is replaced by the step inside with the smallest cost (`limits/box.hpp`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError, short_repr
-from supple.kinematics import Robot
-from supple.kinematics.arrays import (
+from supple._arrays.checks import (
     ReadOnlyArrays,
     as_doubles,
     finite_array,
     number,
     real_numbers,
 )
+from supple.errors import InputError, short_repr
+from supple.kinematics import Robot
 from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of

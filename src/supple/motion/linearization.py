@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.errors import InputError, join_names, short_repr
-from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.motion.direction_text import direction_text
 
 Array = NDArray[np.float64]

@@ -6,8 +6,6 @@ import functools
 from dataclasses import fields
 from typing import Any
 
-from supple.motion.damping.rule import name_of
-
 
 class Readable:
     """A dataclass whose repr shows a user's own rules, steps and criteria by name."""
@@ -28,3 +26,9 @@ def readable(value: Any) -> str:
     if " at 0x" not in text:
         return text
     return name_of(value.func if isinstance(value, functools.partial) else value)
+
+
+def name_of(rule_or_step: object) -> str:
+    """Return the name of a rule or step for a report: its function name or class name."""
+    name = getattr(rule_or_step, "__name__", None) or type(rule_or_step).__name__
+    return "lambda" if name == "<lambda>" else str(name)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.tables import replacing
 from supple.errors import InputError, MissingExtraError, short_repr
 from supple.plot import figures, palette
 from supple.plot.shape import Matrix, shape_of
-from supple.tables import replacing
 
 _FRAMES_PER_SECOND = 25
 _MAX_FRAMES = 600

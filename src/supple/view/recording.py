@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import supple as sp
-from supple.motion.status_array import StatusArray
+from supple.control.status_array import StatusArray
 from supple.view.posture import ROWS
 
 Array = NDArray[np.float64]

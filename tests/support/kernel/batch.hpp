@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "supple/lane.hpp"
+#include "supple/math/lane.hpp"
 
 namespace supple {
 namespace {

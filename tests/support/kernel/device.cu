@@ -1,20 +1,20 @@
 // Uses every header and every main function of the kernel in device code. tools/check_headers.py
 // compiles it with nvcc and with NVRTC; it is never run. NVRTC gets the headers in memory and, for
 // #pragma once, distinguishes them only by their names without folders.
-#include "supple/arena.hpp"
-#include "supple/avoidance.hpp"
-#include "supple/box.hpp"
-#include "supple/braking_gain.hpp"
-#include "supple/condition.hpp"
-#include "supple/constrained.hpp"
-#include "supple/damping.hpp"
-#include "supple/direction.hpp"
-#include "supple/elementary.hpp"
-#include "supple/estimate.hpp"
-#include "supple/estimated.hpp"
-#include "supple/fast_step.hpp"
-#include "supple/filtering.hpp"
-#include "supple/halting.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/servo/avoidance.hpp"
+#include "supple/limits/box.hpp"
+#include "supple/servo/braking_gain.hpp"
+#include "supple/servo/condition.hpp"
+#include "supple/limits/constrained.hpp"
+#include "supple/step/damping.hpp"
+#include "supple/servo/direction.hpp"
+#include "supple/math/elementary.hpp"
+#include "supple/step/estimate.hpp"
+#include "supple/step/estimated.hpp"
+#include "supple/step/fast_step.hpp"
+#include "supple/step/filtering.hpp"
+#include "supple/servo/halting.hpp"
 #include "supple/ik/branch.hpp"
 #include "supple/ik/closed_form.hpp"
 #include "supple/ik/iterate.hpp"
@@ -26,39 +26,39 @@
 #include "supple/ik/restarts.hpp"
 #include "supple/ik/target.hpp"
 #include "supple/ik/turns.hpp"
-#include "supple/kinematics.hpp"
-#include "supple/lane.hpp"
-#include "supple/limits.hpp"
-#include "supple/linalg.hpp"
-#include "supple/linalg/cholesky.hpp"
-#include "supple/linalg/eigenvalues.hpp"
-#include "supple/linalg/matrix.hpp"
-#include "supple/linalg/qr.hpp"
-#include "supple/linalg/svd.hpp"
-#include "supple/norm_bound.hpp"
-#include "supple/optimal.hpp"
-#include "supple/parts.hpp"
-#include "supple/ranges.hpp"
-#include "supple/redundancy.hpp"
-#include "supple/regular_step.hpp"
-#include "supple/robot.hpp"
-#include "supple/row_search.hpp"
-#include "supple/se3.hpp"
-#include "supple/servo.hpp"
-#include "supple/servo_limits.hpp"
-#include "supple/servo_state.hpp"
-#include "supple/singular_gradient.hpp"
-#include "supple/singular_step.hpp"
-#include "supple/step.hpp"
-#include "supple/step_methods.hpp"
-#include "supple/step_rows.hpp"
-#include "supple/step_spec.hpp"
-#include "supple/stopping.hpp"
-#include "supple/task.hpp"
-#include "supple/task_axes.hpp"
-#include "supple/task_spec.hpp"
-#include "supple/velocity.hpp"
-#include "supple/yielding.hpp"
+#include "supple/robot/kinematics.hpp"
+#include "supple/math/lane.hpp"
+#include "supple/limits/limits.hpp"
+#include "supple/math/linalg.hpp"
+#include "supple/math/linalg/cholesky.hpp"
+#include "supple/math/linalg/eigenvalues.hpp"
+#include "supple/math/linalg/matrix.hpp"
+#include "supple/math/linalg/qr.hpp"
+#include "supple/math/linalg/svd.hpp"
+#include "supple/servo/norm_bound.hpp"
+#include "supple/step/optimal.hpp"
+#include "supple/servo/parts.hpp"
+#include "supple/servo/ranges.hpp"
+#include "supple/step/redundancy.hpp"
+#include "supple/servo/regular_step.hpp"
+#include "supple/robot/chain.hpp"
+#include "supple/limits/row_search.hpp"
+#include "supple/math/se3.hpp"
+#include "supple/servo/servo.hpp"
+#include "supple/servo/limits.hpp"
+#include "supple/servo/state.hpp"
+#include "supple/servo/singular_gradient.hpp"
+#include "supple/servo/singular_step.hpp"
+#include "supple/step/step.hpp"
+#include "supple/step/methods.hpp"
+#include "supple/servo/step_rows.hpp"
+#include "supple/step/spec.hpp"
+#include "supple/limits/stopping.hpp"
+#include "supple/task/task.hpp"
+#include "supple/task/axes.hpp"
+#include "supple/task/spec.hpp"
+#include "supple/servo/velocity.hpp"
+#include "supple/servo/yielding.hpp"
 
 namespace supple {
 
@@ -203,7 +203,7 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
-// Takes a step by the rules of yielding.hpp, and a step that keeps its direction.
+// Takes a step by the rules of servo/yielding.hpp, and a step that keeps its direction.
 template <class T>
 __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T* e, T* speed,
                        T* change, T* work) {
@@ -226,8 +226,8 @@ __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T*
 }
 
 // Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
-// time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
-// minutes, but everything that they call is. For one robot they compile in seconds:
+// time, as above. Nothing in servo/servo.hpp and servo/velocity.hpp is instantiated, because that
+// takes minutes, but everything that they call is. For one robot they compile in seconds:
 // tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "batch.hpp"
-#include "supple/elementary.hpp"
-#include "supple/estimated.hpp"
-#include "supple/filtering.hpp"
-#include "supple/linalg.hpp"
-#include "supple/optimal.hpp"
-#include "supple/se3.hpp"
+#include "supple/math/elementary.hpp"
+#include "supple/step/estimated.hpp"
+#include "supple/step/filtering.hpp"
+#include "supple/math/linalg.hpp"
+#include "supple/step/optimal.hpp"
+#include "supple/math/se3.hpp"
 
 namespace supple {
 namespace {

@@ -1,8 +1,8 @@
-// A C interface to include/supple/constrained.hpp, in the form of harness.cpp. Constraints are for
-// one robot at a time, on every lane type.
+// A C interface to include/supple/limits/constrained.hpp, in the form of harness.cpp. Constraints
+// are for one robot at a time, on every lane type.
 #include <vector>
 
-#include "supple/constrained.hpp"
+#include "supple/limits/constrained.hpp"
 
 namespace supple {
 namespace {

@@ -1,8 +1,8 @@
-// A C interface to include/supple/box.hpp, in the form of harness.cpp.
+// A C interface to include/supple/limits/box.hpp, in the form of harness.cpp.
 #include <vector>
 
 #include "batch.hpp"
-#include "supple/box.hpp"
+#include "supple/limits/box.hpp"
 
 namespace supple {
 namespace {

@@ -1,9 +1,9 @@
-// A C interface to include/supple/redundancy.hpp, in the form of harness.cpp.
+// A C interface to include/supple/step/redundancy.hpp, in the form of harness.cpp.
 #include <cstddef>
 #include <vector>
 
 #include "batch.hpp"
-#include "supple/redundancy.hpp"
+#include "supple/step/redundancy.hpp"
 
 namespace supple {
 namespace {

@@ -14,7 +14,7 @@ from supple import _core
 from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_source, device_named, open_device
 from supple.gpu.source import source
-from supple.ik.arms import ClosedFormArm, Found
+from supple.ik.branches.arms import ClosedFormArm, Found, replaced
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem
 from supple.motion.linearization import Array
@@ -239,3 +239,25 @@ def _constants(arm: _core.ArmSpec) -> str:
         f"  static constexpr Pose<double> home = {{{{{', '.join(columns)}}}, {position}}};\n"
         "};\n\n}  // namespace supple\n"
     )
+
+
+def solve_on_gpu(
+    problem: CompiledProblem,
+    arm: ClosedFormArm,
+    targets: Array,
+    seeds: Array | None,
+    spec: _core.BranchSpec,
+    device: str,
+) -> Found:
+    """Return the solutions of `arm.solve`, computed on a GPU.
+
+    The CPU solves targets with a continuum of solutions, and targets for which the solutions of the
+    GPU may not be complete.
+    """
+    found = gpu_branches(problem, arm, device).solve(targets, seeds, spec)
+    again = ~found[5] & np.isfinite(targets).all(axis=1)
+    if not again.any():
+        return found
+    own = seeds if seeds is None or seeds.ndim == 1 else seeds[again]
+    more = arm.solve(problem, targets[again], own, spec)
+    return replaced(found, again, more, np.ones(len(more[4]), dtype=np.bool_))

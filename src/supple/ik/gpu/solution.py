@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from supple.control.status_array import StatusArray
 from supple.gpu.arrays import GpuArray
 from supple.ik.solution_arrays import BatchSolution
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
-from supple.motion.status_array import StatusArray
-from supple.motion.task import Task
+from supple.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from supple.gpu.arrays import DeviceArrayView, GpuArray, seen
 from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
-from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
+from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
 # The value of `Kind` in targets.cu for each task, and the possible shapes of its target.
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {

@@ -1,0 +1,201 @@
+// One-sided Jacobi singular value decomposition on lanes.
+#pragma once
+
+#include "supple/math/linalg/matrix.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Completes an orthonormal basis in the rows of `list` (length n): on the lanes `missing`, row i
+// becomes a unit vector orthogonal to the rows before it. It starts as the coordinate axis farthest
+// from the span of those rows. The span is projected out twice, because one projection is
+// inaccurate for a vector close to it.
+template <class L>
+SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
+  L best(-1), pick(0);
+  for (int k = 0; k < n; ++k) {
+    L rest(1);
+    for (int j = 0; j < i; ++j) rest = fma(-list[j * n + k], list[j * n + k], rest);
+    pick = select(rest > best, L(scalar_t<L>(k)), pick);
+    best = max(best, rest);
+  }
+  L* const v = list + i * n;
+  for (int k = 0; k < n; ++k) {
+    v[k] = select(missing, select(pick == L(scalar_t<L>(k)), L(1), L(0)), v[k]);
+  }
+  for (int twice = 0; twice < 2; ++twice) {
+    for (int j = 0; j < i; ++j) {
+      const L along = dot(n, list + j * n, v);
+      for (int k = 0; k < n; ++k) {
+        v[k] = select(missing, fma(-along, list[j * n + k], v[k]), v[k]);
+      }
+    }
+    const L norm = select(missing, sqrt(dot(n, v, v)), L(1));
+    for (int k = 0; k < n; ++k) v[k] = v[k] / norm;
+  }
+}
+
+// Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
+// first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
+// exchanged where the rows are. Returns the lanes where x and y were rotated.
+template <class L>
+SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
+  using T = scalar_t<L>;
+  L xx = x[0] * x[0], yy = y[0] * y[0], xy = x[0] * y[0];
+  for (int k = 1; k < n; ++k) {
+    xx = fma(x[k], x[k], xx);
+    yy = fma(y[k], y[k], yy);
+    xy = fma(x[k], y[k], xy);
+  }
+  // Rows are orthogonal to working precision if their cosine is below the rounding error of a sum
+  // of n products.
+  const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
+  const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
+  const mask_t<L> turn = skew | (yy > xx);
+  if (!any(turn)) return turn;
+  // The smaller root of tan(2 angle) = 2 xy / (xx - yy). Numerator and denominator are divided by
+  // the larger of them, so that no square leaves the number range.
+  const L half = (xx - yy) * L(T(0.5));
+  const L big = max(abs(half), abs(xy));
+  const L safe = select(big > L(0), big, L(1));
+  const L h = abs(half) / safe, g = xy / safe;
+  const L reach = h + sqrt(fma(h, h, g * g));
+  const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
+  const L cosine = L(1) / sqrt(fma(t, t, L(1)));
+  const L sine = cosine * t;
+  // Where y is longer, a further quarter turn changes the rotated pair (x', y') into (y', -x').
+  const mask_t<L> exchange = yy > xx;
+  const L c = select(turn, select(exchange, -sine, cosine), L(1));
+  const L s = select(turn, select(exchange, cosine, sine), L(0));
+  const L of_x = *a;
+  *a = select(exchange, *b, of_x);
+  *b = select(exchange, of_x, *b);
+  for (int k = 0; k < n; ++k) {
+    const L u = x[k], w = y[k];
+    x[k] = select(turn, fma(c, u, s * w), u);
+    y[k] = select(turn, fma(c, w, -(s * u)), w);
+  }
+  for (int k = 0; k < r; ++k) {
+    const L u = p[k], w = q[k];
+    p[k] = select(turn, fma(c, u, s * w), u);
+    q[k] = select(turn, fma(c, w, -(s * u)), w);
+  }
+  return turn;
+}
+
+// Returns the lanes where a row of the given squared length counts as zero: squares of this size
+// have lost digits.
+template <class L>
+SUPPLE_INLINE mask_t<L> is_null(const L& square) {
+  return square <= L(4 * Number<scalar_t<L>>::tiny);
+}
+
+// Sets to zero all null rows, and all rows that the last sweep made shorter than the rounding
+// errors of their previous value. Without rounding, such a row is zero, because it is a combination
+// of the others; if it stayed, it would shrink in every sweep and never become orthogonal.
+// `squares` (k) keeps the squared lengths between sweeps.
+template <class L>
+SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
+  using T = scalar_t<L>;
+  const T noise = 4 * T(n) * Number<T>::epsilon;
+  for (int i = 0; i < k; ++i) {
+    const L square = dot(n, rows + i * n, rows + i * n);
+    const mask_t<L> vanished = is_null(square) | (square <= squares[i] * L(noise * noise));
+    squares[i] = square;
+    if (!any(vanished)) continue;
+    for (int c = 0; c < n; ++c) rows[i * n + c] = select(vanished, L(0), rows[i * n + c]);
+  }
+}
+
+// Computes the SVD of k rows of length n >= k: rows = U diag(sigma) V^T. On return `rows` is V^T (k
+// x n, orthonormal rows), sigma (k) is nonnegative and descending, and `turned` is U^T (k x k,
+// orthogonal). With turned = nullptr only sigma is computed and `rows` is scratch memory. Rows of
+// V^T whose singular value is zero are zero, unless `whole` is true: then they complete the basis.
+template <class L, class K, class N>
+SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                               L* SUPPLE_RESTRICT turned, bool whole) {
+  using T = scalar_t<L>;
+  constexpr int max_sweeps = 60, typical_sweeps = 4;
+  const L unscale = scale_to_range(k * n, rows);
+  const int r = turned ? int(k) : 0;
+  for (int i = 0; i < r; ++i) {
+    for (int j = 0; j < r; ++j) turned[i * k + j] = L(T(i == j));
+  }
+  for (int i = 0; i < k; ++i) sigma[i] = L(0);
+  for (int sweep = 0; sweep < max_sweeps; ++sweep) {
+    if (sweep >= typical_sweeps) drop_vanished(k, n, rows, sigma);
+    bool turning = false;
+    SUPPLE_UNROLL for (int i = 0; i < k - 1; ++i) {
+      SUPPLE_UNROLL for (int j = i + 1; j < k; ++j) {
+        turning |= any(rotate_rows(n, rows + i * n, rows + j * n, sigma + i, sigma + j, r,
+                                   turned + i * r, turned + j * r));
+      }
+    }
+    if (!turning) break;
+  }
+  for (int i = 0; i < k; ++i) {
+    const L square = dot(n, rows + i * n, rows + i * n);
+    const mask_t<L> missing = is_null(square);
+    const L norm = select(missing, L(0), sqrt(square));
+    sigma[i] = norm * unscale;
+    if (!turned) continue;
+    // A null row has no direction: any unit vector orthogonal to the other rows can replace it.
+    const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
+    for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
+    if (whole && any(missing)) complete_basis(i, n, rows, missing);
+  }
+}
+template <class L>
+SUPPLE_NOINLINE_DEVICE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows,
+                                     L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT turned,
+                                     bool whole = true) {
+  svd_rows_inline(k, n, rows, sigma, turned, whole);
+}
+template <class L, class K, class N>
+SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                        L* SUPPLE_RESTRICT turned, bool whole = true) {
+  svd_rows_inline(k, n, rows, sigma, turned, whole);
+}
+
+// Singular value decomposition A = U diag(sigma) V^T of an m x n matrix of any shape, with
+// k = min(m, n): u (m x k) and v (n x k) have orthonormal columns at any rank, and sigma (k) is in
+// descending order. `work` has m * n lanes; a is not changed.
+template <class L, class M, class N>
+SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
+                   L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT work) {
+  const auto transposed = [](int rows, int columns, L* in_place, L* buffer) {
+    for (int i = 0; i < rows * columns; ++i) buffer[i] = in_place[i];
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < columns; ++j) in_place[j * rows + i] = buffer[i * columns + j];
+    }
+  };
+  if (int(m) <= int(n)) {
+    for (int i = 0; i < m * n; ++i) v[i] = a[i];
+    svd_rows(m, n, v, sigma, u);
+    transposed(m, n, v, work);
+    transposed(m, m, u, work);
+  } else {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) u[j * m + i] = a[i * n + j];
+    }
+    svd_rows(n, m, u, sigma, v);
+    transposed(n, m, u, work);
+    transposed(n, n, v, work);
+  }
+}
+
+// Computes only the singular values: sigma has min(m, n) entries in descending order; a is
+// overwritten, work has m * n lanes.
+template <class L, class M, class N>
+SUPPLE_FN void singular_values(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT sigma,
+                               L* SUPPLE_RESTRICT work) {
+  if (int(m) <= int(n)) {
+    svd_rows(m, n, a, sigma, static_cast<L*>(nullptr));
+    return;
+  }
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) work[j * m + i] = a[i * n + j];
+  }
+  svd_rows(n, m, work, sigma, static_cast<L*>(nullptr));
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,96 @@
+// The gradient of a singular value of J.
+//
+// Let σ be a singular value of J with the singular vectors u and v. Its gradient is g with g_j =
+// u·(∂J/∂q_j)v. If the joints move at v, each joint k contributes the twist (l_k, w_k)v_k to that
+// of the task's frame relative to its base, where l is the velocity of the frame's origin. Turning
+// joint j turns its own contribution and those of the joints after it; it also moves the frame's
+// origin relative to the joints before it:
+//
+//   ∂l_k/∂q_j = w_j × l_k if j <= k, else w_k × l_j       ∂w_k/∂q_j = w_j × w_k if j < k, else 0
+//
+// In spatial coordinates l refers to a point that does not move, the base's origin: ∂l_k/∂q_j =
+// w_j × l_k + l_j × w_k if j < k, else 0.
+#pragma once
+
+#include "supple/servo/step_rows.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Adds to g (n) the gradient of p·[v; w] for fixed joint speeds `speed` (n), where [v; w] is the
+// twist of a task's frame in the axes of its rows, and p (6) is fixed in these axes.
+template <class T>
+SUPPLE_FN void add_twist_gradient(const Chain<T>& chain, const Task<T>& task,
+                                  const Pose<T>* joint_poses, const T* p, const T* speed, T* g) {
+  const TaskPoses<T> at = task_poses(chain, task, joint_poses);
+  const Vec3<T> point = at.spatial ? at.base.p : at.frame.p;
+  const Vec3<T> a = at.axes * Vec3<T>{p[0], p[1], p[2]},
+                b = (at.pointed ? at.frame.R : at.axes) * Vec3<T>{p[3], p[4], p[5]};
+  const auto sum = [&](const Frame<T>& moved) {
+    Twist<T> all = {};
+    jacobian(chain, moved, joint_poses, point, [&](int j, const Twist<T>& twist, bool) {
+      all = {fma(twist.v, speed[j], all.v), fma(twist.w, speed[j], all.w)};
+    });
+    return all;
+  };
+  // The joints form a chain from the base back to the joints that move both, and on to the frame.
+  const auto [frame, base] = separate_supports(chain, task);
+  const Twist<T> forth = sum(frame), back = sum(base);
+  const Twist<T> whole{forth.v - back.v, forth.w - back.w};
+  Twist<T> before{back.v * T(-1), back.w * T(-1)};  // the sum over the joints before the next one
+  const auto slope = [&](const Twist<T>& twist) {
+    const Vec3<T> v = whole.v - before.v, w = whole.w - before.w;
+    const Vec3<T> moved = cross(twist.v, at.spatial ? w : before.w * T(-1));
+    return dot(a, cross(twist.w, v) + moved) + dot(b, cross(twist.w, w));
+  };
+  const auto pass = [&](int j, const Twist<T>& twist) {
+    before = {fma(twist.v, speed[j], before.v), fma(twist.w, speed[j], before.w)};
+  };
+  jacobian(chain, frame, joint_poses, point, [&](int j, const Twist<T>& twist, bool) {
+    g[j] += slope(twist);
+    pass(j, twist);
+  });
+  before = {back.v * T(-1), back.w * T(-1)};  // the joints of the base come in reverse order
+  jacobian(chain, base, joint_poses, point, [&](int j, const Twist<T>& twist, bool) {
+    pass(j, twist);
+    g[j] -= slope(twist);
+  });
+  // Joints that turn the axes of the rows turn a and b.
+  const auto turn = [&](const Frame<T>& axes, const Vec3<T>& moment) {
+    jacobian(chain, axes, joint_poses, point,
+             [&](int j, const Twist<T>& twist, bool) { g[j] += dot(twist.w, moment); });
+    if (!at.moved) return;
+    jacobian(chain, chain.frame[task.base], joint_poses, point,
+             [&](int j, const Twist<T>& twist, bool) { g[j] -= dot(twist.w, moment); });
+  };
+  const Vec3<T> of_v = cross(a, whole.v), of_w = cross(b, whole.w);
+  const Frame<T>& own = chain.frame[task.frame];
+  if (at.turned) {
+    turn(task.axes >= 0 ? chain.frame[task.axes] : own, at.pointed ? of_v : of_v + of_w);
+  }
+  if (at.pointed) turn(own, of_w);
+}
+
+// Computes g (n) = u·(∂J/∂q)v for the rows that take part, with fixed u (count) and v (n). Rows of
+// a tilt count as constant.
+template <class T>
+SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u,
+                                 const T* v, T* g) {
+  for (int j = 0; j < of.chain.coordinates; ++j) g[j] = T(0);
+  for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
+    const Task<T>& task = of.task[k];
+    if (traits_of(task).is_linear) {
+      for (int i = first; i < first + task.rows; ++i) {
+        row += !of.held || of.held[i] < Number<T>::huge;
+      }
+      continue;
+    }
+    T p[7] = {};
+    each_row(task, [&](int i, int c, T weight) {
+      if (of.held && !(of.held[first + i] < Number<T>::huge)) return;
+      p[c] = fma(u[row++], weight, p[c]);
+    });
+    add_twist_gradient(of.chain, task, joint_poses, p, v, g);
+  }
+}
+
+}  // namespace supple::inline SUPPLE_ISA

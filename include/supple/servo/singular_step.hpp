@@ -1,0 +1,361 @@
+// The step of yielding.hpp near singularities: a damping of its own for each singular direction.
+//
+// Let σ be a singular value of J with the vectors u and v, c = u·(t + s o) the
+// command along u (the velocity t of the target plus the gain s times its offset o), and a the
+// acceleration along v that the limits allow. Without damping the joints move along v at c/σ. Where
+// σ is small, they move at
+//
+//   y = (σ c + μ² y₀)/(σ² + λ² + μ²),    y₀ = v·q̇ at present,
+//
+// with a small constant μ², so that tiny parts of c do not jolt the joints. In the distance y along
+// v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction follows
+// from these rules:
+//
+//   crossing  λ² = |(c - σ y₀) σ̇|/a - ρ σ², where σ̇ is due to the motion along the other
+//             directions. Past a singularity the joints would have to turn by half a turn with
+//             accelerations up to |c σ̇|/σ². Where that is too much, they pass through it, and λ²
+//             bounds the acceleration there.
+//   folds     The parabola has its extremum, the end of the reach, at the distance σ/|h|. If the
+//             command leads beyond it, by u·o and the motion until t has stopped at its present
+//             deceleration, the joints brake toward it.
+//   residual  λ² of all directions increases by -r·J̇(v)v, where r is the part of the offset
+//             beyond the end of the reach: the second derivative of ½‖r‖², which Gauss-Newton
+//             neglects. It brings the joints to rest in front of a target out of reach. With a
+//             share b of this increase in σ² + λ², the gain is at most (1 - b/2)/dt, because the
+//             second derivative is known only along each v: a longer step could go past the rest.
+//
+// Joints brake toward a fold only if |h| is large enough for an end of the reach nearby. Away from
+// the extremum, the secant of the parabola over one step replaces its slope σ, so that the joints
+// leave a stretched pose, where σ = 0. Near it they choose the side by the room that position
+// limits leave: to the other side if there is little on their own.
+//
+// Rows of postures do not bend, and have no singularities. The rules apply to a direction u in
+// proportion to the share of the other rows in u.
+//
+// Constants are explained in docs/constants.md.
+#pragma once
+
+#include "supple/servo/avoidance.hpp"
+#include "supple/servo/braking_gain.hpp"
+#include "supple/math/linalg.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+template <class T>
+inline constexpr T crossing_ratio = T(0.7);  // ρ
+template <class T>
+inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brake toward a fold
+// Braking toward a fold has its full effect where the command leads beyond it by this multiple of
+// the distance to it.
+template <class T>
+inline constexpr T fold_blend = T(2);
+template <class T>
+inline constexpr T fold_time = T(1);  // t counts as lasting at most this long [s]
+template <class T>
+inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singular, in units of κ
+template <class T>
+inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular, in units of κ²
+template <class T>
+inline constexpr T steadiness = T(4e-7);  // μ² dt in units of κ² [s]
+
+// Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
+// more than 0.15κ for stretched elbows, less for straight wrists.
+template <class T>
+inline constexpr T fold_bend = T(0.06);
+// Joints do not pass through a stretched pose if the room on the other side of it is less than this
+// fraction of the room on their own side, and leave it to the side with more room.
+template <class T>
+inline constexpr T little_room = T(0.3);
+// Both apply only within this distance of it [rad].
+template <class T>
+inline constexpr T near_fold = T(0.15);
+
+// What a step is computed from, and its results: m rows and n joints, all of them or those of one
+// part (yielding.hpp).
+template <class T>
+struct StepProblem {
+  const Servo<T>& servo;
+  ServoState<T>& state;
+  const Pose<T>* joint_poses;
+  const T *J, *offset, *rate, *slope;  // J (m x n), o, t, and the rate of change of t (m)
+  const T *q, *qd, *stopped;           // (n): columns of J where `stopped` is not zero are zero
+  const JointLimit<T>* limit;          // (n)
+  const T* bends;                      // (m): 1 for a row that bends with q, 0 for one of a posture
+  bool linear;                         // whether there are rows of postures
+  bool avoids;                         // whether self-motion is added
+  const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
+  T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
+  T* whole;                        // memory for vectors of all rows and joints
+};
+
+// Computes the gradient g (n) of the singular value with the vectors u (m) and v (n).
+template <class T>
+SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, const T* v, T* g) {
+  const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (!of.row) return singular_gradient(rows, of.joint_poses, u, v, g);
+  const int all_m = rows.count, all_n = of.servo.chain.coordinates;
+  T *all_u = of.whole, *all_v = all_u + all_m, *all_g = all_v + all_n;
+  for (int i = 0; i < all_m + all_n; ++i) all_u[i] = T(0);
+  for (int r = 0; r < m; ++r) all_u[of.row[r]] = u[r];
+  for (int j = 0; j < n; ++j) all_v[of.column[j]] = v[j];
+  singular_gradient(rows, of.joint_poses, all_u, all_v, all_g);
+  for (int j = 0; j < n; ++j) g[j] = all_g[of.column[j]];
+}
+
+// Computes J̇(v)v (m) for the joint motion v (n).
+template <class T>
+SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bias) {
+  const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (!of.row) return rows_bias_acceleration(rows, of.joint_poses, v, bias);
+  const int all_n = of.servo.chain.coordinates;
+  T *all_v = of.whole, *all_bias = all_v + all_n;
+  for (int j = 0; j < all_n; ++j) all_v[j] = T(0);
+  for (int j = 0; j < n; ++j) all_v[of.column[j]] = v[j];
+  rows_bias_acceleration(rows, of.joint_poses, all_v, all_bias);
+  for (int r = 0; r < m; ++r) bias[r] = all_bias[of.row[r]];
+}
+
+// Returns the acceleration along a unit vector v (n) of joint space that the limits allow.
+template <class T>
+SUPPLE_FN T acceleration_along(int n, const JointLimit<T>* limit, const T* v) {
+  T most = Number<T>::huge;
+  for (int j = 0; j < n; ++j) {
+    if (abs(v[j]) > T(1e-3)) most = min(most, T(limit[j].acceleration / abs(v[j])));
+  }
+  return most;
+}
+
+// Returns how far the joints can move along sign · v (n), a unit vector, inside their limits.
+template <class T>
+SUPPLE_FN T room_toward(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
+  T room = Number<T>::huge;
+  for (int j = 0; j < n; ++j) {
+    const T part = sign * v[j];
+    if (abs(part) < T(1e-3)) continue;
+    const T end = part > 0 ? limit[j].upper : limit[j].lower;
+    room = min(room, max(T((end - q[j]) / part), T(0)));
+  }
+  return room;
+}
+
+// Returns σ² below which the rules for singular directions may change the step: bounds on the
+// conditions of the rules, from the sizes of t + s o (`speed`) and of the offset.
+template <class T>
+SUPPLE_FN T near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T speed,
+                        T offset) {
+  const T kappa = servo.curvature / servo.dt;
+  T a = Number<T>::huge;
+  for (int j = 0; j < n; ++j) a = min(a, limit[j].acceleration);
+  const T needed = a < Number<T>::huge ? speed * speed / a : T(0);
+  // Joints brake toward a fold where σ³ < 2 κ² `needed`/κ; ratio^(5/8) >= ratio^(2/3) needs no
+  // cbrt.
+  const T ratio = min(T(2) * needed / square(kappa), T(1));
+  const T folds = square(kappa) * sqrt(ratio) * sqrt(sqrt(sqrt(ratio)));
+  const T steady = T(25) * steadiness<T> * square(kappa) / servo.dt;
+  const T wanted = max(max(folds, T(8) * needed), max(T(4) * offset * kappa, steady));
+  return min(wanted, square(near_sigma<T> * kappa));
+}
+
+// Computes the step of.dq from the singular value decomposition of J, by the rules above. of.used_J
+// becomes J with √(σ² + λ²) in place of each σ.
+template <class T, class M, class N>
+SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T* scratch) {
+  const Servo<T>& servo = of.servo;
+  const int k = int(m) < int(n) ? int(m) : int(n);
+  T *u = scratch, *v = u + m * k, *sigma = v + n * k, *lambda2 = sigma + k, *c = lambda2 + k,
+    *y = c + k, *along_o = y + k, *along_t = along_o + k, *h = along_t + k, *bend = h + k,
+    *share = bend + k, *x = share + k, *ui = x + n, *vi = ui + m, *residual = vi + n,
+    *slopes = residual + m, *slope = slopes, *work = slopes + k * n, *bias = work;
+  svd(m, n, of.J, u, sigma, v, work);
+  const T kappa = servo.curvature / servo.dt, near = near_sigma<T> * kappa, dt = servo.dt;
+  const auto project = [&](int i, const T* from) {
+    T sum(0);
+    for (int r = 0; r < m; ++r) sum = fma(u[r * k + i], from[r], sum);
+    return sum;
+  };
+  const T zero = T(64) * Number<T>::epsilon * sigma[0];  // rounding error of σ
+  // The share of each direction in the rows that bend: only these have singularities.
+  for (int i = 0; i < k; ++i) {
+    share[i] = T(1);
+    if (!of.linear || sigma[i] <= zero) continue;
+    share[i] = T(0);
+    for (int r = 0; r < m; ++r) share[i] = fma(of.bends[r] * u[r * k + i], u[r * k + i], share[i]);
+  }
+  const auto is_near = [&](int i) { return sigma[i] < near && share[i] > T(1e-9); };
+  const auto clear = [&] {
+    for (int j = 0; j < n; ++j) x[j] = T(0);
+  };
+  const auto add_velocity = [&](int i) {  // adds the velocity along direction i to x
+    for (int j = 0; j < n; ++j) x[j] = fma(v[j * k + i], y[i], x[j]);
+  };
+  const auto take = [&](int i) {
+    for (int r = 0; r < m; ++r) ui[r] = u[r * k + i];
+    for (int j = 0; j < n; ++j) vi[j] = v[j * k + i];
+  };
+  const auto add_residual = [&](int i, T part) {
+    for (int r = 0; r < m; ++r) residual[r] = fma(part, u[r * k + i], residual[r]);
+  };
+  const T mu2 = steadiness<T> * square(kappa) / dt;
+  const auto stiffness = [&](int i) {
+    return square(sigma[i]) + lambda2[i] + (is_near(i) ? share[i] * mu2 : T(0));
+  };
+  bool leaves_out = false;
+  for (int j = 0; j < n; ++j) leaves_out = leaves_out || of.stopped[j] != 0;
+  // Whether only joints that are left out could move along direction i: all of o is then beyond the
+  // reach of the others.
+  const auto is_blocked = [&](int i) { return leaves_out && sigma[i] <= zero; };
+  for (int r = 0; r < m; ++r) residual[r] = of.offset[r];
+  for (int i = 0; i < k; ++i) {
+    along_o[i] = project(i, of.offset), along_t[i] = project(i, of.rate);
+    add_residual(i, -along_o[i]);
+  }
+  for (int i = 0; i < k; ++i) {
+    if (!is_near(i)) continue;
+    take(i);
+    slope = slopes + i * n;
+    gradient_of(of, m, n, ui, vi, slope);
+    for (int j = 0; j < n; ++j) slope[j] = of.stopped[j] == 0 ? slope[j] : T(0);
+    h[i] = dot(n, slope, vi);
+    const bool blocked = is_blocked(i);
+    const T side = along_o[i] >= 0 ? T(1) : T(-1),
+            room = blocked ? T(0) : square(sigma[i]) / (2 * abs(h[i]));
+    if ((blocked || side * h[i] < 0) && abs(along_o[i]) > room) {
+      add_residual(i, side * (abs(along_o[i]) - room));
+    }
+  }
+  // A residual that the rows which bend cannot reduce is beyond the reach, whatever postures do.
+  T beyond(0);
+  if (of.linear) {
+    T size(0), slack(0);
+    for (int r = 0; r < m; ++r) size = fma(of.bends[r] * residual[r], residual[r], size);
+    for (int j = 0; j < n; ++j) {
+      T pull(0);
+      for (int r = 0; r < m; ++r) pull = fma(of.bends[r] * residual[r], of.J[r * n + j], pull);
+      slack = fma(pull, pull, slack);
+    }
+    if (slack < near * near * size) beyond = square(servo.gain) * size;
+  }
+  const T most_bend = T(2) * kappa * length(m, residual);
+  T most_share(0);  // of -r·J̇(v)v in σ² + λ²
+  for (int i = 0; i < k; ++i) {
+    bend[i] = T(0);
+    if (most_bend > T(1e-3) * max(square(sigma[i]), mu2)) {
+      take(i);
+      bias_of(of, m, n, vi, bias);
+      bend[i] = max(-dot(m, residual, bias), T(0));
+    }
+    lambda2[i] = bend[i] + (is_near(i) ? share[i] * least_lambda2<T> * square(kappa) : T(0));
+    y[i] = sigma[i] * along_o[i] / (square(sigma[i]) + lambda2[i]);
+    if (bend[i] > 0) most_share = max(most_share, T(bend[i] / (square(sigma[i]) + lambda2[i])));
+  }
+  // The gain of all directions that are not nearly singular, and that of each other one.
+  clear();
+  for (int i = 0; i < k; ++i) {
+    if (!is_near(i)) add_velocity(i);
+  }
+  const T bounded = min(servo.gain, T((1 - T(0.5) * most_share) / dt)),
+          gain = braking_gain(n, of.limit, bounded, dt, x);
+  for (int i = 0; i < k; ++i) {
+    T own = gain;
+    if (is_near(i)) {
+      clear();
+      add_velocity(i);
+      own = braking_gain(n, of.limit, gain, dt, x);
+    }
+    c[i] = fma(own, along_o[i], along_t[i]);
+  }
+  for (int i = 0; i < k; ++i) y[i] = sigma[i] * c[i] / stiffness(i);
+  for (int i = 0; i < k; ++i) {
+    const T square_i = square(sigma[i]);
+    if (!is_near(i)) {
+      const T missed = fma(-sigma[i], y[i], c[i]);
+      for (int r = 0; r < m; ++r) of.lost[r] = fma(missed, u[r * k + i], of.lost[r]);
+      if (lambda2[i] > 0) beyond += square(missed);
+      continue;
+    }
+    take(i);
+    slope = slopes + i * n;
+    clear();
+    for (int other = 0; other < k; ++other) {
+      if (other != i) add_velocity(other);
+    }
+    const T a = acceleration_along(n, of.limit, vi), rate = dot(n, slope, x),
+            side = c[i] >= 0 ? T(1) : T(-1);
+    const T present = dot(n, vi, of.qd), change = fma(-sigma[i], present, c[i]);
+    T own = share[i] * least_lambda2<T> * square(kappa);
+    if (a < Number<T>::huge) {
+      own = max(own, T(abs(change * rate) / a - crossing_ratio<T> * square_i));
+    }
+    const T crossing = own;
+    // Room up to the limits along the motion and against it, measured from the fold.
+    const T fold = sigma[i] / max(abs(h[i]), T(Number<T>::tiny)),
+            to_fold = side * h[i] < 0 ? fold : -fold,
+            ahead = room_toward(n, of.limit, of.q, vi, side) - to_fold,
+            behind = room_toward(n, of.limit, of.q, vi, T(-side)) + to_fold;
+    if (side * h[i] < -fold_bend<T> * kappa) {
+      const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
+              slows = -side * project(i, of.slope);
+      const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
+      T past = side * along_o[i];
+      if (moving > 0)
+        past += moving * min(moving / (2 * max(slows, T(Number<T>::tiny))), T(fold_time<T>));
+      if (fold < near_fold<T> && ahead < little_room<T> * behind) past = Number<T>::huge;
+      const T part = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
+      const T full = sigma[i] * abs(c[i]) / fastest - square_i;
+      own = max(own, T(min(max(part, T(0)), T(1)) * full));
+    }
+    lambda2[i] = bend[i] + own;
+    T secant = sigma[i], steady = share[i] * mu2;
+    if (h[i] * c[i] > 0) {
+      // The root y of (σ₀ + ½ dt h y) y = c is c/secant, where σ₀ is σ at the start of the step.
+      T start = fma(T(-0.5) * dt * h[i], present, sigma[i]);
+      // Joints that have turned go on, so that they do not turn again and again.
+      const bool turns = fold < near_fold<T> &&
+                         ahead < (side * present < 0 ? T(2) : T(1)) * little_room<T> * behind;
+      if (turns) start = -start;
+      secant = T(0.5) * (start + sqrt(fma(T(2) * dt * h[i], c[i], start * start)));
+      steady *= min(square_i / square(secant), T(1));
+      if (turns) secant = -secant;
+    }
+    y[i] = fma(steady, present, secant * c[i]) / (square(secant) + lambda2[i] + steady);
+    const T missed = fma(-secant, y[i], c[i]);
+    for (int r = 0; r < m; ++r) of.lost[r] = fma(missed, u[r * k + i], of.lost[r]);
+    if (is_blocked(i) || lambda2[i] > crossing) beyond += square(missed);
+  }
+  clear();
+  for (int i = 0; i < k; ++i) add_velocity(i);
+  for (int j = 0; j < n; ++j) of.dq[j] = x[j];
+  for (int r = 0; r < m; ++r) {
+    for (int j = 0; j < n; ++j) {
+      T sum = of.J[r * n + j];
+      for (int i = 0; i < k; ++i) {
+        if (lambda2[i] > 0) {
+          const T more = sqrt(stiffness(i)) - sigma[i];
+          sum = fma(more * u[r * k + i], v[j * k + i], sum);
+        }
+      }
+      of.used_J[r * n + j] = sum;
+    }
+  }
+  for (int r = 0; r < m; ++r) of.used_e[r] = dot(n, of.used_J + r * n, x);
+  ServoState<T>& state = of.state;
+  for (int i = 0; i < k; ++i) state.lambda2 = max(state.lambda2, lambda2[i]);
+  state.beyond = sqrt(fma(state.beyond, state.beyond, beyond));
+  if (!of.avoids) return;
+  clear();
+  add_limit_slope(servo, of.q, x);
+  take(k - 1);
+  add_singular_slope(servo, state, of.joint_poses, sigma[k - 1], ui, vi, x, slopes);
+  for (int j = 0; j < n; ++j) x[j] = of.stopped[j] == 0 ? x[j] : T(0);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < k; ++i) {
+      T part(0);
+      for (int j = 0; j < n; ++j) part = fma(v[j * k + i], x[j], part);
+      for (int j = 0; j < n; ++j) x[j] = fma(-part, v[j * k + i], x[j]);
+    }
+  }
+  for (int j = 0; j < n; ++j) x[j] = of.stopped[j] == 0 ? x[j] : T(0);
+  state.self_moves = add_null_motion(n, x, of.dq);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,1 @@
+"""Arrays: checks of what a caller gives, the errors that they raise, and files of arrays."""

@@ -1,0 +1,339 @@
+"""Criteria for redundant robots: costs h(q) to decrease in the null space of the tasks.
+
+A criterion is called with q (n,) and returns the gradient ∇h (n,); `value(q)` returns h. The steps
+of `supple.redundancy` move along -∇h; any callable that returns a gradient can serve as a
+criterion. All values are finite everywhere: no criterion is an unbounded barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple._arrays.checks import ReadOnlyArrays, as_doubles, number_field, real_numbers
+from supple.criteria.shapes import Shape, closest_points
+from supple.damping.scale import Rows
+from supple.errors import InputError, short_repr, unknown_name_error
+from supple.kinematics import Robot
+from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
+from supple.kinematics.robot import FrameNames
+from supple.motion.linearization import EPSILON, Array, numbers_of
+
+
+class Criterion(Protocol):
+    """A callable that returns the gradient ∇h (n,) at a configuration q (n,)."""
+
+    def __call__(self, q: Array, /) -> ArrayLike:
+        """Return ∇h (n,), finite."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RestPosture(ReadOnlyArrays):
+    """A criterion to stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
+
+    Attributes:
+        q_rest: The rest posture (n,) [rad or m].
+        weight: One weight for all joints, or one per joint (n,); not negative.
+
+    References:
+        Liégeois 1977; Wampler 1986, eq. (33).
+    """
+
+    q_rest: Array
+    weight: Array | float = 1.0
+
+    def __post_init__(self) -> None:
+        rest = _vector(self.q_rest, "RestPosture: q_rest")
+        weight = numbers_of(self.weight, "RestPosture: weight")
+        if weight.shape not in ((), rest.shape) or (weight < 0).any():
+            raise InputError(
+                f"RestPosture: weight must be a number or {rest.shape}, not negative; "
+                f"given: {short_repr(self.weight)}"
+            )
+        object.__setattr__(self, "q_rest", rest)
+        object.__setattr__(self, "weight", weight)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        return np.asarray(self.weight * (_configuration(q, len(self.q_rest)) - self.q_rest))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        return float(self(q) @ (_configuration(q, len(self.q_rest)) - self.q_rest)) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class LimitDistance(ReadOnlyArrays):
+    """A criterion to stay near the middle of the joints' ranges.
+
+        h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
+
+    A joint with an infinite limit, or with equal limits, does not contribute. h is 1/8 where all
+    joints are at a limit, and grows further beyond: the criterion alone does not enforce limits.
+
+    Attributes:
+        lower: Lower joint limits (n,) [rad or m]; may be infinite.
+        upper: Upper joint limits (n,) [rad or m]; may be infinite.
+
+    References:
+        Liégeois 1977; Deo & Walker 1995, section 4.
+    """
+
+    lower: Array
+    upper: Array
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            what = f"LimitDistance: {name} must be numbers (n,), finite or infinite"
+            given = as_doubles(real_numbers(getattr(self, name), what))
+            if given.ndim != 1 or np.isnan(given).any():
+                raise InputError(f"{what}; given: {short_repr(getattr(self, name))}")
+            given.flags.writeable = False
+            object.__setattr__(self, name, given)
+        if self.lower.shape != self.upper.shape or (self.lower > self.upper).any():
+            raise InputError(
+                "LimitDistance: lower must have the length of upper and not exceed it; "
+                f"given: {short_repr(self.lower)} and {short_repr(self.upper)}"
+            )
+
+    @classmethod
+    def for_robot(cls, robot: Robot) -> LimitDistance:
+        """Return the criterion for the joint limits of a robot."""
+        return cls(robot.lower, robot.upper)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        middle, scale = self._scale
+        return (_configuration(q, len(middle)) - middle) * scale
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        middle, scale = self._scale
+        return float(((_configuration(q, len(middle)) - middle) ** 2 * scale).sum()) / 2
+
+    @cached_property
+    def _scale(self) -> tuple[Array, Array]:
+        """The midpoints of the k finite joint ranges, and 1/(k range²); zero for other joints."""
+        ranged = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.lower < self.upper)
+        lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
+        room = np.where(ranged, upper - lower, 1.0)
+        return (lower + upper) / 2, ranged / room**2 / max(1, ranged.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class GravityTorque(ReadOnlyArrays):
+    """A criterion to hold the robot's weight with small torques:  h = ½ Σ weight_i τ_i(q)².
+
+    τ are the torques that hold the robot against gravity, computed from the masses of its links; a
+    payload is added to the mass of a link (`Robot.with_inertia`). The gradient is exact:
+    ∇h = (∂τ/∂q)ᵀ(weight τ).
+
+    Attributes:
+        robot: The robot, with masses.
+        weight: One weight for all joints, or one per joint (n,), not negative. With 1/τ_max²,
+            torques are measured relative to the maximum torque of each joint.
+        gravity: Acceleration of free fall (3,) in world axes [m/s²].
+
+    References:
+        Hollerbach & Suh 1987; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    weight: Array | float = 1.0
+    gravity: Array | tuple[float, float, float] = GRAVITY
+
+    def __post_init__(self) -> None:
+        bodies(self.robot)  # raises an error if masses are missing
+        weight = numbers_of(self.weight, "GravityTorque: weight")
+        if weight.shape not in ((), (self.robot.dof,)) or (weight < 0).any():
+            raise InputError(
+                f"GravityTorque: weight must be a number or ({self.robot.dof},), not negative; "
+                f"given: {short_repr(self.weight)}"
+            )
+        gravity = numbers_of(self.gravity, "GravityTorque: gravity")
+        if gravity.shape != (3,):
+            raise InputError(
+                f"GravityTorque: gravity must be (3,); given: {short_repr(self.gravity)}"
+            )
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "gravity", gravity)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        at = _configuration(q, self.robot.dof)
+        stiffness = gravity_stiffness(self.robot, at, np.asarray(self.gravity))
+        return np.asarray(stiffness @ (self.weight * self._torques(at)))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        torques = self._torques(_configuration(q, self.robot.dof))
+        return float((self.weight * torques) @ torques) / 2
+
+    def _torques(self, q: Array) -> Array:
+        return np.asarray(self.robot.gravity_torques(q, gravity=self.gravity), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Manipulability:
+    """A criterion to stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)).
+
+    w is Yoshikawa's manipulability. The gradient is computed by central differences with the step
+    eps^(1/3) in one batched call, and is accurate to about 1e-9 of w where w is smooth. Where w is
+    zero, w has a kink; there, central differences give the mean of the slopes on both sides, which
+    is finite and often zero.
+
+    Attributes:
+        robot: The robot.
+        frame: Name of a frame, or several; the end effectors if None.
+        rows: The rows of J to use, among "x", "y", "z", "rx", "ry", "rz"; all if None. Rows that
+            the robot can never move make w zero everywhere.
+
+    References:
+        Yoshikawa 1985; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    frame: FrameNames = None
+    rows: Rows = None
+
+    def __post_init__(self) -> None:
+        _check_robot(self, self.robot)
+        self.robot.manipulability(
+            self.robot.neutral(), self.frame, rows=self.rows
+        )  # checks the names
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        n = self.robot.dof
+        h = EPSILON ** (1 / 3)
+        q = _configuration(q, n)
+        both = np.stack([q + h * np.eye(n), q - h * np.eye(n)])
+        w = np.asarray(self.robot.manipulability(both, self.frame, rows=self.rows))
+        return np.asarray((w[1] - w[0]) / np.diagonal(both[0] - both[1]))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        q = _configuration(q, self.robot.dof)
+        return -float(self.robot.manipulability(q, self.frame, rows=self.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Clearance:
+    """A criterion to push parts of the robot away from obstacles. It guarantees nothing.
+
+        h = Σ ½ max(0, distance - d)²        over all pairs of a body and an obstacle
+
+    Like every criterion, it acts only in the null space of the tasks: a hand that is commanded
+    through an obstacle goes through it, and an arm of six joints that follows a pose has no null
+    space. Nothing reports a collision; `distances` measures it. With the gain of a `NullSpace`, a
+    joint at a lever r from a pair that is too close by x moves at about gain·x·r: the default gain
+    of 1 does almost nothing, and 30 to 100 suits an arm of a meter. docs/obstacles.md has examples,
+    and tasks that do keep a frame out of a half-space.
+
+    d is the distance between the surfaces of a pair. It is negative where two shapes overlap, down
+    to minus the sum of their radii where their axes intersect. At an intersection no direction
+    leads away, and the pair contributes no gradient. If several points are equally close (parallel
+    capsules), one of them determines the gradient.
+
+    Attributes:
+        robot: The robot.
+        bodies: Spheres and capsules fixed to frames of the robot.
+        obstacles: Spheres and capsules in the world.
+        distance: Distance below which a pair contributes [m].
+
+    References:
+        Maciejewski & Klein 1985; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    bodies: Sequence[Shape]
+    obstacles: Sequence[Shape]
+    distance: float
+
+    def __post_init__(self) -> None:
+        _check_robot(self, self.robot)
+        for name in ("bodies", "obstacles"):
+            given: object = getattr(self, name)
+            shapes = tuple(given) if isinstance(given, Sequence) else ()
+            if not shapes or not all(isinstance(shape, Shape) for shape in shapes):
+                raise InputError(
+                    f"Clearance: {name} must be one or more spheres and capsules; "
+                    f"given: {short_repr(given)}"
+                )
+            object.__setattr__(self, name, shapes)
+        for body in self.bodies:
+            if body.frame not in self.robot.frames:
+                raise unknown_name_error("frame", body.frame, self.robot.frames)
+        for obstacle in self.obstacles:
+            if obstacle.frame is not None:
+                raise InputError(
+                    f"Clearance: the frame of an obstacle must be None; given: {obstacle}"
+                )
+        number_field(self, "distance", least=0.0)
+
+    def distances(self, q: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return d (b, o) [m] and the closest points of the axes in the world, (b, o, 3) each.
+
+        The points are on the axes or centers of the b bodies and o obstacles, not on their
+        surfaces.
+        """
+        return self._distances(self._poses(q)[0])
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        poses, J = self._poses(q)
+        d, here, there = self._distances(poses)
+        away = here - there
+        size = np.linalg.norm(away, axis=-1)
+        push = np.maximum(0.0, self.distance - d) * (size > 0) / np.where(size > 0, size, 1.0)
+        force = -push[..., None] * away  # force of each pair on the body, at the point `here`
+        torque = np.cross(here - poses[:, None, :3, 3], force)
+        wrench = np.concatenate([force.sum(axis=1), torque.sum(axis=1)], axis=-1)
+        return np.asarray(np.einsum("bi,bij->j", wrench, J))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        d = self.distances(q)[0]
+        return float((np.maximum(0.0, self.distance - d) ** 2).sum()) / 2
+
+    def _poses(self, q: ArrayLike) -> tuple[Array, Array]:
+        """Return the poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
+        names = list(dict.fromkeys(str(body.frame) for body in self.bodies))
+        which = [names.index(str(body.frame)) for body in self.bodies]
+        poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.dof), tuple(names))
+        return np.asarray(poses, np.float64)[which], np.asarray(J, np.float64)[which]
+
+    def _distances(self, poses: Array) -> tuple[Array, Array, Array]:
+        local = np.stack([body.segment for body in self.bodies])
+        bodies = local @ poses[:, :3, :3].transpose(0, 2, 1) + poses[:, None, :3, 3]
+        obstacles = np.stack([obstacle.segment for obstacle in self.obstacles])
+        here, there = closest_points(bodies[:, None], obstacles)
+        radii = np.add.outer(*[[s.radius for s in x] for x in (self.bodies, self.obstacles)])
+        return np.linalg.norm(here - there, axis=-1) - radii, here, there
+
+
+def _vector(given: ArrayLike, name: str) -> Array:
+    vector = numbers_of(given, name)
+    if vector.ndim != 1 or len(vector) == 0:
+        raise InputError(f"{name} must be a vector (n,); given: {short_repr(given)}")
+    return vector
+
+
+def _configuration(q: ArrayLike, n: int) -> Array:
+    vector = numbers_of(q, "q")
+    if vector.shape != (n,):
+        raise InputError(f"q must be ({n},); given: {vector.shape}")
+    return vector
+
+
+def _check_robot(owner: object, robot: object) -> None:
+    if not isinstance(robot, Robot):
+        raise InputError(
+            f"{type(owner).__name__}: robot must be a Robot; given: {short_repr(robot)}"
+        )

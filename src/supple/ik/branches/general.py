@@ -1,0 +1,73 @@
+"""All solutions of arms with six revolute joints of any geometry: the selection of equations.
+
+The solutions are eigenvalues (src/core/drivers/general.hpp). The joints can be numbered cyclically,
+from any joint on. For arms with parallel or intersecting axes, some of the six numberings are
+degenerate; the best ones are selected with random configurations.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from supple import _core
+from supple._arrays.checks import FloatArray
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+
+SETS = 3  # number of sets of angles from which half-angle tangents are measured
+_TRIALS = 32  # number of random configurations on which the numberings are tested
+_FEW = 4  # number of them that suffice to discard most degenerate numberings
+_REGULAR = 0.8  # fraction of them at which a numbering must be regular
+_RECOVERED = 1e-3  # largest error of a configuration that counts as recovered from its pose [rad]
+
+
+@lru_cache(maxsize=64)
+def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
+    """Return the arm that moves a frame, in all numberings that are not degenerate, best first.
+
+    A numbering is not degenerate if it recovers random configurations from their poses. The best
+    one is the most accurate. Return None if all are degenerate.
+    """
+    structure = robot._structure(frame)
+    coordinates = [robot.joint_names.index(name) for name in structure.joints]
+    inner = np.random.default_rng(0).uniform(-np.pi, np.pi, (_TRIALS, 6))
+    q = np.zeros((_TRIALS, robot.dof))
+    q[:, coordinates] = inner
+    targets = numbers_of(robot.fk(q, frame))
+    arm = _core.GeneralSpec(
+        starts=[],
+        coordinates=coordinates,
+        axes=structure.axes.ravel().tolist(),
+        points=structure.points.ravel().tolist(),
+        home=numbers_of(robot.fk(np.zeros(robot.dof), frame)).tolist(),
+        length=structure.length,
+    )
+    errors = {start: _error(arm.replace(starts=[start]), targets, inner) for start in range(6)}
+    starts = [start for start in range(6) if errors[start] < np.inf]
+    starts.sort(key=lambda start: errors[start])
+    return arm.replace(starts=starts) if starts else None
+
+
+def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
+    """Return the median error of q (B, 6), recovered from targets; infinite if degenerate [rad]."""
+    few = slice(_FEW)
+    if _core.general_candidates(arm, targets[few], SETS)[2].mean() < _REGULAR / 2:
+        return np.inf
+    candidates, count, complete = _core.general_candidates(arm, targets, SETS)
+    of = np.repeat(np.arange(len(q)), count)
+    off = np.abs((candidates - q[of] + np.pi) % (2 * np.pi) - np.pi).max(axis=1)
+    nearest = np.full(len(q), np.pi)
+    np.minimum.at(nearest, of, off)
+    if complete.mean() <= _REGULAR or nearest.max() >= _RECOVERED:
+        return np.inf
+    return float(np.median(nearest))
+
+
+def numbers_of(poses: FloatArray) -> Array:
+    """Return poses (..., 4, 4) as the kernel's targets (..., 12): columns and position."""
+    made = np.asarray(poses, dtype=np.float64)[..., :3, :].swapaxes(-1, -2)
+    return made.reshape(*made.shape[:-2], 12)

@@ -1,0 +1,233 @@
+"""All solutions of poses: in closed form or as eigenvalues, for other robots by a search.
+
+src/core/drivers/branches.hpp verifies the solutions and applies the joint limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core
+from supple.errors import InputError, short_repr
+from supple.gpu.device import on_a_gpu
+from supple.ik.arguments import SolveOptions, seeds_of
+from supple.ik.branches.arms import AnyArm, ClosedFormArm, Found, arm_of
+from supple.ik.branches.same_branch import largest_move
+from supple.ik.driver import Driver
+from supple.ik.preference import costs
+from supple.ik.problem import CompiledProblem, compile_problem
+from supple.ik.solutions import BatchSolutions, Solutions, all_of_one
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+from supple.tasks import PoseTask
+from supple.tasks.inputs import per_task
+
+SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
+MOST = 64  # maximum number of solutions of a search
+TOLERANCE = 1e-6  # default tolerances of `solve` [m], [rad]
+
+_SEEDS = "these were found by a search from seeds"
+
+
+def solve_all(
+    problem: CompiledProblem,
+    target: Any,
+    single: bool,
+    q0: ArrayLike | None,
+    wraps: bool,
+    options: SolveOptions,
+    stream: object = None,
+) -> Any:
+    """Return all solutions of one target, as `Solutions`, or of a batch, as `BatchSolutions`.
+
+    For targets in GPU memory, they are computed on a CUDA stream and returned as `GpuSolutions`.
+    """
+    if options.explain:
+        raise InputError('solutions="all" needs explain=False; given: explain=True')
+    robot, arm = problem.layout.robot, arm_of(problem)
+    if options.gpu is not None:
+        if not isinstance(arm, ClosedFormArm) or wraps:
+            why = "wraps=True" if wraps else f"{robot.name}, which has no closed form"
+            raise InputError(
+                f'solutions="all" on a GPU needs an arm with a closed form, and wraps=False; '
+                f"given: {why}"
+            )
+        if on_a_gpu(target):
+            from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
+
+            solver = gpu_branches(problem, arm, options.gpu.device)
+            return solver.solve_on_device(target, q0, _spec(options, False), stream)
+    targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
+    seeds = seeds_of(q0, robot, targets.shape[:-1])
+    if isinstance(arm, str):
+        return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
+    batch = targets.shape[:-1]
+    if seeds is not None and seeds.ndim > 1:
+        seeds = seeds.reshape(-1, robot.dof)
+    spec = _spec(options, wraps)
+    flat = targets.reshape(-1, 12)
+    if options.gpu is not None:
+        assert isinstance(arm, ClosedFormArm)
+        from supple.ik.gpu.branches import solve_on_gpu  # (NVIDIA's packages are optional)
+
+        found = solve_on_gpu(problem, arm, flat, seeds, spec, options.gpu.device)
+    else:
+        found = arm.solve(problem, flat, seeds, spec)
+    missing = (found[4] == 0) & ~found[5] & np.isfinite(flat).all(axis=1)
+    if missing.any():
+        found = _with_searched(found, missing, flat, seeds, Driver(problem, options))
+    if options.max_move is not None and seeds is not None:
+        found = _near(found, seeds, options.max_move)
+    q, position, rotation, sampled, count, certain = found
+    if not arm.ordered or options.prefer not in ("fast", "limits", "nearest"):
+        of = np.repeat(np.arange(len(count)), count)
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[of]
+        order = np.lexsort((costs(options.prefer, problem, q, own), of))
+        q, position, rotation, sampled = q[order], position[order], rotation[order], sampled[order]
+    if not batch:
+        complete = bool(certain[0])
+        made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
+        return replace(made, sampled=sampled, q0=seeds, tasks=problem.layout.tasks)
+    return BatchSolutions(
+        q,
+        position,
+        rotation,
+        sampled,
+        count.reshape(batch),
+        certain.reshape(batch),
+        arm.reason,
+        robot,
+        arm.frame,
+    )
+
+
+def _spec(options: SolveOptions, wraps: bool) -> _core.BranchSpec:
+    return _core.BranchSpec(
+        position_tolerance=options.position_tolerance,
+        rotation_tolerance=options.rotation_tolerance,
+        samples=SAMPLES,
+        wraps=wraps,
+        nearest=options.prefer == "nearest",
+        threads=options.threads,
+    )
+
+
+@lru_cache(maxsize=64)
+def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
+    """Return a function that computes all solutions of one pose of the end effector: a fast path.
+
+    Return None if the solutions can only be found by a search. The function itself returns None if
+    the slow path is needed: the target needs to be checked, may have more solutions or has a
+    continuum of them, or the arm is misaligned and its closed form is not sufficient.
+    """
+    problem = compile_problem(robot, None)
+    arm = arm_of(problem)
+    spec = _core.BranchSpec(
+        position_tolerance=TOLERANCE,
+        rotation_tolerance=TOLERANCE,
+        samples=SAMPLES,
+        wraps=False,
+        nearest=False,
+        threads=1,
+    )
+    if not isinstance(arm, ClosedFormArm | AnyArm):
+        return None
+    shared = {"reason": "", "robot": robot, "frame": arm.frame}
+    only_certain = isinstance(arm, AnyArm) or arm.spec.slack > 0
+    arm.kernel.prepare(spec, Solutions, shared, only_certain)
+    function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
+    return function
+
+
+def _with_searched(
+    found: Found, missing: NDArray[np.bool_], targets: Array, seeds: Array | None, driver: Driver
+) -> Found:
+    """Return `found` with a searched solution of each target of the mask `missing` (B,)."""
+    q, position, rotation, sampled, count, certain = found
+    own = seeds if seeds is None or seeds.ndim == 1 else seeds[missing]
+    more = driver.solve_batch(targets[missing], own)
+    good = more.success
+    which = np.concatenate([np.repeat(np.arange(len(count)), count), np.nonzero(missing)[0][good]])
+    order = np.argsort(which, kind="stable")
+    count = count.copy()
+    count[np.nonzero(missing)[0][good]] = 1
+    return (
+        np.concatenate([q, more.q[good]])[order],
+        np.concatenate([position, more.position_error[good]])[order],
+        np.concatenate([rotation, more.rotation_error[good]])[order],
+        np.concatenate([sampled, np.ones(int(good.sum()), dtype=np.bool_)])[order],
+        count,
+        certain,
+    )
+
+
+def _near(found: Found, seeds: Array, max_move: float) -> Found:
+    """Return the solutions within `max_move` of seeds (n,) or (B, n)."""
+    q, position, rotation, sampled, count, certain = found
+    of = np.repeat(np.arange(len(count)), count)
+    keep = largest_move(q, seeds if seeds.ndim == 1 else seeds[of]) <= max_move
+    count = np.bincount(of[keep], minlength=len(count)).astype(np.int32)
+    return q[keep], position[keep], rotation[keep], sampled[keep], count, certain
+
+
+def _searched(
+    problem: CompiledProblem,
+    targets: Array,
+    seeds: Array | None,
+    options: SolveOptions,
+    why: str,
+) -> Solutions | BatchSolutions:
+    """Return the solutions that a search finds."""
+    driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
+    batch, robot = targets.shape[:-1], problem.layout.robot
+    task, frame = problem.layout.tasks[0], None
+    if len(problem.layout.tasks) == 1 and isinstance(task, PoseTask):
+        frame = task.frame or robot.tips[0]
+
+    def one(target: Array, seed: Array | None) -> Solutions:
+        found = driver.solve_single(target, seed)
+        assert isinstance(found, Solutions)
+        converged = found[found.success]
+        sampled = np.full(len(converged), problem.primary < robot.dof)
+        made: Solutions = replace(converged, sampled=sampled, reason=reason, frame=frame)
+        return made
+
+    if not batch:
+        return one(targets, seeds)
+    flat = targets.reshape(-1, targets.shape[-1])
+    every = [
+        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.dof)[i])
+        for i, target in enumerate(flat)
+    ]
+    return BatchSolutions(
+        np.concatenate([found.q for found in every]).reshape(-1, robot.dof),
+        np.concatenate([found.position_error for found in every]),
+        np.concatenate([found.rotation_error for found in every]),
+        np.concatenate([found.sampled for found in every]),
+        np.array([len(found) for found in every], dtype=np.int32).reshape(batch),
+        np.zeros(batch, dtype=np.bool_),
+        reason,
+        robot,
+        frame,
+    )
+
+
+def check_all(given: object, wraps: object) -> bool:
+    """Return whether `solutions` is "all".
+
+    Raises:
+        InputError: `solutions` is another string, or `wraps` is given without "all".
+    """
+    if not isinstance(given, str):
+        if wraps:
+            raise InputError(f'wraps needs solutions="all"; given: solutions={short_repr(given)}')
+        return False
+    if given != "all":
+        raise InputError(f'solutions must be a number or "all"; given: {short_repr(given)}')
+    return True

@@ -1,1 +1,0 @@
-"""Steps that use redundancy, and criteria. The public names are in `supple.redundancy`."""

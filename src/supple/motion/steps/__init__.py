@@ -1,1 +1,0 @@
-"""Steps: functions from a Linearization to q̇. The public names are in `supple.steps`."""

@@ -1,0 +1,245 @@
+"""Whole paths: configurations along a sequence of targets, on one branch wherever one exists.
+
+Configurations along the path form a graph (`path_branches`, `path_self_motion`, `path_tracks`).
+The route with the fewest reconfigurations (`path_graph`) is refined until the tool stays on the
+path (`path_refine`). A connection of the route that turns out to leave the path is removed from
+the graph, and the next route is tried.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple._arrays.checks import finite_array, number
+from supple.errors import HINTS, InputError, known_arguments, short_repr
+from supple.ik.branches.arms import AnyArm, ClosedFormArm, RedundantArm
+from supple.ik.preference import costs
+from supple.ik.problem import compile_problem
+from supple.kinematics import Robot
+from supple.kinematics.environment import thread_count
+from supple.kinematics.plausible import check_plausible
+from supple.kinematics.robot import FrameNames, check_robot
+from supple.motion.linearization import Array
+from supple.paths.branches import Branches
+from supple.paths.followed import Followed, Reconfiguration
+from supple.paths.graph import Cost, Part, fewest_changes
+from supple.paths.layers import Layers
+from supple.paths.problem import PathProblem, Track
+from supple.paths.refine import Refined, refined
+from supple.paths.self_motion import SelfMotion
+from supple.paths.targets import PathTargets
+from supple.paths.tracks import Tracks
+from supple.tasks import TaskLike
+from supple.tasks.layout import selected_tasks
+
+PathPreference = Literal["motion", "limits", "manipulability"] | Callable[[Array], float]
+
+PREFERENCES = ("motion", "limits", "manipulability")
+_ROUTES = 40  # number of routes that are tried before the path ends where the last one leaves it
+
+
+@known_arguments(**HINTS)
+def follow(
+    robot: Robot,
+    path: Any,
+    *,
+    frame: FrameNames = None,
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
+    q0: ArrayLike | None = None,
+    prefer: PathPreference = "motion",
+    length: float | None = None,
+    position_tolerance: float = 1e-4,
+    rotation_tolerance: float = 1e-3,
+    threads: int | None = None,
+) -> Followed:
+    """Find configurations along a whole path, without a jump wherever that is possible.
+
+        follow(robot, poses)                    a sequence of poses (N, 4, 4) -> Followed
+        follow(robot, f, length=0.5)            a function of the path length
+        follow(robot, poses).timed(limits)      the fastest motion -> Trajectory
+
+    The result stays on one branch if a branch goes along the whole path. Otherwise it has the
+    fewest reconfigurations, with the place and reason of each. For arms of 6 joints all solutions
+    of each pose are compared; for redundant robots and other tasks, sampled solutions are tracked.
+    Between the targets, the path is interpolated (`poses.interpolate`), and configurations are
+    added until the tool stays within the tolerances.
+
+    Args:
+        robot: The robot.
+        path: Targets of the tasks with one leading axis, (N, 4, 4) for poses; for several tasks,
+            a sequence with one array per task. Or a function from the path length to a target.
+        frame: Name of a frame, or a sequence of names: their poses are the tasks.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
+        q0: Configuration at the first target (n,) [rad or m]; by default the best one. If it is
+            outside the position limits, the joints first return inside: the first of
+            `reconfigurations` leads from q0 to the beginning of the path.
+        prefer: Choice among paths with equally few reconfigurations: "motion" for the least sum of
+            joint displacements [rad, or relative to the robot's size for prismatic joints],
+            "limits" (far from joint limits), "manipulability", or a cost as a function of q (n,),
+            whose mean along the path is compared.
+        length: Length of the path if it is a function, which is called with values from 0 to this.
+        position_tolerance: Largest allowed distance of the tool from the path [m].
+        rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
+        threads: Maximum number of threads; by default all cores.
+
+    Raises:
+        InputError: The path is malformed, or q0 does not reach its first target.
+    """
+    check_robot(robot)
+    selected, single = selected_tasks(robot, frame, tasks)
+    problem = compile_problem(robot, selected)
+    if problem.layout.open or problem.rest:
+        raise InputError("follow needs tasks of frames; given: an open task or a PostureTask")
+    if not callable(prefer) and prefer not in PREFERENCES:
+        names = ", ".join(f'"{each}"' for each in PREFERENCES)
+        raise InputError(f"prefer must be {names} or a function; given: {short_repr(prefer)}")
+    count = thread_count(threads)
+    targets = PathTargets.of(problem, path, single, length, count)
+    tolerances = np.array(
+        [
+            number(position_tolerance, "position_tolerance", above=0),
+            number(rotation_tolerance, "rotation_tolerance", above=0),
+        ]
+    )
+    cost = Cost(units=targets.units)
+    if prefer != "motion":
+        cost = Cost(lambda q: costs(prefer, problem, q, None))
+    own = PathProblem(problem, targets, tolerances, cost, count)
+    if q0 is None:
+        return _farthest(own, None)
+    given = finite_array(q0, (robot.dof,), "q0")
+    check_plausible(robot, given, "q0")
+    found, joint = _farthest(own, own.start(given)), own.outside(given)
+    if joint is None or not found.pieces:
+        return found
+    after, reason = found.pieces[0].q[0], f"{joint} starts outside its limits"
+    back = Reconfiguration(float(targets.x[0]), given, after, reason)
+    return replace(found, reconfigurations=(back, *found.reconfigurations))
+
+
+def _farthest(path: PathProblem, start: Array | None) -> Followed:
+    """Return the best route along a path; targets are met less closely if that leads farther."""
+    found, exact = _followed(path, start)
+    if exact is None or np.isfinite(found.q[path.targets.place == exact]).all():
+        return found
+    again, _ = _followed(replace(path, loosest=path.fractions), start)
+    farther = np.isfinite(again.q[:, 0]).sum() >= np.isfinite(found.q[:, 0]).sum()
+    return again if farther else found
+
+
+class _Route(NamedTuple):
+    """The pieces of a path, the reasons for the changes between them, and the targets in reach."""
+
+    pieces: list[Refined]
+    reasons: list[str]
+    reachable: int
+
+
+def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | None]:
+    """Return the best route along a path, from the configuration `start` or, if None, from any.
+
+    The index of the first target that is met less closely than others is returned as well.
+    """
+    layers = _layers(path, start)
+    if not layers.count:
+        q = np.full((len(path.targets.place), path.robot.dof), np.nan)
+        obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
+        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0), None
+    best: _Route | None = None
+    for attempt in range(_ROUTES):
+        parts = fewest_changes(layers.graph, layers.begin)
+        end = int(layers.layers[parts[-1].layers[-1]])
+        changes = len(parts) > 1 or end + 1 < layers.count
+        if changes and attempt + 1 < _ROUTES and layers.improved(parts):
+            continue
+        path = layers.path
+        pieces: list[Refined] = []
+        for track in _turned(path, [*map(layers.track, parts)]):
+            pieces.append(refined(path, track))
+            if not pieces[-1].whole:
+                break
+        end_of_route = pieces[-1].joints.s[-1]
+        if best is None or end_of_route > best.pieces[-1].joints.s[-1]:
+            reasons = [_reason(layers, part) for part in parts[: len(pieces) - 1]]
+            best = _Route(pieces, reasons, layers.count)
+        if pieces[-1].whole:
+            break
+        layers.cut(parts[len(pieces) - 1], end_of_route)
+    assert best is not None
+    return _result(path, best), layers.exact
+
+
+def _layers(path: PathProblem, start: Array | None) -> Layers:
+    """Return the configurations, layer by layer, among which a joint path is searched for."""
+    if isinstance(path.arm, ClosedFormArm | AnyArm):
+        made = Branches(path, start)
+        if made.count and len(made.begin):
+            return made
+    if isinstance(path.arm, RedundantArm):
+        return SelfMotion(path, start)
+    return Tracks(path, start)
+
+
+def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
+    """Return the tracks, with 2π wraps of joints that make the motions between tracks short."""
+    made, robot = tracks[:1], path.robot
+    for track in tracks[1:]:
+        away = made[-1].q[-1] - track.q[0]
+        turned = track.q + away - path.wrapped(away)
+        inside = ((robot.lower <= turned) & (turned <= robot.upper)).all(axis=0)
+        made.append(track._replace(q=np.where(inside, turned, track.q)))
+    return made
+
+
+def _reason(layers: Layers, part: Part) -> str:
+    """Return why a part of a route cannot be continued to the end of the path.
+
+    The place of the obstacle is added if it is beyond the end of the part.
+    """
+    graph, path = layers.graph, layers.path
+    i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
+    reason = path.why(int(layers.layers[i]), graph.q[i, column])
+    place = path.targets.name(int(layers.layers[i]))
+    return reason if i == part.layers[-1] else f"{reason} at {place:g}"
+
+
+def _result(path: PathProblem, route: _Route) -> Followed:
+    """Return the result of `follow` from the pieces of a path and the changes between them."""
+    x, pieces = path.targets.x, route.pieces
+    q = np.full((len(x), path.robot.dof), np.nan)
+    for joints, _, _ in pieces:
+        places = np.minimum(np.searchsorted(joints.s, x), len(joints) - 1)
+        here = np.abs(joints.s[places] - x) < 1e-9
+        q[here] = joints.q[places[here]]
+    end = int(np.searchsorted(x, pieces[-1].joints.s[-1] + 1e-9)) - 1
+    obstacle = None
+    if end + 1 < len(x):
+        last = pieces[-1].joints.q[-1]
+        far = path.out_of_reach(end + 1) if end + 1 == route.reachable else None
+        reason = far or path.why(end, last)
+        obstacle = f"at {path.targets.name(end + 1):g}: {reason}"
+    changes = [
+        Reconfiguration(
+            path.targets.name(int(np.searchsorted(x, after.joints.s[0] - 1e-9))),
+            before.joints.q[-1],
+            after.joints.q[0],
+            reason,
+        )
+        for (before, after), reason in zip(pairwise(pieces), route.reasons, strict=True)
+    ]
+    return Followed(
+        path.robot,
+        q[path.targets.place],
+        tuple(each.joints for each in pieces),
+        tuple(changes),
+        obstacle,
+        *(float(each) for each in np.max([each.deviation for each in pieces], axis=0)),
+    )

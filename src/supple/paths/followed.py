@@ -1,0 +1,163 @@
+"""The result of `follow`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.control.arguments import limits_for, step_length
+from supple.control.trajectory import Trajectory
+from supple.errors import InputError
+from supple.kinematics import Robot
+from supple.kinematics.unit_text import error_text
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.paths.joint_path import DT, JointPath, bounds_of, sampled, to_trajectory
+from supple.paths.spline import Spline
+from supple.paths.timing import Bounds, time_law
+from supple.tasks.layout import compile_selected
+
+_STILL = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
+
+
+@dataclass(frozen=True, eq=False)
+class Reconfiguration:
+    """A change of branch: the robot leaves the path, moves its joints and returns to the path.
+
+    It returns to the place where it left or, if no branch continues from there, to the next target.
+
+    Attributes:
+        at: Place on the path: the index of a target, or a path length.
+        before: Configuration in which the robot arrives (n,) [rad or m].
+        after: Configuration from which it continues (n,) [rad or m].
+        reason: Why the robot cannot continue without a reconfiguration.
+    """
+
+    at: float
+    before: Array
+    after: Array
+    reason: str
+
+    def __str__(self) -> str:
+        far = np.abs(self.after - self.before).max()
+        return f"at {self.at:g}: {self.reason}; a joint moves by {far:.3g} rad or m"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Followed:
+    """The result of `follow`: configurations along a path of targets. `str()` is a summary.
+
+    Attributes:
+        robot: The robot.
+        q: Joint coordinates at the given targets (N, n) [rad or m]; NaN beyond an obstacle.
+        pieces: The joint paths between reconfigurations; their parameter s is the place on the
+            path: the path length, or the index of a target (without targets that repeat the
+            previous one). They contain more configurations than q where the path needs them.
+        reconfigurations: The changes of branch between the pieces; also the motion to the first
+            piece, if q0 was outside the position limits.
+        obstacle: Why and where the path cannot be followed further; None if it is followed whole.
+        position_deviation: Largest distance of the tool from the path, between the targets too [m].
+        rotation_deviation: Largest rotation of the tool away from the path [rad].
+    """
+
+    robot: Robot
+    q: Array
+    pieces: tuple[JointPath, ...]
+    reconfigurations: tuple[Reconfiguration, ...]
+    obstacle: str | None
+    position_deviation: float
+    rotation_deviation: float
+
+    @property
+    def success(self) -> bool:
+        """Whether the whole path is followed, with or without reconfigurations."""
+        return self.obstacle is None
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the whole path is followed on one branch."""
+        return self.success and not self.reconfigurations
+
+    def __bool__(self) -> bool:
+        return self.success
+
+    def __repr__(self) -> str:
+        said = "continuous" if self.continuous else f"{len(self.reconfigurations)} reconfigurations"
+        said = said if self.success else "obstructed"
+        return f"<Followed {self.robot.name}: {len(self.q)} targets, {said}>"
+
+    def __str__(self) -> str:
+        count = len(self.reconfigurations)
+        lines = [f"{len(self.q)} targets followed"]
+        if self.obstacle is not None:
+            lines = [f"followed {np.isfinite(self.q[:, 0]).sum()} of {len(self.q)} targets"]
+        if count:
+            lines[0] += f" with {count} reconfiguration" + "s" * (count > 1)
+        elif self.pieces:
+            lines[0] += " on one branch"
+        lines += [f"  {each}" for each in self.reconfigurations]
+        lines += [f"  {self.obstacle}"] * (self.obstacle is not None)
+        off = error_text(self.position_deviation, self.rotation_deviation, ".2g")
+        lines.append(f"  deviation: at most {off}")
+        return "\n".join(lines)
+
+    def timed(
+        self,
+        limits: Limits | None = None,
+        *,
+        tool_speed: float | None = None,
+        frame: str | None = None,
+        dt: float = DT,
+    ) -> Trajectory:
+        """Return the fastest motion along the path.
+
+        It rests where a piece begins or ends. At a reconfiguration each joint moves on a straight
+        line. Arguments are those of `JointPath.timed`.
+
+        Raises:
+            InputError: The path is not followed to its end, or leaves the position limits.
+        """
+        if self.obstacle is not None:
+            raise InputError(
+                "timed needs a path that is followed to its end; given: a path with an obstacle "
+                f"{self.obstacle}"
+            )
+        dt, own = step_length(dt), limits_for(limits, self.robot)
+        layout, _ = compile_selected(self.robot, frame, None)
+        lines = [np.stack([each.before, each.after]) for each in self.reconfigurations]
+        every = [*lines, *(np.stack(piece.extremes) for piece in self.pieces)]
+        moves = np.any([np.ptp(each, axis=0) > 0 for each in every], axis=0)
+        bounds = bounds_of(self.robot, moves, own, tool_speed, frame)
+        made: list[Array] = []
+        if len(lines) == len(self.pieces):  # q0 was outside the limits
+            made.append(_line(lines.pop(0), bounds, dt))
+        for i, piece in enumerate(self.pieces):
+            piece.check_inside(own)
+            made += [_line(each, bounds, dt) for each in lines[max(0, i - 1) : i]]
+            made += _timed(piece, bounds, dt)
+        made += made * (sum(map(len, made)) == 1)
+        return to_trajectory(layout, made, dt, bounds)
+
+
+def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
+    """Return the straight motion (K, n) between two configurations (2, n) at intervals of dt."""
+    if np.abs(np.diff(ends, axis=0)).max() <= _STILL:
+        return ends
+    law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
+    return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
+
+
+def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
+    """Return the motion along a path, in parts (K, n) from rest to rest at intervals of dt.
+
+    The motion rests where all joints stand still, since there the path has no direction.
+    """
+    robot, made = path.robot, [np.array(path.q[:1])]
+    moving = np.nonzero(np.abs(np.diff(path.q, axis=0)).max(axis=1, initial=0.0) > _STILL)[0]
+    for own in np.split(moving, np.nonzero(np.diff(moving) > 1)[0] + 1):
+        if len(own):
+            part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])
+            q = sampled(time_law(part, bounds), dt)
+            made.append(np.clip(q, robot.lower, robot.upper))  # of rounding errors
+    return made

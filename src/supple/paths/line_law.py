@@ -1,0 +1,232 @@
+"""Time-optimal motion along a straight line, there and back, in closed form.
+
+Between two points where the motion turns back it gains speed, moves at a constant speed and slows
+down. At a turning point the speed is zero but the acceleration is not: it is the only unknown, and
+minimizes the duration.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from supple.motion.linearization import Array
+from supple.paths.speed_grid import turning_points
+from supple.paths.spline import Spline
+
+if TYPE_CHECKING:
+    from supple.paths.timing import Bounds
+
+_STRAIGHT = 1e-13  # deviation from a line, relative to the coordinates, due to rounding errors
+_MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
+_TRIALS = 17  # number of accelerations that are compared at a turning point
+_LEVELS = 4  # number of comparisons, each in an eighth of the interval of the previous one
+_SWEEPS = 10  # largest number of rounds over all turning points
+_GAIN = 1e-5  # fraction of the duration that a round must gain
+_COARSE = 22  # bisections of a peak speed that is only compared
+_EXACT = 52  # bisections of a peak speed
+_SUDDEN = 1e-8  # duration of a jump of speed or acceleration, relative to that of the next phase
+
+
+@dataclass(frozen=True, eq=False)
+class LineLaw:
+    """A motion from rest to rest along a line, with a constant jerk in each phase.
+
+    Attributes:
+        first: Start of the line (n,).
+        rise: Joint motion (n,) that belongs to a position of 1 on the line.
+        t: Times at which the phases begin, and at which the motion ends (P + 1,) [s].
+        states: Position on the line and its first three derivatives, at the beginning of each phase
+            (P, 4).
+    """
+
+    first: Array
+    rise: Array
+    t: Array
+    states: Array
+
+    @staticmethod
+    def fastest(spline: Spline, bounds: Bounds) -> LineLaw | None:
+        """Return the fastest motion along a path; None if it has no closed form.
+
+        The path must be a straight line on which all limits are constant. It may turn back.
+        """
+        line = None if bounds.tool is not None else _line(spline)
+        if line is None:
+            return None
+        rise, turns = line
+        size = np.abs(rise[rise != 0])
+        speed, acceleration, jerk = (
+            float((limit[rise != 0] / size).min()) / (1 + _MARGIN)
+            for limit in (bounds.speed, bounds.acceleration, bounds.jerk)
+        )
+        speed = min(speed, bounds.norm / float(np.linalg.norm(rise)) / (1 + _MARGIN))
+        distances = np.abs(np.diff(turns))
+        if not np.isfinite(jerk):
+            if not np.isfinite(acceleration):
+                acceleration = speed**2 / (_SUDDEN * distances.max())
+            longest = min(speed / acceleration, float(np.sqrt(distances.max() / acceleration)))
+            jerk = acceleration / (_SUDDEN * longest)
+        limits = _Limits.of(speed, acceleration, jerk, distances)
+        return LineLaw(spline(spline.s[:1])[0], rise, *_phases(turns, limits))
+
+    @property
+    def duration(self) -> float:
+        """Duration of the motion [s]."""
+        return float(self.t[-1])
+
+    def at(self, t: Array) -> tuple[Array, Array, Array, Array]:
+        """Return q, q̇, q̈ and the third derivative (K, n) at times (K,)."""
+        t = np.clip(t, 0, self.t[-1])
+        phase = np.clip(np.searchsorted(self.t, t, side="right") - 1, 0, len(self.states) - 1)
+        x = _after(self.states[phase].T, t - self.t[phase])
+        q, first, second, third = np.multiply.outer(x, self.rise)
+        return self.first + q, first, second, third
+
+
+class _Limits(NamedTuple):
+    """Finite limits of speed, acceleration and jerk on a line."""
+
+    speed: float
+    acceleration: float
+    jerk: float
+
+    @staticmethod
+    def of(speed: float, acceleration: float, jerk: float, distances: Array) -> _Limits:
+        """Return limits that are finite because no motion over these distances is faster."""
+        speed = min(speed, float(np.cbrt(distances.max() ** 2 * jerk)))
+        return _Limits(speed, min(acceleration, float(np.sqrt(2 * jerk * speed))), jerk)
+
+    def rise(self, peak: Array, start: Array) -> tuple[Array, Array, Array, Array]:
+        """Return a motion from rest, with the acceleration `start`, to the speed `peak`.
+
+        Returns:
+            The durations of its phases, in which the acceleration increases, is constant and
+            decreases to zero, and its distance.
+        """
+        most, j = self.acceleration, self.jerk
+        top = np.maximum(np.minimum(np.sqrt(j * peak + start**2 / 2), most), start)
+        flat = np.maximum(0.0, peak - (2 * top**2 - start**2) / (2 * j)) / most
+        growing, shrinking = (top - start) / j, top / j
+        slow = growing * (start + top) / 2
+        distance = growing**2 * (start / 2 + j * growing / 6) + flat * (slow + top * flat / 2)
+        distance += shrinking * (slow + top * flat + top * shrinking / 3)
+        return growing, flat, shrinking, distance
+
+    def legs(
+        self, distance: Array, start: Array, end: Array, bisections: int = _EXACT
+    ) -> tuple[Array, Array]:
+        """Return durations and peak speeds of motions between two turning points.
+
+        `start` and `end` are the accelerations there, away from both. The duration is infinite if
+        the distance is too short for them.
+        """
+        least = np.maximum(start, end) ** 2 / (2 * self.jerk)
+        low, high = (
+            np.broadcast_to(least, distance.shape).copy(),
+            np.full_like(distance, self.speed),
+        )
+
+        def length(peak: Array) -> Array:
+            return self.rise(peak, start)[3] + self.rise(peak, end)[3]
+
+        possible = length(low) <= distance * (1 + 1e-12)
+        fast = length(high) <= distance
+        low = np.where(fast, high, low)
+        for _ in range(bisections):
+            middle = (low + high) / 2
+            fits = length(middle) <= distance
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        first, second = self.rise(low, start), self.rise(low, end)
+        t = sum(first[:3]) + sum(second[:3]) + np.maximum(0, distance - length(low)) / low
+        return np.where(possible, t, np.inf), low
+
+
+def _turning_accelerations(distances: Array, limits: _Limits) -> Array:
+    """Return the accelerations (K + 1,) at the ends of K motions that minimize their duration."""
+    count, most = len(distances), limits.acceleration
+    found, before = np.zeros(count + 1), np.inf
+    grid = np.linspace(0, 1, _TRIALS)
+    for _ in range(_SWEEPS):
+        # every second turning point at a time: these do not depend on each other
+        for turns in (np.arange(1, count, 2), np.arange(2, count, 2)):
+            low, high = np.zeros(len(turns)), np.full(len(turns), most)
+            for level in range(_LEVELS if len(turns) else 0):
+                trial = low[:, None] + (high - low)[:, None] * grid
+                if level == 0:
+                    trial[:, 0] = found[turns]
+                t = np.zeros_like(trial)
+                for leg, other in ((turns - 1, turns - 1), (turns, turns + 1)):
+                    distance = np.repeat(distances[leg, None], _TRIALS, axis=1)
+                    t += limits.legs(distance, trial, found[other, None], _COARSE)[0]
+                best = trial[np.arange(len(turns)), np.argmin(t, axis=1)]
+                step = (high - low) / (_TRIALS - 1)
+                low, high = np.maximum(best - step, 0), np.minimum(best + step, most)
+                found[turns] = best
+        duration = float(limits.legs(distances, found[:-1], found[1:])[0].sum())
+        if count <= 2 or duration > before * (1 - _GAIN):
+            break
+        before = duration
+    return found
+
+
+def _phases(turns: Array, limits: _Limits) -> tuple[Array, Array]:
+    """Return the times (P + 1,) and states (P, 4) of the phases through turning points (K,)."""
+    distances, signs = np.abs(np.diff(turns)), np.sign(np.diff(turns))
+    turning = _turning_accelerations(distances, limits)
+    t, states = [0.0], []
+    for k, (sign, distance) in enumerate(zip(signs, distances, strict=True)):
+        _, peak = limits.legs(distances[k : k + 1], turning[k : k + 1], turning[k + 1 : k + 2])
+        rise, fall = (limits.rise(peak, turning[i : i + 1]) for i in (k, k + 1))
+        cruising = max(0.0, (distance - float(rise[3][0] + fall[3][0])) / float(peak[0]))
+        lengths = [*(float(each[0]) for each in rise[:3]), cruising]
+        lengths += [float(each[0]) for each in fall[2::-1]]
+        j = sign * limits.jerk
+        state = np.array([turns[k], 0.0, sign * turning[k], 0.0])
+        for duration, third in zip(lengths, (j, 0.0, -j, 0.0, -j, 0.0, j), strict=True):
+            state[3] = third
+            states.append(state)
+            t.append(t[-1] + duration)
+            state = _after(state, duration)
+    return np.array(t), np.array(states)
+
+
+def _after(state: Array, t: Array | float) -> Array:
+    """Return a value and its first three derivatives (4, ...) after times t with constant jerk."""
+    x, v, a, j = state
+    return np.stack([x + t * (v + t * (a / 2 + t * j / 6)), v + t * (a + t * j / 2), a + t * j, j])
+
+
+def _line(spline: Spline) -> tuple[Array, Array] | None:
+    """Return the direction of a line (n,), and the positions of its ends and turning points.
+
+    The positions are relative to the first end, in units of the direction. None if the path is not
+    a straight line, there and back.
+    """
+    q = spline(spline.s)
+    size = float(np.abs(q).max()) or 1.0
+    far = q - q[0]
+    rise = far[np.abs(far).max(axis=1).argmax()]
+    joint = int(np.abs(rise).argmax())
+    if rise[joint] == 0:
+        return None
+    powers = np.diff(spline.s)[:, None] ** np.arange(1, 4)[:, None, None]
+    moves = spline.coefficients[1:] * powers
+    if np.abs(moves - moves[..., joint : joint + 1] / rise[joint] * rise).max() > _STRAIGHT * size:
+        return None
+    at = np.concatenate([spline.s[:1], turning_points(spline), spline.s[-1:]])
+    x = (spline(at)[:, joint] - q[0, joint]) / rise[joint]
+    while True:  # remove points that are passed without turning back, and those due to rounding
+        step = np.diff(x)
+        passed = np.flatnonzero(step[1:] * step[:-1] >= 0)
+        if len(passed):
+            x = np.delete(x, passed[0] + 1)
+            continue
+        short = np.flatnonzero(np.abs(step) <= _STRAIGHT * size / abs(rise[joint]))
+        if len(short) == 0 or len(x) == 2:
+            return rise, x
+        x = np.delete(x, short[0] if short[0] else 1)

@@ -1,0 +1,373 @@
+"""A robot on a path of targets: errors, solutions near a configuration, and reasons in words.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+from supple.errors import InputError
+from supple.ik.arguments import SolveOptions
+from supple.ik.branches.arms import AnyArm, Arm, ClosedFormArm, arm_of
+from supple.ik.branches.solve_all import SAMPLES
+from supple.ik.driver import Driver
+from supple.ik.problem import CompiledProblem, turns
+from supple.ik.status import SolveStatus
+from supple.ik.task_errors import rotating_rows
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+from supple.paths.graph import Cost
+from supple.paths.targets import PathTargets
+
+EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
+NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
+EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
+JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
+_DIVISIONS = 7  # maximum number of times that a step along a path is halved
+_HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
+_SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
+_SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
+
+
+class Track(NamedTuple):
+    """Configurations (K, n) at places (K,) of a path, and why the track ends before the path."""
+
+    x: Array
+    q: Array
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PathProblem:
+    """Tasks, their targets along a path, and the tolerances within which the path is followed.
+
+    Attributes:
+        problem: The tasks.
+        targets: Their targets.
+        tolerances: Allowed deviations between samples (2,) [m, rad].
+        cost: Cost by which routes are compared.
+        threads: Maximum number of threads.
+        fractions: Largest errors of solutions along the path, as fractions of the tolerances.
+        loosest: The same at targets that cannot be met within `fractions`.
+    """
+
+    problem: CompiledProblem
+    targets: PathTargets
+    tolerances: Array
+    cost: Cost
+    threads: int
+    fractions: tuple[float, float] = EXACT
+    loosest: tuple[float, float] = NEARLY
+    _closest: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def robot(self) -> Robot:
+        """The robot."""
+        return self.problem.layout.robot
+
+    @cached_property
+    def exact(self) -> Array:
+        """Largest errors of the solutions along the path (2,) [m, rad]."""
+        return np.asarray(self.fractions * self.tolerances)
+
+    @cached_property
+    def arm(self) -> Arm | str:
+        """The arm that computes all solutions of a pose, or the reason why they are searched."""
+        return arm_of(self.problem)
+
+    @cached_property
+    def spec(self) -> _core.BranchSpec:
+        """Tolerances and options of the solutions that `arm` computes."""
+        return _core.BranchSpec(
+            position_tolerance=float(self.exact[0]),
+            rotation_tolerance=float(self.exact[1]),
+            samples=SAMPLES,
+            wraps=False,
+            nearest=False,
+            threads=self.threads,
+        )
+
+    @cached_property
+    def _track_spec(self) -> _core.TrackSpec:
+        """How configurations are tracked in steps that are not halved."""
+        return _core.TrackSpec(
+            jump=JUMP,
+            reach=self.reach,
+            exact_position=float(self.exact[0]),
+            exact_rotation=float(self.exact[1]),
+            position_tolerance=float(self.tolerances[0]),
+            rotation_tolerance=float(self.tolerances[1]),
+            units=self.units.tolist(),
+            divisions=0,
+            threads=self.threads,
+        )
+
+    @cached_property
+    def rotating(self) -> list[NDArray[np.bool_]]:
+        """Which rows of each task are rotations."""
+        return rotating_rows(self.problem.layout)
+
+    @cached_property
+    def turns(self) -> Array:
+        """2π for each joint whose range has room for a full turn, else 0 (n,) [rad]."""
+        return turns(self.robot)
+
+    @property
+    def units(self) -> Array:
+        """Units of the joints (n,) [rad or m]."""
+        return self.targets.units
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest lever arm of a joint [m]; zero if no task has a position.
+
+        A slide carries the lever arm of joints before it as far as its unit.
+        """
+        q = self.robot.random(16, seed=0)
+        rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
+        moving = rows[:, ~np.concatenate(self.rotating)]
+        lever = float(moving[..., ~self.robot.prismatic].max(initial=0.0))
+        return max([lever, *self.units[self.robot.prismatic]]) if moving.size else 0.0
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of J: the weight of rotations or, without them, of the lever arms [m]."""
+        kinds, weights = np.concatenate(self.rotating), np.abs(self.problem.layout.weights)
+        if kinds.any():
+            return float(weights[kinds].max())
+        return float(weights.max()) * (self.reach or float(self.units.max()))
+
+    # ---- errors ----------------------------------------------------------------------------------
+
+    def errors(self, q: Array, targets: Array) -> Array:
+        """Return position and rotation errors (K, 2) [m, rad] at configurations (K, n)."""
+        return _core.interval_errors(self.problem.kernel, q[:, None], targets)[0]
+
+    def deviation(self, q: Array, x: Array) -> Array:
+        """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
+        return self.errors(q, self.targets(x))
+
+    def between(self, q: Array, x: Array) -> tuple[Array, Array]:
+        """Return the largest errors of configurations (K, c, n) at places (K, c) of K intervals.
+
+        At both ends of an interval the error vanishes.
+
+        Returns:
+            The largest errors at the c places (K, 2) [m, rad], and those in the whole interval:
+            a parabola through three neighbors exceeds them by at most an eighth of their second
+            difference; twice that also covers a second difference that varies.
+        """
+        at, bend = _core.interval_errors(self.problem.kernel, q, self.targets(x.ravel()))
+        kinds = np.concatenate(self.rotating)
+        return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
+
+    def bend(self, step: Array) -> Array:
+        """Return bounds (K, 2) [m, rad] on the error halfway along straight joint steps (K, n).
+
+        Both ends of a step are on the path, and the target is assumed to move at constant velocity.
+        The tool's acceleration is at most the square of the sum of joint speeds, times the lever
+        arm.
+        """
+        far = np.abs(step / self.units).sum(axis=-1)[..., None]
+        return np.asarray(far**2 / 8 * np.array([2 * self.reach, 1.0]))
+
+    def wrapped(self, change: Array) -> Array:
+        """Return displacements (..., n) without full turns of the joints that can turn fully."""
+        far = (np.abs(change) > np.pi) & (self.turns > 0)
+        if not far.any():
+            return change
+        made = change.copy()
+        made[far] -= 2 * np.pi * np.rint(change[far] / (2 * np.pi))
+        return made
+
+    # ---- solutions -------------------------------------------------------------------------------
+
+    def driver(self, solutions: int | None = None, seeds: int = 1) -> Driver:
+        """Return a solver that starts from the given q only, or from `seeds` seeds per target."""
+        return Driver(
+            self.problem,
+            SolveOptions(
+                position_tolerance=float(self.exact[0]),
+                rotation_tolerance=float(self.exact[1]),
+                max_seeds=seeds,
+                prefer="fast",
+                solutions=solutions,
+                began=0.0,
+                deadline=np.inf,
+                explain=False,
+                threads=self.threads,
+                progress=None,
+                gpu=None,
+            ),
+        )
+
+    def near(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the solutions at places x (K,) found from q (K, n), and a mask (K,) of success."""
+        found = self.driver().solve_batch(self.targets(x), q)
+        return found.q, np.asarray(found.success)
+
+    def nearest(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the solutions at places x (K,) nearest to q (K, n), and a mask (K,) of success.
+
+        If not all solutions can be computed, these are the ones that a search from q finds.
+        """
+        if not isinstance(self.arm, ClosedFormArm | AnyArm):
+            return self.near(x, q)
+        every, _, _, sampled, count, _ = self.arm.solve(
+            self.problem, self.targets(x), None, self.spec
+        )
+        of = np.repeat(np.arange(len(x)), count)
+        own = q[of] + self.wrapped(every - q[of])
+        inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
+        far = np.where(inside, np.abs(own - q[of]).max(axis=1, initial=0.0), np.inf)
+        order = np.lexsort((far, of))
+        first = np.searchsorted(of[order], np.arange(len(x)))
+        good = count > 0
+        made = q.copy()
+        best = order[first[good]]
+        made[good] = own[best]
+        good[good] = np.isfinite(far[best])
+        singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
+        if len(singular):
+            then, there = self.near(x[singular], q[singular])
+            there &= np.abs(then - q[singular]).max(axis=1) < np.where(
+                good[singular], np.abs(made - q)[singular].max(axis=1), np.inf
+            )
+            made[singular[there]], good[singular[there]] = then[there], True
+        return made, good
+
+    def searched(self, at: int, count: int, seeds: int = 0) -> Array:
+        """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
+        found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
+        if not found.success.any() and at not in self._closest:
+            found = self.closest(at)
+        return np.asarray(found.q[found.success])
+
+    def closest(self, at: int) -> Any:
+        """Return the closest pose to a target, as a batch of one solution."""
+        if at not in self._closest:
+            numbers = self.targets.numbers[at : at + 1]
+            self._closest[at] = self.driver(seeds=_SEEDS).solve_batch(numbers, None)
+        return self._closest[at]
+
+    def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
+        """Return a mask (K,) of the targets that a search from `seeds` seeds solves."""
+        found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
+        return np.asarray(found.success)
+
+    def outside(self, q: Array) -> str | None:
+        """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
+        inside = np.clip(q, self.robot.lower, self.robot.upper)
+        out = np.abs(q - inside) > EDGE * np.maximum(self.units, np.abs(inside))
+        return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
+
+    def start(self, q0: Array) -> Array | None:
+        """Check that q0 reaches the first target; return the solution near it inside the limits.
+
+        The result is None if q0 is outside the limits and no solution inside is near it.
+        """
+        error = self.errors(q0[None], self.targets.numbers[:1])[0]
+        if (error > self.tolerances).any():
+            raise InputError(
+                f"q0 must be at the first target; given: a configuration {error[0] * 1e3:.3g} mm "
+                f"and {error[1] * 1e3:.3g} mrad away"
+            )
+        inside = np.clip(q0, self.robot.lower, self.robot.upper)
+        exact, good = self.near(self.targets.x[:1], inside[None])
+        if good[0]:
+            return np.asarray(exact[0])
+        return None if self.outside(q0) else inside
+
+    def course(self, x: Array, divisions: int) -> Array:
+        """Return the targets (R, S, k) of steps between places (R, L) that are halved `divisions`
+        times: those of all parts, and halfway along the smallest.
+        """
+        parts = 2 << divisions
+        inner = x[:, :-1, None] + np.diff(x)[..., None] * (np.arange(parts) / parts)
+        every = np.concatenate([inner.reshape(len(x), -1), x[:, -1:]], axis=1)
+        return self.targets(every.ravel()).reshape(*every.shape, -1)
+
+    def tracked(self, q: Array, course: Array, divisions: int) -> Array:
+        """Return the tracks (L, K, n) of configurations (K, n); NaN after their ends.
+
+        A step that is long, or on which the tool leaves the path, is halved.
+
+        Args:
+            q: Configurations (K, n) at the first place.
+            course: The targets of all tracks (1, S, k), or of each (K, S, k).
+            divisions: Number of times that a step is halved.
+        """
+        spec = self._track_spec
+        if divisions != spec.divisions:
+            spec = spec.replace(divisions=divisions)
+        return _core.tracked(self.problem.kernel, q, course, spec)
+
+    def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Track configurations (K, n) from places x0 (K,) to x1 (K,).
+
+        Return the configurations at x1, and a mask (K,) of those that arrive.
+        """
+        course = self.course(np.stack([x0, x1], axis=1), _DIVISIONS)
+        then = self.tracked(q, course, _DIVISIONS)[1]
+        return then, np.isfinite(then[:, 0])
+
+    # ---- reasons ---------------------------------------------------------------------------------
+
+    def loosened(self, at: int) -> PathProblem | None:
+        """Return the problem with larger errors of solutions, if only then a target has any."""
+        if self.fractions == self.loosest:
+            return None
+        found = self.closest(at)
+        missed = np.array([found.position_error[0], found.rotation_error[0]])
+        if found.success[0] or (missed > self.tolerances).any():
+            return None
+        other = replace(self, fractions=self.loosest, _closest={})
+        return other if other.closest(at).success[0] else None
+
+    def out_of_reach(self, at: int) -> str | None:
+        """Return, in words, how far a target is out of reach, and a joint at its limit if any.
+
+        The result is None if a search reaches the target.
+        """
+        found = self.closest(at)
+        if found.success[0]:
+            return None
+        missed = (
+            f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
+        )
+        said = f"the target is out of reach by {missed}"
+        known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
+        if not known and found.status[0] != SolveStatus.UNREACHABLE:
+            said = f"no solution of the target was found; the closest misses it by {missed}"
+        held = self._room(found.q[0]) < _HELD
+        return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
+
+    def why(self, at: int, q: Array) -> str:
+        """Return, in words, why no continuous step leads from q at target `at` to the next."""
+        if at + 1 >= len(self.targets.x):
+            return ""
+        then, good = self.near(self.targets.x[at + 1 : at + 2], q[None])
+        held = self._room(then[0]) < _HELD
+        if not good[0] and held.any():
+            return self._limit(int(np.argmax(held)))
+        room, J = self._room(q), self.problem.layout.jacobian(q[None])[0] * self.units
+        sigma = np.linalg.svd(J / self.scale, compute_uv=False)[-1]
+        if room.min() < 0.05 and sigma > _SINGULAR:
+            return self._limit(int(np.argmin(room)))
+        if sigma < 5 * _SINGULAR:
+            return f"the arm is singular, smallest singular value {sigma:.2g}"
+        return "no solution of the next target is near"
+
+    def _room(self, q: Array) -> Array:
+        """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
+        return np.minimum(q - self.robot.lower, self.robot.upper - q) / self.units
+
+    def _limit(self, joint: int) -> str:
+        return f"{self.robot.joint_names[joint]} is at its limit"

@@ -1,0 +1,209 @@
+"""Sampled self-motion along a path, for arms of seven joints.
+
+A few solutions of the first target are tracked, then more of the last and the middle one. If none
+arrives, all solutions at some targets are computed for each value of a grid of one joint. Steps
+lead to solutions of the next layer at the same or a neighboring value.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from supple import _core
+from supple.ik.branches.arms import RedundantArm
+from supple.motion.linearization import Array
+from supple.paths.graph import Indices, Part, PathGraph
+from supple.paths.layers import SEEDS, Layers
+from supple.paths.problem import JUMP, PathProblem, Track
+from supple.paths.tracks import FEW, coarse, continued, tracks
+
+_APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
+_MORE = 16  # number of tracks from each of three targets before the grid is computed
+_AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
+
+
+class SelfMotion(Layers):
+    """Solutions on a grid of one joint of an arm of seven joints."""
+
+    def __init__(self, path: PathProblem, start: Array | None) -> None:
+        assert isinstance(path.arm, RedundantArm)
+        self.path, self.start, self.arm = path, start, path.arm
+        self.known: dict[int, Array] = {}
+        self.shortened = self.tracked = self.sampled = self.widened = False
+        layers = coarse(len(path.targets.x))
+        self._solve(layers[:1])
+        layers = layers if self._first_empty(layers[:1], SEEDS) else layers[:0]
+        super().__init__(self.path, start, layers, self._tracks(layers, [0][: len(layers)], FEW))
+
+    def track(self, part: Part) -> Track:
+        """Return the configurations of a part of a route, with 2π wraps inside the limits.
+
+        Steps lead to the nearest wraps, so a joint may leave its limits along the way. With the
+        wraps that are chosen, it stays inside as long as possible.
+        """
+        track = super().track(part)
+        q = track.q[0] + np.append(
+            np.zeros((1, track.q.shape[1])),
+            np.cumsum(self.path.wrapped(np.diff(track.q, axis=0)), axis=0),
+            axis=0,
+        )
+        robot = self.path.robot
+        for j in np.nonzero(self.path.turns)[0]:
+            free = self.start is None or part.layers[0] > 0
+            moved = q[:, j] + 2 * np.pi * np.array([0, -1, 1] if free else [0])[:, None]
+            inside = (robot.lower[j] <= moved) & (moved <= robot.upper[j])
+            q[:, j] = moved[np.logical_and.accumulate(inside, axis=1).sum(axis=1).argmax()]
+        return track._replace(q=q)
+
+    def improved(self, parts: list[Part]) -> bool:
+        """Add tracks from other targets, the grid, layers where parts end, or sliding solutions."""
+        if not self.shortened:
+            self.shortened = True
+            count = self.count
+            self.layers = self._reachable(int(parts[-1].layers[-1]))
+            self.count = int(self.layers[-1]) + 1
+            if self.count < count:
+                self.graph = continued(self.path, self.graph, self.layers)
+                return True
+        if not self.tracked:
+            self.tracked = True
+            last = len(self.layers) - 1
+            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), _MORE)
+            return True
+        layers = self.layers
+        if not self.sampled:
+            self.sampled = True
+            self._solve(layers)
+            for at, q in zip(layers.tolist(), self.graph.q, strict=True):
+                more = self._apart(q[np.isfinite(q[:, 0])], self.known[at])
+                self.known[at] = np.concatenate([self.known[at], more])
+        else:
+            for part in parts:
+                end, _ = self.graph.farthest(int(part.layers[0]), int(part.columns[0]))
+                if end < len(self.layers) - 1:
+                    between = np.arange(self.layers[end], self.layers[end + 1] + 1)
+                    layers = np.union1d(layers, between)
+            if len(layers) == len(self.layers):
+                if self.widened:
+                    return False
+                self._widen(layers)
+            self._solve(layers)
+            layers = layers[: self._first_empty(layers, SEEDS)]
+            self.count = min(self.count, int(layers[-1]) + 1)
+        self.layers, self.graph = layers, self._grid(layers)
+        return True
+
+    def _reachable(self, reached: int) -> Indices:
+        """Return the layers before the first target out of reach.
+
+        All targets from the last of these layers up to that target are added as layers.
+
+        Args:
+            reached: Index of the last layer that tracks reach.
+        """
+        layers, end = self.layers, reached + 1
+        q = self.graph.q[reached]
+        self.known.setdefault(int(layers[reached]), q[np.isfinite(q[:, 0])])
+        while end < len(layers):
+            part = layers[end - 1 : end + _AT_ONCE]
+            self._solve(part)
+            empty = self._first_empty(part, 0)
+            end += empty - 1
+            if empty == len(part):
+                continue
+            between = np.arange(layers[end - 1], layers[end] + 1)
+            self._solve(between)
+            empty = self._first_empty(between, SEEDS)
+            if empty < len(between):
+                return np.append(layers[:end], between[1:empty])
+            end += 1
+        return layers
+
+    def _first_empty(self, layers: Indices, seeds: int) -> int:
+        """Return the index in `layers` of the first target out of reach, or `len(layers)`.
+
+        A target without a known solution is searched for from `seeds` seeds.
+        """
+        before = None
+        for i, at in enumerate(layers.tolist()):
+            if not len(self.known[at]) and before is not None:
+                x = self.path.targets.x[None, [before, at]]
+                self.known[at] = self._slid(self.known[before], self.path.course(x, 0))
+            if not len(self.known[at]) and seeds:
+                self.known[at] = self.searched(at, seeds)
+            if not len(self.known[at]):
+                return i
+            before = at
+        return len(layers)
+
+    def _slid(self, q: Array, course: Array) -> Array:
+        """Return the solutions that one step of damped least squares leads to from q (K, n)."""
+        then = self.path.tracked(q, course, 0)[1]
+        return np.asarray(then[np.isfinite(then[:, 0])])
+
+    def _apart(self, q: Array, known: Array) -> Array:
+        """Return the configurations (K, n) that are apart from each other and from known ones."""
+        units = self.path.units
+        return q[_core.apart(q / units, known / units, self.path.turns, _APART)]
+
+    def _solve(self, layers: Indices) -> None:
+        """Compute the solutions of the targets in `layers` whose solutions are not known."""
+        new = np.array([at for at in layers.tolist() if at not in self.known], dtype=np.intp)
+        if not len(new):
+            return
+        path = self.path
+        found = self.arm.solve(path.problem, path.targets.numbers[new], None, path.spec)
+        ends = np.cumsum(found[4])
+        for at, end, count in zip(new.tolist(), ends, found[4], strict=True):
+            self.known[at] = found[0][end - count : end]
+
+    def _widen(self, layers: Indices) -> None:
+        """Add solutions at and near joint limits, which lie between the values of the grid.
+
+        From solutions without a step to the next layer, or to the one before, damped least squares
+        slides along the limits until it meets known solutions.
+        """
+        self.widened = True
+        x, there = self.path.targets.x[layers], np.isfinite(self.graph.q[..., 0])
+        ahead, behind = there.copy(), there.copy()  # configurations without a step
+        for i, (leaving, arriving) in enumerate(self.graph.steps or []):
+            ahead[i, leaving] = behind[i + 1, arriving] = False
+        for way, stuck in ((1, ahead), (-1, behind)):
+            order = np.arange(len(layers))[::way]
+            courses = self.path.course(np.stack([x[order[:-1]], x[order[1:]]], axis=1), 0)
+            fresh = self.graph.q[0, :0]
+            for course, (before, at) in zip(courses, pairwise(order.tolist()), strict=True):
+                start = np.concatenate([self.graph.q[before, stuck[before]], fresh])
+                if len(start):
+                    known = self.known[int(layers[at])]
+                    fresh = self._apart(self._slid(start, course[None]), known)
+                    self.known[int(layers[at])] = np.concatenate([known, fresh])
+
+    def _tracks(self, layers: Indices, origins: list[int], most: int) -> PathGraph:
+        """Return the tracks of up to `most` solutions of some layers, one in each column."""
+        samples = {}
+        self._solve(layers[origins])
+        for origin in origins:
+            every = self.known[int(layers[origin])]
+            samples[origin] = every[:: -(-len(every) // most)] if len(every) else every
+        if self.start is not None and 0 in samples:
+            samples[0] = self.start[None]
+        return tracks(self.path, self.path.targets.x[layers], samples)
+
+    def _grid(self, layers: Indices) -> PathGraph:
+        """Return the solutions of all layers, with steps between neighboring values of the grid."""
+        path, dof = self.path, self.path.robot.dof
+        nodes = [self.known[at] for at in layers.tolist()]
+        if self.start is not None:
+            nodes[0] = self.start[None]
+        counts = np.array([len(each) for each in nodes])
+        q = np.full((len(layers), counts.max(), dof), np.nan)
+        q[np.arange(q.shape[1]) < counts[:, None]] = np.concatenate(nodes)
+        reach = JUMP * path.units
+        reach[self.arm.coordinate] = 1.5 * (self.arm.values[1] - self.arm.values[0])
+        cost = path.cost._replace(turns=path.turns)
+        return PathGraph(path.targets.x[layers], q, None, cost).with_near_steps(reach)

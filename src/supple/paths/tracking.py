@@ -1,0 +1,208 @@
+"""Whole motions: a robot follows targets or velocities over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple._arrays.checks import coordinates, number
+from supple.control.arguments import check_robot_first, limits_for
+from supple.control.constraints import Constraint, check_constraints
+from supple.control.controller import AnyStep
+from supple.control.servo import Servo
+from supple.control.status import StepStatus
+from supple.control.status_array import StatusArray
+from supple.control.trajectory import Trajectory
+from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
+from supple.kinematics import Robot
+from supple.kinematics.plausible import check_plausible
+from supple.kinematics.robot import FrameNames
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.paths.joint_path import to_trajectory
+from supple.paths.path_mode import path_motion
+from supple.paths.references import Commands, Reference, sample
+from supple.paths.timing import Bounds
+from supple.steps.estimate import Estimates
+from supple.tasks import TaskLike
+from supple.tasks.layout import CompiledTasks, compile_selected
+
+
+@known_arguments(**HINTS)
+def track(
+    robot: Robot,
+    q0: ArrayLike,
+    *,
+    target: Reference = None,
+    velocity: Reference = None,
+    acceleration: Reference = None,
+    frame: FrameNames = None,
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
+    dt: float | None = None,
+    times: ArrayLike | None = None,
+    duration: float | None = None,
+    feedforward: bool = True,
+    step: AnyStep | None = None,
+    limits: Limits | None = None,
+    gain: float | None = None,
+    order: int = 1,
+    rate_gain: float | None = None,
+    rest_gain: float | None = None,
+    constraints: Sequence[Constraint] = (),
+    qd0: ArrayLike | None = None,
+    tolerance: float = 1e-4,
+) -> Trajectory:
+    """Follow a moving target, a velocity, or both: a `Servo` called in a loop.
+
+    Args:
+        robot: The controlled robot.
+        q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits are driven back.
+        target: Target of the tasks: a function of time [s], or K + 1 targets, one at each time; a
+            single task also takes a constant target. Several tasks take a sequence with one target
+            per task at each time.
+        velocity: Velocity of the tasks: a function of time, K (or K + 1) velocities, or a constant.
+        acceleration: Acceleration of the tasks in the same forms, with order=2.
+        frame: Name of a frame, or a sequence of names: their poses are the tasks.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
+        dt: Length of a step [s], if `times` is not given.
+        times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
+            steps; after the last step, more steps of the same length are assumed.
+        duration: Duration [s], if neither `times` nor arrays determine it.
+        feedforward: Whether missing velocities are derived from the differences of the targets.
+        step: As in `Servo`.
+        limits: As in `Servo`, or with mode "path": the tool stays on the path of the targets, and
+            only the timing changes. The whole path is known, so that the motion slows down early
+            enough; it ends at rest, before the first target that is out of reach.
+        gain: As in `Servo`.
+        order: As in `Servo`.
+        rate_gain: As in `Servo`.
+        rest_gain: As in `Servo`.
+        constraints: As in `Servo`.
+        qd0: Initial joint speeds (n,); zero by default.
+        tolerance: Largest distance from the path between two targets, in mode "path" [m or rad].
+
+    Raises:
+        InputError: There is no reference, references differ in length, times do not increase, or
+            mode "path" is combined with a step, gains, order=2, constraints or initial speeds.
+    """
+    check_robot_first(robot, "track(robot, q0, target=...)", q0)
+    layout, single = compile_selected(robot, frame, tasks)
+    commands = sample(
+        layout,
+        single,
+        {"target": target, "velocity": velocity, "acceleration": acceleration},
+        dt=dt,
+        times=times,
+        duration=duration,
+        feedforward=feedforward,
+    )
+    if limits is not None and limits_for(limits, robot).mode == "path":
+        fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
+        given = [name for name, value in fixed.items() if value is not None]
+        given += ["constraints"] if check_constraints(constraints) else []
+        if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
+            raise InputError(
+                'mode "path" takes no step, gains, constraints or initial speeds, and only '
+                "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
+            )
+        each = float(commands.t[1] - commands.t[0])
+        return _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
+    servo = Servo(
+        robot,
+        layout.tasks,
+        dt=float(commands.t[1] - commands.t[0]),
+        step=step,
+        limits=limits,
+        gain=gain,
+        order=order,
+        rate_gain=rate_gain,
+        rest_gain=rest_gain,
+        constraints=constraints,
+    )
+    servo.reset(qd0)
+    return _run(servo, _start(q0, robot), commands)
+
+
+def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
+    """Return the motion of a servo that starts at q0 (n,) and follows commands."""
+    t, targets, velocities, accelerations = commands
+    steps, n, layout = len(t) - 1, servo.robot.dof, servo._layout
+    q = np.empty((steps + 1, n))
+    q[0] = q0
+    qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
+    qd[0] = servo._qd
+    lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
+    status, estimates = np.empty(steps, dtype=np.int16), []
+    lengths = np.diff(t)
+    uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
+    if uneven and np.isfinite(servo.limits.max_jerk).any():
+        given = f"steps from {lengths.min():.3g} to {lengths.max():.3g} s"
+        raise InputError(f"max_jerk needs times with steps of equal lengths; given: {given}")
+    for k in range(steps):
+        if uneven:
+            servo._pace(lengths, k)
+        servo._raw(
+            q[k],
+            None if velocities is None else velocities[k],
+            None if targets is None else targets[k],
+            None if accelerations is None else accelerations[k],
+            q[k + 1],
+        )
+        qd[k + 1], side[k] = servo._qd, servo._side
+        lambda2[k], asked[k], status[k] = servo._lambda2, servo._asked, servo._causes()
+        estimates.append(servo._estimates)
+    weights = layout.weights
+    J = layout.jacobian(q[:-1])
+    error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
+    return Trajectory(
+        t=t,
+        q=q,
+        qd=qd[1:],
+        lambda2=lambda2,
+        sigma_min=np.linalg.svd(J.astype(np.float64), compute_uv=False)[:, -1],
+        command=asked / weights,
+        velocity=np.einsum("kmn,kn->km", J, qd[1:]) / weights,
+        error=error / weights,
+        active=side.astype(np.int8),
+        status=StatusArray.of(StepStatus, status),
+        rows=layout.rows,
+        estimates=None
+        if not estimates or estimates[0] is None
+        else Estimates(*np.array(estimates).T),
+        robot=servo.robot,
+    )
+
+
+def _on_path(
+    layout: CompiledTasks,
+    limits: Limits,
+    q0: Array,
+    commands: Commands,
+    dt: float,
+    tolerance: float,
+) -> Trajectory:
+    """Return the fastest motion along the targets that keeps the limits."""
+    least = number(tolerance, "tolerance", above=0)
+    motion = path_motion(layout, limits, q0, commands, dt, least)
+    bounds = Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk)
+    made = to_trajectory(layout, [motion.q], dt, bounds)
+    status = np.array(made.status, dtype=np.int16)
+    status[-1] |= motion.status
+    return replace(
+        made,
+        t=motion.t,
+        error=layout.error(motion.q[1:], motion.targets[1:]) / layout.weights,
+        status=StatusArray.of(StepStatus, status),
+    )
+
+
+def _start(q0: ArrayLike, robot: Robot) -> Array:
+    """Return the initial joint coordinates (n,) after checking them."""
+    q = coordinates(q0, robot.dof, "q0").astype(np.float64)
+    if q.ndim != 1 or not np.isfinite(q).all():
+        raise InputError(f"q0 must be finite, of shape ({robot.dof},); given: {short_repr(q0)}")
+    check_plausible(robot, q, "q0")
+    return q

@@ -1,0 +1,144 @@
+"""Tracks of sampled solutions along a path, for tasks with infinitely many solutions.
+
+A solution is tracked by damped least squares, which slides along the limits of the joints. Tracks
+start at the first target. If none of them reaches the end of the path, tracks also start at the
+last target, at the middle one, and wherever the farthest track ends.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from supple.motion.linearization import Array
+from supple.paths.graph import Indices, Part, PathGraph
+from supple.paths.layers import SEEDS, Layers
+from supple.paths.problem import PathProblem
+
+LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
+TRACKS = 48  # number of solutions that are sampled at one target
+FEW = 16  # number of first tracks; also of seeds that decide whether a target is reachable
+_COARSE = 2  # maximum number of times that a step of a track is halved
+
+
+def coarse(count: int) -> Indices:
+    """Return the targets (L,) at which solutions of a path of `count` targets are sampled."""
+    if not count:
+        return np.empty(0, dtype=np.intp)
+    return np.unique(np.linspace(0, count - 1, min(LAYERS, count - 1) + 1).astype(int))
+
+
+def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGraph:
+    """Return the tracks of sampled configurations, one in each column.
+
+    Args:
+        path: The path.
+        x: Places of the layers (L,).
+        samples: Configurations (K, n) by the index of the layer that they are at.
+    """
+    columns = [np.empty((len(x), 0, path.robot.dof))]
+    columns += [_both_ways(path, x, at, q) for at, q in samples.items()]
+    return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
+
+
+def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
+    """Return the tracks (L, K, n) of configurations (K, n) at layer `at`, forward and backward."""
+    made = np.full((len(x), *q.shape), np.nan)
+    for way in (slice(at, None, -1), slice(at, None)):
+        made[way] = path.tracked(q, path.course(x[None, way], _COARSE), _COARSE)
+    return made
+
+
+def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph:
+    """Return the tracks of a graph in other layers (L,), the first of which they share."""
+    x = path.targets.x[layers]
+    shared = int(np.logical_and.accumulate(np.isin(x, graph.x)).sum())
+    q = np.full((len(x), *graph.q.shape[1:]), np.nan)
+    q[:shared] = graph.q[:shared]
+    last = np.isfinite(q[shared - 1, :, 0])
+    course = path.course(x[None, shared - 1 :], _COARSE)
+    q[shared - 1 :, last] = path.tracked(q[shared - 1, last], course, _COARSE)
+    return replace(graph, x=x, q=q)
+
+
+class Tracks(Layers):
+    """Tracks of sampled solutions, for tasks whose solutions are found by a search."""
+
+    def __init__(self, path: PathProblem, start: Array | None) -> None:
+        self.path, self.start, self.origins = path, start, [0]
+        count = len(path.targets.x)
+        self.samples: dict[int, Array] = {}
+        self.tracks: dict[int, Array] = {}  # from each origin, in the layers `tracked_in`
+        self.tracked_in = np.empty(0, dtype=np.intp)
+        if not len(self._samples(0)) and self.loosened(0):
+            self.samples.clear()
+        if not len(self._samples(0)):
+            count = 0
+        layers = coarse(count)
+        super().__init__(self.path, start, layers, self._graph(layers))
+
+    def improved(self, parts: list[Part]) -> bool:
+        """Start more tracks, or track in smaller steps where tracks end."""
+        layers, origins = self.layers, list(self.origins)
+        if len(origins) == 1:
+            last = int(parts[-1].layers[-1])
+            self._shorten(layers[last:])
+            layers = layers[: len(coarse(self.count))]
+            layers = np.unique(np.append(layers[layers < self.count], self.count - 1))
+            self.origins = [0, self.count - 1, int(layers[len(layers) // 2])]
+        else:
+            for part in parts:
+                end, _ = self.graph.farthest(int(part.layers[0]), int(part.columns[0]))
+                if end == len(self.layers) - 1:
+                    continue
+                between = np.arange(self.layers[end], self.layers[end + 1] + 1)
+                if len(between) > 2:
+                    layers = np.union1d(layers, between)
+                elif int(between[0]) not in self.origins:
+                    self.origins.append(int(between[0]))
+            if len(layers) == len(self.layers) and self.origins == origins:
+                return False
+        self.layers, self.graph = layers, self._graph(layers)
+        return True
+
+    def _shorten(self, layers: Indices) -> None:
+        """End the path before the first target out of reach, if a target in `layers` is.
+
+        Tracks reach the first of `layers`.
+        """
+        end = 1 + self._first_out_of_reach(layers[1:])
+        if end < len(layers):
+            between = np.arange(layers[end - 1] + 1, layers[end] + 1)
+            self.count = int(between[min(self._first_out_of_reach(between), len(between) - 1)])
+
+    def _first_out_of_reach(self, at: Indices) -> int:
+        """Return the index in `at` of the first target out of reach, or `len(at)`."""
+        for i in np.nonzero(~self.path.reachable(at, FEW))[0].tolist():
+            if not len(self.searched(int(at[i]), SEEDS)):
+                return i
+        return len(at)
+
+    def _samples(self, at: int) -> Array:
+        """Return sampled solutions (K, n) of a target."""
+        if at == 0 and self.start is not None:
+            return self.start[None]
+        if at not in self.samples:
+            self.samples[at] = self.path.searched(at, TRACKS, SEEDS if at else 0)
+        return self.samples[at]
+
+    def _graph(self, layers: Indices) -> PathGraph:
+        """Return the tracks from all origins, one in each column."""
+        x = self.path.targets.x[layers]
+        if not np.array_equal(layers, self.tracked_in):
+            self.tracks, self.tracked_in = {}, layers
+        for each in self.origins if len(layers) else []:
+            if each not in self.tracks:
+                at = int(np.searchsorted(layers, each))
+                self.tracks[each] = _both_ways(self.path, x, at, self._samples(each))
+        none = np.empty((len(x), 0, self.path.robot.dof))
+        q = np.concatenate([none, *self.tracks.values()], axis=1)
+        return PathGraph(x, q, None, self.path.cost)

@@ -1,0 +1,433 @@
+"""The interface of a step, and the basic steps: functions from a Linearization to q̇.
+
+A step is a small frozen class that is called with a `Linearization` and returns joint velocities,
+or joint displacements, (n,). Called with a batch it returns (..., n), computed by the kernel
+(`include/supple/step/step.hpp`). Steps that wrap another step are in `clamp.py`, and those with
+memory in `filtering.py`, `estimated.py` and `stateful.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import wraps
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple._arrays.checks import number, number_field
+from supple._core import Method, Rule, StepSpec
+from supple.damping import DampingRule, Region
+from supple.damping.rule import KernelRule
+from supple.errors import InputError, short_repr
+from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
+from supple.motion.readable import Readable, name_of
+from supple.steps.batch import run_batch, threes
+from supple.steps.stateful import has_memory
+
+if TYPE_CHECKING:
+    from supple.kinematics import Robot
+    from supple.kinematics.robot import FrameNames
+    from supple.motion.limits import Limits
+    from supple.tasks import TaskLike
+
+
+class Step(Protocol):
+    """A callable that returns the joint velocities q̇ for a linearization."""
+
+    def __call__(self, linearization: Linearization, /) -> Array:
+        """Return q̇ (n,), finite."""
+        ...
+
+
+def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Array]:
+    """Decorate a formula for one linearization, so that batches run in the kernel."""
+
+    @wraps(formula)
+    def call(self: Any, linearization: Linearization) -> Array:
+        if linearization.J.ndim > 2:
+            return run_batch(kernel_of(self), linearization)[0]
+        return formula(self, linearization)
+
+    return call
+
+
+class BatchStep:
+    """Base class of the steps that the kernel implements; these steps also take batches."""
+
+    _velocities: ClassVar[Callable[..., Any]]  # set by `resolve_with`
+
+    def velocities(
+        self,
+        robot: Robot,
+        q: Any,
+        velocity: Any,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        frame: FrameNames = None,
+        limits: Limits | None = None,
+        dt: float | None = None,
+        qd: Any = None,
+        threads: int | None = None,
+        device: str | None = None,
+        stream: Any = None,
+        out: Any = None,
+        explain: bool = False,
+    ) -> Any:
+        """Return the joint velocities q̇ (..., n) [rad/s or m/s] for task velocities at q.
+
+            step.velocities(robot, q, velocity)                         J q̇ ≈ velocity
+            step.velocities(robot, q, velocity, limits=limits, dt=0.01) the same, inside limits
+            step.velocities(robot, q, velocity, explain=True)           also λ² and the status
+
+        The result is the first step of a `Servo` with order=1, for a batch of robots. It runs on
+        SIMD lanes and threads, or on a GPU with one thread per robot. Nothing is kept between
+        calls, so rules that compare with the previous step act as in a first step. float32 input is
+        computed in and returned as float32, any other type as float64.
+
+        Args:
+            robot: The model shared by all rows of the batch.
+            q: Configurations (..., n) [rad or m].
+            velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
+                origin, in world axes unless the task specifies others; (..., k, 6) for k tasks.
+                Components without a row in the task are ignored. If one of the tasks is an
+                `OpenTask`, a sequence with one velocity per task, in the form of each task.
+            tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
+                effectors. Because there are no targets, a task with `alternate=True` has the
+                ordinary J here, as in a `Servo` without a target.
+            frame: Name of a frame, or a sequence of names: their poses are the tasks.
+            limits: Joint limits; None for no limits.
+            dt: Length of a step [s], required with limits.
+            qd: Previous joint speeds (..., n), required if limits bound the accelerations.
+            threads: Maximum number of threads; all cores if None.
+            device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); the device that
+                holds q if None. For arrays in GPU memory (CuPy, PyTorch, JAX), all float32 or all
+                float64, the result is in GPU memory too, and the call is asynchronous.
+            stream: CUDA stream for arrays in GPU memory; if None, the stream that an array
+                specifies, or the default stream.
+            out: Array of the result's shape and type to write into; may be qd. With `out` a
+                call allocates nothing and, on a GPU, can be captured in a CUDA graph after a first
+                call outside the graph.
+            explain: Whether to return `Velocities`, with the damping, the active limits and the
+                status of each robot; only on the CPU, where the call then takes six to seven times
+                as long.
+
+        Raises:
+            InputError: The input is malformed, the kernel does not implement the step, or numbers
+                are not finite or make the step overflow. For arrays in GPU memory such rows give
+                zeros instead, because reporting them would require a synchronization.
+            MissingExtraError, DeviceError: The GPU is not available.
+        """
+        return self._velocities(
+            self,
+            robot,
+            q,
+            velocity,
+            tasks,
+            frame=frame,
+            limits=limits,
+            dt=dt,
+            qd=qd,
+            threads=threads,
+            device=device,
+            stream=stream,
+            out=out,
+            explain=explain,
+        )
+
+
+def resolve_with(velocities: Callable[..., Any]) -> None:
+    """Set the function behind `BatchStep.velocities`: supple/control/velocities.py is above steps.
+
+    Importing `supple` calls this.
+    """
+    BatchStep._velocities = staticmethod(velocities)
+
+
+@dataclass(frozen=True)
+class Transpose(BatchStep):
+    """A step along the transpose of the Jacobian, of the length that minimizes ‖J q̇ - e‖.
+
+        q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
+
+    The step is cheap but slow to converge. If e lies along the singular direction, the step is as
+    long as that of the pseudoinverse; `AngleClamp` bounds the step.
+
+    References:
+        Buss 2009, section 3.
+    """
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        J, e = linearization.J, linearization.e
+        size, reach = float(np.abs(J).max()), float(np.abs(e).max())
+        if size < TINY or reach == 0:
+            return np.zeros(J.shape[1])
+        J, e = J / size, e / reach  # squares of scaled entries neither overflow nor vanish
+        down = J.T @ e
+        back = J @ down
+        if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
+            return np.zeros(len(down))  # only rounding errors remain
+        with np.errstate(over="ignore"):
+            return finite_step(e @ back / (back @ back) * reach * down / size)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.TRANSPOSE)
+
+
+@dataclass(frozen=True)
+class Pseudoinverse(BatchStep):
+    """The shortest q̇ that minimizes ‖J q̇ - e‖:  q̇ = J⁺ e.
+
+    The step is unbounded near singularities. Singular values that are zero to working precision are
+    omitted.
+
+    References:
+        Buss 2009, section 4.
+    """
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        return gained(linearization, RANK_FLOOR, 0.0)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.PSEUDOINVERSE)
+
+
+@dataclass(frozen=True)
+class TruncatedSVD(BatchStep):
+    """The pseudoinverse without the smallest singular values.
+
+        TruncatedSVD(0.01)              omits singular values up to 0.01 times the largest
+        TruncatedSVD(min_sigma=0.05)    omits singular values up to 0.05, in the units of J
+        TruncatedSVD(rank=4)            keeps only the four largest singular values
+
+    With a threshold or min_sigma, the step is bounded by ‖e‖/(threshold σ_1) or ‖e‖/min_sigma, but
+    discontinuous where a singular value crosses the threshold. With a rank, the step is not
+    bounded, and it is discontinuous where the last kept and the first omitted singular value are
+    equal.
+
+    Attributes:
+        threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
+            if min_sigma or rank is given.
+        min_sigma: Largest singular value that is omitted, above 0; None for no threshold.
+        rank: Number of singular values that are kept, at least 1; None for all.
+
+    References:
+        Maciejewski & Klein 1988, eq. (13), for a rank; Wampler 1986, eq. (45), for min_sigma, and
+        "Rank-Deficient or Near-Rank-Deficient Configurations" for the threshold.
+    """
+
+    threshold: float | None = None
+    _: KW_ONLY
+    min_sigma: float | None = None
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        given = {
+            name: getattr(self, name)
+            for name in ("threshold", "min_sigma", "rank")
+            if getattr(self, name) is not None
+        }
+        if not given:
+            object.__setattr__(self, "threshold", 0.01)
+        if len(given) > 1:
+            each = ", ".join(f"{name}={short_repr(value)}" for name, value in given.items())
+            raise InputError(
+                f"TruncatedSVD takes one of threshold, min_sigma and rank; given: {each}"
+            )
+        if self.threshold is not None:
+            number_field(self, "threshold", above=0.0, below=1.0)
+        if self.min_sigma is not None:
+            number_field(self, "min_sigma", above=0.0)
+        if self.rank is not None and (type(self.rank) is not int or self.rank < 1):
+            raise InputError(
+                "TruncatedSVD: rank must be a number of singular values, at least 1; "
+                f"given: {short_repr(self.rank)}"
+            )
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        relative = RANK_FLOOR if self.threshold is None else max(RANK_FLOOR, self.threshold)
+        return gained(linearization, relative, 0.0, above=self.min_sigma or 0.0, rank=self.rank)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        if self.min_sigma is not None:
+            return StepSpec(method=Method.TRUNCATED_BELOW, parameter=self.min_sigma)
+        if self.rank is not None:
+            return StepSpec(method=Method.TRUNCATED_RANK, parameter=float(self.rank))
+        return StepSpec(method=Method.TRUNCATED, parameter=self.threshold or 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class DLS(Readable, BatchStep):
+    """Damped least squares:  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e,  the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖².
+
+    Where λ² > 0, the step is bounded by ‖q̇‖ <= ‖e‖/(2λ) and continuous through singularities;
+    where λ² = 0, it is the pseudoinverse.
+
+    Attributes:
+        rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
+        method: The kernel's linear solver. "auto" computes singular values only if necessary. They
+            are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
+            bound on the smallest singular value shows that J is not close to losing rank and that
+            `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
+            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if this matrix is
+            ill conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
+            condition number. If the rule needs singular values, every method uses the SVD.
+
+    References:
+        Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
+    """
+
+    rule: DampingRule
+    method: Literal["auto", "svd", "cholesky", "qr"] = "auto"
+
+    def __post_init__(self) -> None:
+        method: object = self.method
+        if not isinstance(method, str) or method not in _SOLVERS:
+            expected = f"one of {', '.join(map(repr, _SOLVERS))}"
+            raise InputError(f"DLS: method must be {expected}; given: {short_repr(self.method)}")
+        rule: object = self.rule
+        if not callable(rule):
+            given = f"given: {short_repr(rule)}"
+            if isinstance(rule, Real):
+                given += f". For constant damping, write DLS(damping.Constant({rule}))"
+            raise InputError(f"DLS: rule must be a damping rule or a callable; {given}")
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        lambda2 = damping_of(self.rule, linearization)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            W = self.rule.weight(linearization)
+            linearization = Linearization(W @ linearization.J, W @ linearization.e)
+        J, e = linearization.J, linearization.e
+        m, n = J.shape
+        if self.method in ("auto", "svd") or lambda2 == 0 or getattr(self.rule, "spectral", False):
+            return gained(linearization, RANK_FLOOR, lambda2)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.method == "qr":
+                    Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
+                    dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
+                elif m <= n:
+                    dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
+                else:
+                    dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
+        except np.linalg.LinAlgError:  # λ² is below the rounding errors of a singular J
+            return gained(linearization, RANK_FLOOR, lambda2)
+        return finite_step(dq)
+
+    def lambda2(self, linearization: Linearization) -> Array:
+        """Return the damping that the rule chooses: a number, or an array (...) for a batch."""
+        if linearization.J.ndim > 2:
+            return run_batch(self.kernel, linearization)[1]
+        return np.asarray(damping_of(self.rule, linearization))
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        if not isinstance(self.rule, KernelRule):
+            raise InputError(
+                "a batch takes the rules of supple.damping; given: "
+                f"{name_of(self.rule)}. CONTRIBUTING.md explains how to add a rule to the kernel"
+            )
+        spec = StepSpec(method=_SOLVERS[self.method], damping=self.rule.kernel)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            return spec.replace(direction=self.rule.direction, min_weight=self.rule.min_weight)
+        return spec
+
+
+_SOLVERS = {
+    "auto": Method.DAMPED_QUICK,
+    "svd": Method.DAMPED_SVD,
+    "cholesky": Method.DAMPED_CHOLESKY,
+    "qr": Method.DAMPED_QR,
+}
+
+
+def kernel_of(step: Step) -> StepSpec:
+    """Return the description of a step for the kernel.
+
+    Raises:
+        InputError: The kernel does not implement the step.
+    """
+    kernel = getattr(step, "kernel", None)
+    if not isinstance(kernel, StepSpec) or has_memory(step):
+        raise InputError(
+            f"a batch takes the steps of supple.steps; given: {short_repr(step)}. CONTRIBUTING.md "
+            "explains how to add a step to the kernel"
+        )
+    return kernel
+
+
+def guaranteed_norm(spec: StepSpec) -> float:
+    """Return the bound on ‖q̇‖ that a step guarantees: max_speed of `Optimal`, else infinity."""
+    optimal = spec.damping.rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON)
+    return spec.damping.parameters[0] if optimal and not spec.joint_scale else math.inf
+
+
+def damping_of(rule: DampingRule, linearization: Linearization) -> float:
+    """Return lambda2 of a rule after checking it, because a user's rule may be wrong."""
+    try:
+        lambda2: object = rule(linearization)
+    except OverflowError:  # raised by ** of Python floats
+        lambda2 = math.inf
+    return number(lambda2, f"lambda2 returned by {name_of(rule)}", least=0.0)
+
+
+def gained(
+    linearization: Linearization,
+    floor: float,
+    lambda2: float,
+    *,
+    above: float = 0.0,
+    rank: int | None = None,
+) -> Array:
+    """Return Σ σ/(σ² + λ²) v uᵀe over the `rank` largest singular values, or all if None.
+
+    Singular values up to `floor` times the largest one, or up to `above`, are omitted.
+    """
+    sigma = linearization.sigma
+    some = sigma > max(floor * float(sigma[0]), above, TINY)
+    some[len(sigma) if rank is None else rank :] = False
+    gain = np.zeros_like(sigma)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # 1/(σ + λ²/σ), because σ² might underflow. If λ²/σ overflows, the gain is correctly zero.
+        gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
+        return finite_step(linearization.V @ (gain * linearization.gamma))
+
+
+def finite_step(dq: Array) -> Array:
+    """Return a step, or raise an error if it overflows."""
+    if not np.isfinite(dq).all():
+        raise InputError(
+            f"the step overflows: J or e is too large or too small; given: q̇ = {short_repr(dq)}"
+        )
+    return np.asarray(dq, dtype=np.float64)
+
+
+def check_group(owner: object, group: int | None) -> None:
+    """Raise an error if `group` is neither a number of rows nor None."""
+    if group is not None and (type(group) is not int or group < 1):
+        raise InputError(
+            f"{type(owner).__name__}: group must be a number of rows, at least 1, or None; "
+            f"given: {short_repr(group)}"
+        )
+
+
+def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.intp]:
+    """Return the index (m,) of each row's end effector: one per `group` rows, or from the tasks.
+
+    Raises:
+        InputError: `group` is None and the end effectors are unknown.
+    """
+    rows = len(linearization.single().e)
+    if group is not None:
+        return np.arange(rows) // group
+    return np.array(linearization.effectors or threes(rows), dtype=np.intp)

@@ -1,0 +1,54 @@
+"""Tasks: the desired motion of a frame, an axis or the joints.
+
+A task is a small frozen class. Its `linearize` returns J and e at one configuration;
+`supple.linearize` does the same for batches. Targets are expressed in the world, or in the
+coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
+`axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
+
+A row may have an allowed range, its tolerance. Inside the range its error is zero; outside, it is
+the signed distance to the range,  o - min(max(o, lower), upper)  for the offset o.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from supple.errors import InputError, short_repr
+from supple.tasks.axis import AxisTask
+from supple.tasks.base import Task
+from supple.tasks.fields import Weight
+from supple.tasks.frame import OrientationTask, PoseTask, PositionTask
+from supple.tasks.posture import PostureTask
+
+__all__ = [
+    "AxisTask",
+    "OrientationTask",
+    "PoseTask",
+    "PositionTask",
+    "PostureTask",
+    "Task",
+    "TaskLike",
+    "Weight",
+    "as_tasks",
+]
+
+TaskLike: TypeAlias = str | Task
+
+
+def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
+    """Convert a task, the name of a frame (for its pose), or a sequence of these to tasks.
+
+    Raises:
+        InputError: An entry is not a task or a name, or the sequence is empty.
+    """
+    if isinstance(given, str):
+        return (PoseTask(given),)
+    if isinstance(given, Task):
+        return (given,)
+    several: object = given
+    each = tuple(several) if isinstance(several, Sequence) else ()
+    if not each or not all(isinstance(one, str | Task) for one in each):
+        raise InputError(
+            "tasks must be a task, the name of a frame, or a sequence of these; given: "
+            f"{short_repr(given)}"
+        )
+    return tuple(PoseTask(one) if isinstance(one, str) else one for one in each)

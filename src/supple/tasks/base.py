@@ -1,0 +1,96 @@
+"""The interface of a task."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple._arrays.checks import coordinates
+from supple.errors import InputError, short_repr
+from supple.kinematics import Robot
+from supple.kinematics.robot import check_robot
+from supple.motion.linearization import Array, Linearization
+from supple.tasks.rows import TaskRows
+
+
+class Task:
+    """Base class of the tasks. Subclasses define the rows, targets and velocities."""
+
+    def on(self, robot: Robot) -> TaskRows:
+        """Return the rows of the task on a robot, with all names resolved.
+
+        Raises:
+            UnknownNameError: The robot does not have the frame, row or joint.
+            InputError: The task names no frame and the robot has several end effectors.
+        """
+        raise NotImplementedError
+
+    def targets(self, robot: Robot, given: ArrayLike) -> Array:
+        """Check targets and convert them to the kernel's layout (..., 12 or 3 or rows)."""
+        raise NotImplementedError
+
+    def velocities(self, robot: Robot, given: ArrayLike) -> Array:
+        """Check velocities and convert them to the kernel's layout (..., 6 or rows)."""
+        raise NotImplementedError
+
+    def differences(self, begin: Array, end: Array) -> Array:
+        """Return the motion between targets (..., 12 or 3 or rows), in the layout of a velocity.
+
+        Raises:
+            InputError: The rows are in the axes of another frame, whose motion is unknown.
+        """
+        raise NotImplementedError
+
+    def rows_of(self, robot: Robot) -> tuple[str, ...]:
+        """Return the names of the rows, for example "x of panda_hand"."""
+        return self.on(robot).names
+
+    def linearize(
+        self,
+        robot: Robot,
+        q: ArrayLike,
+        target: ArrayLike | None = None,
+        *,
+        velocity: ArrayLike | None = None,
+    ) -> Linearization:
+        """Return the linearization of the task at a configuration q (n,).
+
+        e is the weighted error to the target, the weighted rows of the velocity, or the sum of both
+        (feed-forward plus error); zero if neither is given. It is well defined at singularities.
+        Rows of J whose target is met within an allowed range are zero, and so is their e. For a
+        rotation error of exactly half a turn, one of the two directions is chosen.
+
+        Args:
+            robot: The robot that performs the task.
+            q: The configuration (n,) [rad or m].
+            target: The target, in the form that the task documents.
+            velocity: The velocity, in the form that the task documents.
+        """
+        check_robot(robot)
+        at = coordinates(q, robot.dof, "q").astype(np.float64)
+        if at.ndim != 1 or not np.isfinite(at).all():
+            raise InputError(
+                f"q must be one finite configuration ({robot.dof},); given: {short_repr(q)}. "
+                "supple.linearize takes batches"
+            )
+        rows = self.on(robot)
+        e = np.zeros(len(rows.names))
+        goal = None if target is None else _single(self.targets(robot, target), "target")
+        J = rows.jacobian(robot, at, goal)
+        if goal is not None:
+            e = e + rows.error(robot, at, goal)
+        met = np.array(rows.ranged) & (goal is not None) & (e == 0)
+        if velocity is not None:
+            speeds = _single(self.velocities(robot, velocity), "velocity")
+            e = e + rows.command(robot, at, speeds, goal)
+        J[met], e[met] = 0.0, 0.0
+        return Linearization(J, e, rows=rows.names, q=at, effectors=rows.effectors)
+
+
+def _single(array: Array, name: str) -> Array:
+    if array.ndim != 1:
+        raise InputError(
+            f"{name} must not be a batch; given: a batch of the shape {array.shape[:-1]}. "
+            "supple.linearize takes batches"
+        )
+    return array

@@ -1,0 +1,112 @@
+"""Targets and velocities of several tasks, as callers give them: one for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from supple.errors import InputError, join_names, short_repr
+from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
+
+_MAX_NAMED = 8  # maximum number of tasks named in a message
+
+
+def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "target") -> Any:
+    """Return a sequence with one target or velocity for each task.
+
+    `solve`, `follow`, `Servo`, `track` and `linearize` all read their arguments with this function.
+
+    Args:
+        given: The value of a single task; for several tasks a sequence with one value per task. If
+            the values of k tasks have the same shape, an array (..., k, *shape) may hold all of
+            them: (..., k, 4, 4) for the targets of k poses, as `Robot.fk` returns them,
+            (..., k, 3) for those of k positions. An array for a sequence of only one task is the
+            value of that task.
+        single: Whether a task was given, not a sequence of tasks: see `selected_tasks`.
+        tasks: The tasks.
+        name: Name of the argument: "target", "velocity" or "acceleration".
+
+    Raises:
+        InputError: There is not one value for each task, or an array is complex.
+    """
+    count = len(tasks)
+    given = _as_array(given)
+    is_array = isinstance(given, np.ndarray)
+    if single or (count == 1 and is_array):
+        return (_real(given, name),)
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count:
+        return [_real(one, name) for one in given]
+    stacked = [(count, *shape) for shape in common_shapes(tasks, name)]
+    for shape in stacked if is_array else ():
+        if given.shape[-len(shape) :] == shape:
+            each = np.moveaxis(given, -len(shape), 0)
+            return [np.array(_real(one, name), order="C", subok=True) for one in each]
+    expected = one_per_task(name, tasks)
+    if stacked:
+        expected += f", or an array of shape (..., {', '.join(map(str, stacked[0]))})"
+    shown = f"shape {given.shape}" if is_array else short_repr(given)
+    raise InputError(f"{expected}; given: {shown}")
+
+
+_Shape: TypeAlias = tuple[int, ...]
+# Shapes of a target, and of a velocity or an acceleration.
+_SHAPES: dict[type, tuple[tuple[_Shape, ...], _Shape]] = {
+    PoseTask: (((4, 4),), (6,)),
+    PositionTask: (((3,),), (3,)),
+    OrientationTask: (((3, 3), (4, 4)), (3,)),
+    AxisTask: (((3,),), (3,)),
+}
+
+
+def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[_Shape, ...]:
+    """Return the shapes that the targets or velocities of all tasks may have."""
+    known = (next((s for kind, s in _SHAPES.items() if isinstance(t, kind)), None) for t in tasks)
+    each = [() if s is None else s[0] if name == "target" else (s[1],) for s in known]
+    return tuple(shape for shape in each[0] if all(shape in other for other in each))
+
+
+def _as_array(given: Any) -> Any:
+    """Return an array of another library as an array of NumPy, and other objects unchanged.
+
+    Masked arrays stay masked, and objects whose conversion fails stay as they are: those that
+    convert the numbers of a task raise the errors for them.
+    """
+    if isinstance(given, Sequence) or not hasattr(given, "__array__"):
+        return given
+    try:
+        return np.asanyarray(given)
+    except Exception:  # raised by the object's own conversion
+        return given
+
+
+def _real(given: Any, name: str) -> Any:
+    """Return a value, or raise an error if it is complex: NumPy would drop the imaginary part."""
+    if isinstance(given, np.ndarray) and given.dtype.kind == "c":
+        raise InputError(f"{name} must be real numbers; given: an array of {given.dtype}")
+    return given
+
+
+def one_per_task(name: str, tasks: Sequence[Task]) -> str:
+    """Return the beginning of the error for an argument that needs one value per task."""
+    expected = f"{name} must be a sequence with one {name} for each of"
+    frames = [getattr(task, "frame", None) for task in tasks]
+    if all(type(task) is PoseTask for task in tasks) and all(frames):
+        names = join_names(frame for frame in frames if frame is not None)
+        selects = f"(frame={frames[0]!r} selects one)"
+        return f"{expected} {len(tasks)} tasks, the poses of {names} {selects}"
+    return f"{expected} {task_names(tasks)}"
+
+
+def task_name(task: Task) -> str:
+    """Return a task in words, for messages: "PoseTask of 'E0'"."""
+    frame = getattr(task, "frame", None)
+    return type(task).__name__ + (f" of {frame!r}" if frame else "")
+
+
+def task_names(tasks: Sequence[Task]) -> str:
+    """Return tasks in words, for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
+    each = [task_name(task) for task in tasks[:_MAX_NAMED]]
+    each += [f"{len(tasks) - _MAX_NAMED} more"] * (len(tasks) > _MAX_NAMED)
+    return f"{len(tasks)} tasks, {', '.join(each)}"
