@@ -2,6 +2,7 @@
 // SUPPLE_ISA names.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "kernels/step_family.hpp"
 #include "supple/arena.hpp"
 #include "supple/ranges.hpp"
 #include "supple/servo.hpp"
