@@ -5,8 +5,7 @@ The main names are here. More are in the modules `supple.damping` (damping rules
 (joint paths and their timing), `supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers know this name; importing typing takes longer than all else
 if TYPE_CHECKING:
     from supple import criteria, damping, errors, paths, poses, redundancy, steps
     from supple.control.servo import Servo
@@ -111,7 +110,7 @@ def __dir__() -> list[str]:
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Import a public name; all later uses find it in this module."""
         from importlib import import_module
 
