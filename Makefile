@@ -19,6 +19,9 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FILES  := $(VENV)/robot-files
 PEERS  := .venv-peers
 DEV    := build/dev
+# Instruction sets to compile: native (the best of this machine), all, or a list (docs/install.md).
+export SUPPLE_ISAS ?= native
+INSTALLED := $(VENV)/installed-$(SUPPLE_ISAS)
 
 # Laws of each layer that need little time; everything else is in `make test`.
 FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.py tests/test_copies.py \
@@ -42,14 +45,14 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots bench-view soak soak-servo
 
-demo: $(VENV)/installed
+demo: $(INSTALLED)
 	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
 	@$(BIN)/python examples/demo.py build/demo.html
 
-test: $(VENV)/installed $(VENV)/test-tools
+test: $(INSTALLED) $(VENV)/test-tools
 	$(BIN)/python -m pytest $(PARALLEL)
 
-test-fast: $(VENV)/installed $(VENV)/test-tools
+test-fast: $(INSTALLED) $(VENV)/test-tools
 	$(BIN)/python -m pytest $(PARALLEL) $(FAST)
 
 # A package of links to the sources, so that a change of Python needs no build. The extension is
@@ -75,31 +78,31 @@ soak:
 	build/soak_limits 500000
 
 # 10^7 steps of whole control loops in random conditions; some minutes. More: --steps 1e9.
-soak-servo: $(VENV)/installed
+soak-servo: $(INSTALLED)
 	$(BIN)/python tools/soak_servo.py --steps 1e7
 
 # 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size.
 # SUPPLE_SEED=... draws others.
-test-nightly: $(VENV)/installed $(VENV)/test-tools
+test-nightly: $(INSTALLED) $(VENV)/test-tools
 	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
 		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 \
 		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
-test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
+test-robots: $(INSTALLED) $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots
 
 # Chromium is not a Python package; without it these tests are skipped with the reason.
-test-view: $(VENV)/installed $(VENV)/test-tools
+test-view: $(INSTALLED) $(VENV)/test-tools
 	$(PIP) install --group view
 	$(BIN)/python -m pytest tests/browser -rs
 
-test-ray: $(VENV)/installed $(VENV)/test-tools
+test-ray: $(INSTALLED) $(VENV)/test-tools
 	$(PIP) install --group ray
 	$(BIN)/python -m pytest tests/on_ray -rs
 
 # Warnings are errors; the code blocks run in tests/test_documents.py.
 .PHONY: docs
-docs: $(VENV)/installed $(VENV)/doc-tools
+docs: $(INSTALLED) $(VENV)/doc-tools
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@! grep -rlE "(src=.?|import .*|link [^>]*href=.?)https?://" build/site --include='*.html' || \
 		(echo "These pages load files from other hosts, so that the site does not work offline." && false)
@@ -112,7 +115,7 @@ lint: $(VENV)/lint-tools
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
-types: $(VENV)/installed $(VENV)/lint-tools $(VENV)/test-tools
+types: $(INSTALLED) $(VENV)/lint-tools $(VENV)/test-tools
 	cd $(VENV) && bin/python -m mypy --config-file ../pyproject.toml -p supple
 
 headers: $(VENV)/lint-tools
@@ -125,40 +128,40 @@ format: $(VENV)/lint-tools
 
 bench: bench-kinematics bench-steps bench-servo bench-figures bench-position bench-singularities
 
-bench-kinematics: $(VENV)/installed $(VENV)/test-tools
+bench-kinematics: $(INSTALLED) $(VENV)/test-tools
 	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
 	$(BIN)/python bench/optimal.py
 
-bench-steps: $(VENV)/installed
+bench-steps: $(INSTALLED)
 	$(BIN)/python bench/steps.py
 
-bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
+bench-servo: $(INSTALLED) $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
 	$(BIN)/python bench/servo_humanoid.py
 
-bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed \
+bench-position: $(INSTALLED) $(VENV)/test-tools $(PEERS)/position/installed \
                 $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/position.py
 	$(BIN)/python bench/position_batch.py
 
 # on a machine with an NVIDIA GPU
-bench-gpu: $(VENV)/installed
+bench-gpu: $(INSTALLED)
 	$(PIP) install "cuda-core[cu13]>=0.5"
 	$(BIN)/python bench/gpu.py
 	$(BIN)/python bench/gpu_step.py
 	$(BIN)/python bench/gpu_branches.py
 
-bench-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
+bench-robots: $(INSTALLED) $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python bench/robots.py
 
-bench-figures: $(VENV)/installed
+bench-figures: $(INSTALLED)
 	$(BIN)/python bench/figures.py
 
-bench-singularities: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/position/installed
+bench-singularities: $(INSTALLED) $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/position/installed
 	PYTHONPATH=bench $(BIN)/python -m singularities
 
-bench-view: $(VENV)/installed $(VENV)/test-tools
+bench-view: $(INSTALLED) $(VENV)/test-tools
 	$(PIP) install --group view
 	$(BIN)/python bench/view.py
 
@@ -166,9 +169,10 @@ clean:
 	rm -rf $(VENV) $(PEERS) build
 
 # The build directory is kept, so that a change of Python compiles nothing.
-$(VENV)/installed: $(VENV)/build-tools $(SOURCES)
+$(INSTALLED): $(VENV)/build-tools $(SOURCES)
 	@$(BIN)/python tools/show_build.py $(BIN)/python -m pip --disable-pip-version-check install \
 		--verbose --no-build-isolation --config-settings=cmake.define.SUPPLE_WERROR=ON .
+	@rm -f $(VENV)/installed-*
 	@touch $@
 
 $(VENV)/build-tools: pyproject.toml

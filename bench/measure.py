@@ -66,20 +66,8 @@ def provenance(packages: Iterable[str]) -> str:
 
 
 def write(name: str, text: str) -> Path:
-    """Write results/NAME.MACHINE.md, and the summary of all results to RESULTS.md."""
+    """Write results/NAME.MACHINE.md."""
     file = HERE / "results" / f"{name}.{platform.machine()}.md"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
-    (HERE / "RESULTS.md").write_text(overview())
     return file
-
-
-def overview() -> str:
-    """Return the beginning of each result, up to its first section, with links to the rest."""
-    lines = ["# Results", "", "What `make bench` measured; headings link to full results.", ""]
-    for file in sorted((HERE / "results").glob("*.md")):
-        title, text = file.read_text().removeprefix("# ").split("\n", 1)
-        short = text.split("\n## ", 1)[0]
-        machine = file.stem.split(".")[-1]
-        lines += [f"## [{title}, {machine}](results/{file.name})", short.rstrip(), ""]
-    return "\n".join(lines)

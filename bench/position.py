@@ -5,7 +5,7 @@
 Every library solves the same targets in its own process (`position_peers.py`), in interleaved
 rounds; `make bench-position` makes their environments. A solution counts if Pinocchio's forward
 kinematics and the limits confirm it, regardless of what the library reports. Prints tables and
-writes them to bench/results/, and the summary of all results to bench/RESULTS.md.
+writes them to bench/results/.
 """
 
 from __future__ import annotations

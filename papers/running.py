@@ -116,13 +116,15 @@ def _interrupts_delayed() -> Iterator[None]:
     """
     came = []
     main = threading.current_thread() is threading.main_thread()  # only it may set a handler
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    masks = hasattr(signal, "pthread_sigmask")  # Windows has no signal masks
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
     handler = signal.signal(signal.SIGINT, lambda *_: came.append(True)) if main else None
     try:
         yield
     finally:
         if main:
             signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if came:
             signal.raise_signal(signal.SIGINT)

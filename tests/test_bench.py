@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -194,3 +196,15 @@ def test_the_report_lists_what_changes() -> None:
     ]
     rounds[1][0] = {"work": low | {"µs": 0.8}}
     assert "time, relative" not in [one.measure for one in constants.changes(rounds)]
+
+
+def test_the_index_has_every_program_and_result() -> None:
+    """Each program has a row in bench/README.md; a pattern such as `robots_*.py` covers several."""
+    index = (BENCH / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w*]+\.(?:py|cpp))`", index)
+    files = {path.name for path in BENCH.iterdir() if path.suffix in (".py", ".cpp")}
+    assert [name for name in named if not any(fnmatch(file, name) for file in files)] == []
+    assert [file for file in files if not any(fnmatch(file, name) for name in named)] == []
+    results = {path.name.partition(".")[0] for path in (BENCH / "results").glob("*.md")}
+    cells = [row.split("|")[-2] for row in index.splitlines() if row.count("|") == 4]
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == results

@@ -6,9 +6,13 @@ import ast
 import functools
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import supple
 
 ROOT = Path(__file__).parents[1]
 MODULES = (
@@ -46,3 +50,29 @@ def test_classes_named_in_a_page_are_public(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
     named = set(re.findall(r"(?<![\w.])[A-Z]\w+", " ".join(re.findall(r"`([^`]+)`", text))))
     assert not named & (defined() - public())
+
+
+def test_importing_supple_imports_nothing_else() -> None:
+    """Modules, NumPy among them, are imported when a name is first used."""
+    code = (
+        "import sys, supple; print([m for m in sys.modules if m.startswith(('supple.', 'numpy'))])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_names_are_imported_from_where_type_checkers_find_them() -> None:
+    """The imports for type checkers, the table for the interpreter and `__all__` agree."""
+    tree = ast.parse(Path(supple.__file__).read_text())
+    (checked,) = (
+        node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    found = {
+        node.module: tuple(alias.name for alias in node.names)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert found == supple._MODULES  # type: ignore[attr-defined]
+    named = [name for names in found.values() for name in names]
+    assert sorted([*named, "__version__"]) == sorted(supple.__all__)
+    for name in named:
+        assert getattr(supple, name).__name__.rpartition(".")[2] == name

@@ -42,7 +42,8 @@ from .singular import Array
 Place = tuple[str, str]  # robot and kind
 Runs = dict[str, tuple[Measures, Array]]  # by method: measures and drawn curves
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-PARETO = Path(__file__).resolve().parents[2] / "docs/singularities-pareto.svg"
+PARETO = Path(__file__).resolve().parents[2] / "docs/singularities-pareto.png"
+CURVES = Path(__file__).resolve().parents[2] / "build/singularities"  # a picture of each passage
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
     f"{MISS['wrist'][0]:g} rad. For iiwa14 and Panda the shoulder is straight as well.",
@@ -166,19 +167,19 @@ def main(alone: bool) -> None:
     if alone:
         return
     figures.pareto(measures, PARETO)
-    lines += ["![error against acceleration](../../docs/singularities-pareto.svg)", ""]
+    lines += ["![error against acceleration](../../docs/singularities-pareto.png)", ""]
     lines += disturbances(places)
     lines += robots_from_files()
-    (RESULTS / "singularities").mkdir(exist_ok=True)
+    CURVES.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:
         drawn = {name: {m: run[1] for m, run in found[name, kind].items()} for name in ROBOTS}
-        figures.draw(kind, drawn, RESULTS / f"singularities/{kind}.svg")
-        lines += [f"## {kind}", "", STORY[kind], "", f"![{kind}](singularities/{kind}.svg)", ""]
+        figures.draw(kind, drawn, CURVES / f"{kind}.svg")
+        lines += [f"## {kind}", "", STORY[kind], ""]
         for name in ROBOTS:
             lines += tables.of_passage(passage(name, kind), measures[name, kind])
     lines += ["## The methods", "", *notes, ""]
     (RESULTS / "singularities.md").write_text("\n".join(lines))
-    print("written to", RESULTS / "singularities.md")
+    print("written to", RESULTS / "singularities.md", "and", CURVES)
 
 
 def disturbances(places: list[Place]) -> list[str]:

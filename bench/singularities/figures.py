@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,7 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullLocator
 
-    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": kind, "font.size": 9}
-    mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
+    mpl.rcParams |= {"svg.fonttype": "none", "font.size": 9, "font.sans-serif": ["DejaVu Sans"]}
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     axes = figure.subplots(len(ROWS), len(ROBOTS), sharex=True, sharey="row")
     t = (np.arange(BINS) + 0.5) * (MOVES + RESTS) / BINS
@@ -74,9 +72,7 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
         column[-1].set_xlabel("time [s]")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    figure.savefig(to, metadata={"Date": None, "Creator": None})
-    if to.suffix == ".svg":
-        to.write_text(shortened(to.read_text()))
+    figure.savefig(to)
 
 
 # Methods that are named in the pictures of error against acceleration; all others are gray.
@@ -108,8 +104,7 @@ def pareto(measures: Mapping[tuple[str, str], Mapping[str, Measures]], to: Path)
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "pareto", "font.size": 8}
-    mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
+    mpl.rcParams |= {"font.size": 8, "font.sans-serif": ["DejaVu Sans"]}
     figure = Figure(figsize=(11, 15.5), layout="constrained")
     top, below = figure.subfigures(2, 1, height_ratios=[1, 3.2])
     overall: dict[str, Point] = {}
@@ -135,8 +130,7 @@ def pareto(measures: Mapping[tuple[str, str], Mapping[str, Measures]], to: Path)
         row[0].set_ylabel("rms error [mm]")
     for ax in axes[-1]:
         ax.set_xlabel("largest acceleration [rad/s²]")
-    figure.savefig(to, metadata={"Date": None, "Creator": None})
-    to.write_text(shortened(to.read_text()))
+    figure.savefig(to, dpi=127)
 
 
 def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
@@ -160,14 +154,3 @@ def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
     for name, style in NAMED.items():
         if name in shown:
             ax.scatter(*shown[name], label=name, lw=0, alpha=0.9, zorder=5, **style)
-
-
-def shortened(svg: str) -> str:
-    """Return a smaller SVG of the same picture, without ids and with coordinates to 0.1 points."""
-
-    def rounded(attribute: re.Match[str]) -> str:
-        short = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}", attribute[0])
-        return re.sub(r"\s*\n\s*L ", "L", short)
-
-    svg = re.sub(r' id="[a-z0-9.]+_\d+"', "", svg)
-    return re.sub(r"\n\s+", "\n", re.sub(r'"[^"]*"', rounded, svg))

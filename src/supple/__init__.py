@@ -5,27 +5,31 @@ The main names are here. More are in the modules `supple.damping` (damping rules
 (joint paths and their timing), `supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
-from supple import criteria, damping, errors, paths, poses, redundancy, steps
-from supple.control.diagnostics import Report, explain
-from supple.control.servo import Servo
-from supple.control.status import StepStatus
-from supple.control.trajectory import Trajectory
-from supple.gpu.runtime import devices
-from supple.ik.position import solve
-from supple.ik.report import SolveReport
-from supple.ik.solution import Solution
-from supple.ik.solution_arrays import BatchSolution
-from supple.ik.solutions import Solutions
-from supple.ik.status import SolveStatus
-from supple.kinematics import Robot, dh, load, mjcf, urdf
-from supple.motion.limits import Limits
-from supple.motion.linearization import Linearization
-from supple.paths.follow import follow
-from supple.paths.tracking import track
-from supple.poses import pose
-from supple.steps.step import DLS
-from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
-from supple.tasks.layout import linearize
+TYPE_CHECKING = False  # type checkers know this name; importing typing takes longer than all else
+if TYPE_CHECKING:
+    from supple import criteria, damping, errors, paths, poses, redundancy, steps
+    from supple.control.diagnostics import Report, explain
+    from supple.control.servo import Servo
+    from supple.control.status import StepStatus
+    from supple.control.trajectory import Trajectory
+    from supple.gpu.runtime import devices
+    from supple.ik.position import solve
+    from supple.ik.report import SolveReport
+    from supple.ik.solution import Solution
+    from supple.ik.solution_arrays import BatchSolution
+    from supple.ik.solutions import Solutions
+    from supple.ik.status import SolveStatus
+    from supple.kinematics import Robot, dh, load, mjcf, urdf
+    from supple.motion.limits import Limits
+    from supple.motion.linearization import Linearization
+    from supple.paths.follow import follow
+    from supple.paths.tracking import track
+    from supple.poses import pose
+    from supple.steps.step import DLS
+    from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
+    from supple.tasks.layout import linearize
+
+    __version__: str
 
 __all__ = [
     "DLS",
@@ -67,15 +71,73 @@ __all__ = [
     "urdf",
 ]
 
+# A module is imported when one of its names is first used: `import supple` takes milliseconds, all
+# modules together a third of a second.
+_MODULES = {
+    "supple": (
+        "criteria",
+        "damping",
+        "errors",
+        "paths",
+        "poses",
+        "redundancy",
+        "steps",
+    ),
+    "supple.control.diagnostics": (
+        "Report",
+        "explain",
+    ),
+    "supple.control.servo": ("Servo",),
+    "supple.control.status": ("StepStatus",),
+    "supple.control.trajectory": ("Trajectory",),
+    "supple.gpu.runtime": ("devices",),
+    "supple.ik.position": ("solve",),
+    "supple.ik.report": ("SolveReport",),
+    "supple.ik.solution": ("Solution",),
+    "supple.ik.solution_arrays": ("BatchSolution",),
+    "supple.ik.solutions": ("Solutions",),
+    "supple.ik.status": ("SolveStatus",),
+    "supple.kinematics": (
+        "Robot",
+        "dh",
+        "load",
+        "mjcf",
+        "urdf",
+    ),
+    "supple.motion.limits": ("Limits",),
+    "supple.motion.linearization": ("Linearization",),
+    "supple.paths.follow": ("follow",),
+    "supple.paths.tracking": ("track",),
+    "supple.poses": ("pose",),
+    "supple.steps.step": ("DLS",),
+    "supple.tasks": (
+        "AxisTask",
+        "OrientationTask",
+        "PoseTask",
+        "PositionTask",
+        "PostureTask",
+    ),
+    "supple.tasks.layout": ("linearize",),
+}
+
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def __getattr__(name: str) -> str:
-    """Look up `__version__` on first use: reading it takes a quarter of the import time."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:
 
-        return version("supple")
-    raise AttributeError(f"module 'supple' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Import a public name; all later uses find it in this module."""
+        from importlib import import_module
+
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("supple")
+        for module, names in _MODULES.items():
+            if name in names:
+                found = import_module(f"supple.{name}" if module == "supple" else module)
+                globals()[name] = found if module == "supple" else getattr(found, name)
+                return globals()[name]
+        raise AttributeError(f"module 'supple' has no attribute {name!r}")

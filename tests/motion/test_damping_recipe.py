@@ -16,7 +16,6 @@ from rule_places import (
     NAMES,
     PUBLIC,
     PYTHON,
-    README,
     RULES,
     forgotten,
 )
@@ -54,7 +53,6 @@ PLACES = {
     "formula": (FORMULAS, '    "Constant": ', '    "Twice": twice,\n', "FORMULAS lacks Twice"),
     "example": (EXAMPLES, "    Constant(0.0),", "    Twice(0.1),\n", "EVERY lacks Twice"),
     "numbers": (EXAMPLES, "    Constant: {", "    Twice: {},\n", "NUMBERS lacks Twice"),
-    "README": (README, "| `Constant` |", "| `Twice` | 2λ₀² | a test |\n", "rules lacks Twice"),
     "methods": (METHODS, "| `Constant` |", "| `Twice` | 2λ₀² | yes |\n", "rules lacks Twice"),
 }
 

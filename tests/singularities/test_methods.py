@@ -7,7 +7,6 @@ import pytest
 
 import supple as sp
 from singularities import KINDS, METHODS, ROBOTS, measured, passage, run, tables
-from singularities.figures import shortened
 from singularities.methods import HALTS, SLOWS, asked
 from singularities.others import placements
 from singularities.passages import DT
@@ -122,11 +121,3 @@ def test_tables_have_a_row_for_each_method() -> None:
     assert len({row.count("|") for row in rows if row.startswith("|")}) == 1
     summary = tables.summary([runs], runs)
     assert len({row.count("|") for row in summary if row}) == 1
-
-
-def test_a_picture_is_shortened_in_its_coordinates_alone() -> None:
-    path = '<path d="M 1.2345 -6.789 \nL 3.14159 2.0 "/>'
-    assert shortened(f'<g id="line2d_3">\n  {path}\n</g>') == (
-        '<g>\n<path d="M 1.2 -6.8L3.1 2.0 "/>\n</g>'
-    )
-    assert shortened("<text>0.01</text>") == "<text>0.01</text>"

@@ -12,9 +12,8 @@ KERNEL = "include/supple/step/damping.hpp"
 NAMES = "src/core/drivers/enum_names.hpp"
 FORMULAS = "tests/support/damping_paper.py"
 EXAMPLES = "tests/support/rules.py"
-README = "README.md"
 METHODS = "docs/methods.md"
-FILES = (RULES, KERNEL, NAMES, FORMULAS, EXAMPLES, README, METHODS)
+FILES = (RULES, KERNEL, NAMES, FORMULAS, EXAMPLES, METHODS)
 CLASS = re.compile(r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -43,6 +42,5 @@ def forgotten(root: Path) -> list[str]:
             expect(FORMULAS, rf"^FORMULAS[^}}]*\"{name}\":", "FORMULAS", name)
         expect(EXAMPLES, rf"^EVERY\b.*?^    {name}\(.*?^NUMBERS", "EVERY", name)
         expect(EXAMPLES, rf"^NUMBERS\b.*^    {name}: ", "NUMBERS", name)
-        expect(README, rf"^\| [^|]*`{name}`", "the table of damping rules", name)
         expect(METHODS, rf"^\| [^|]*`{name}`", "the table of damping rules", name)
     return found

@@ -28,6 +28,7 @@
 #define SUPPLE_FN static __host__ __device__ inline
 #define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
 #define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
+#define SUPPLE_NOINLINE static __host__ __device__ __noinline__
 // Unrolls a loop of constant length on a GPU, whatever its length: an array stays in registers only
 // if all its indices are known at compile time.
 #define SUPPLE_UNROLL _Pragma("unroll")
@@ -44,6 +45,9 @@
 // On a GPU, keeps a large function from being inlined. All other functions are inlined there; a
 // large one would be compiled again for each place that calls it.
 #define SUPPLE_NOINLINE_DEVICE inline
+// Never inlined: such functions are the border at which other source files of an instruction set
+// end, instead of compiling them again (src/core/kernels/step_family.hpp).
+#define SUPPLE_NOINLINE __attribute__((noinline))
 #endif
 #define SUPPLE_RESTRICT __restrict__
 // Unrolls a short loop of constant length on a CPU. A GPU's compiler does so by itself.

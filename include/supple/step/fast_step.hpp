@@ -197,10 +197,9 @@ SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 6 * m; }
 
 // Calls `cholesky_step`; this function is compiled once for all sizes known only at run time.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
-                                                        const L* J, const L* e, const L& before,
-                                                        const L& change, L* dq, L* lambda2,
-                                                        L* scratch) {
+SUPPLE_NOINLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n, const L* J,
+                                                 const L* e, const L& before, const L& change,
+                                                 L* dq, L* lambda2, L* scratch) {
   return cholesky_step(how, m, n, J, e, before, change, dq, lambda2, scratch);
 }
 template <class L, class T, int M, int N>

@@ -351,9 +351,9 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
 // Calls `residual_step`. Common sizes are passed as compile-time constants, which gives the same
 // result bit for bit.
 template <class L>
-SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
-                                                        const L& share, const L& start, L* dq,
-                                                        L* lambda2, L* scratch) {
+SUPPLE_NOINLINE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
+                                                 const L& share, const L& start, L* dq, L* lambda2,
+                                                 L* scratch) {
   const Fixed<6> six{};
   const Fixed<7> seven{};
   if (m == 6 && n == 7) return residual_step(six, seven, J, e, share, start, dq, lambda2, scratch);
@@ -370,9 +370,9 @@ SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* 
 // Calls `optimal_step`. Common sizes are passed as compile-time constants, which gives the same
 // result bit for bit.
 template <class L>
-SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
-                                                       const L& bound, const L& start, L* dq,
-                                                       L* lambda2, L* scratch) {
+SUPPLE_NOINLINE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
+                                                const L& bound, const L& start, L* dq, L* lambda2,
+                                                L* scratch) {
   const Fixed<3> three{};
   const Fixed<6> six{};
   const Fixed<7> seven{};

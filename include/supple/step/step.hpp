@@ -84,9 +84,8 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
 
 // Calls `general_step`; this function is compiled once for all sizes known only at run time.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
-                                               const L& before, const L& change, L* dq,
-                                               L* scratch) {
+SUPPLE_NOINLINE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
+                                        const L& before, const L& change, L* dq, L* scratch) {
   return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 template <class L, class T, int M, int N>

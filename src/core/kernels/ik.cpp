@@ -10,6 +10,7 @@
 #include "drivers/batch.hpp"
 #include "drivers/near_q0.hpp"
 #include "drivers/workspace.hpp"
+#include "kernels/step_family.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

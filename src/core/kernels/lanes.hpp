@@ -99,11 +99,18 @@ std::size_t workspace(const Chain<T>& chain, const Request& request) {
   return space.allocate(chain, request, nullptr);
 }
 
-// Calls `run_lanes`: with packs for a batch, with a scalar for a single row.
+// Whether the kernels of a precision have a scalar path for single rows. float32 has none: it is
+// rare there, a pack gives the same result, and a second path is a fifth of the compile time.
+template <class T>
+inline constexpr bool has_scalar_path = sizeof(T) == sizeof(double);
+
+// Calls `run_lanes`: with packs for a batch, with a scalar for a single row if it is double.
 template <template <class> class Space, class T, class Request>
 std::ptrdiff_t run_blocks(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                           std::ptrdiff_t end, void* memory) {
-  if (end - begin == 1) return run_lanes<Space, T>(chain, request, begin, end, memory);
+  if constexpr (has_scalar_path<T>) {
+    if (end - begin == 1) return run_lanes<Space, T>(chain, request, begin, end, memory);
+  }
   return run_lanes<Space, Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
 }
 

@@ -5,6 +5,7 @@
 // (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "kernels/step_family.hpp"
 #include "supple/math/arena.hpp"
 #include "supple/limits/box.hpp"
 #include "supple/step/damping.hpp"
@@ -14,6 +15,9 @@
 #include "supple/step/step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
+
+SUPPLE_STEPS()
+
 namespace {
 
 // Scratch memory of one block of lanes.
@@ -269,7 +273,9 @@ std::ptrdiff_t step_lanes(const StepRequest<T>& request, std::ptrdiff_t begin, s
 template <class T>
 std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
                      void* memory) {
-  if (end - begin == 1) return step_lanes<T>(request, begin, end, memory);
+  if constexpr (has_scalar_path<T>) {
+    if (end - begin == 1) return step_lanes<T>(request, begin, end, memory);
+  }
   return step_lanes<Pack<T, batch_width<T>>>(request, begin, end, memory);
 }
 
