@@ -18,12 +18,10 @@ from supple.ik.arms import RedundantArm
 from supple.ik.path_graph import Indices, Part, PathGraph
 from supple.ik.path_layers import SEEDS, Layers
 from supple.ik.path_problem import JUMP, PathProblem, Track
-from supple.ik.path_tracks import FEW, coarse, continued, tracks
+from supple.ik.path_tracks import AT_ONCE, FEW, coarse, continued, tracks
 from supple.motion.linearization import Array
 
 _APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
-_MORE = 16  # number of tracks from each of three targets before the grid is computed
-_AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 
 
 class SelfMotion(Layers):
@@ -72,7 +70,9 @@ class SelfMotion(Layers):
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), _MORE)
+            more = self._tracks(self.layers, sorted({last // 2, last} - {0}), FEW)
+            q = np.concatenate([self.graph.q, more.q], axis=1)
+            self.graph = PathGraph(more.x, q, None, self.path.cost)
             return True
         layers = self.layers
         if not self.sampled:
@@ -109,7 +109,7 @@ class SelfMotion(Layers):
         q = self.graph.q[reached]
         self.known.setdefault(int(layers[reached]), q[np.isfinite(q[:, 0])])
         while end < len(layers):
-            part = layers[end - 1 : end + _AT_ONCE]
+            part = layers[end - 1 : end + AT_ONCE]
             self._solve(part)
             empty = self._first_empty(part, 0)
             end += empty - 1
