@@ -42,6 +42,7 @@ from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS, Pseudoinverse
 from supple.motion.steps.yielding import Yielding
 from supple.motion.task import Task, TaskLike
+from supple.motion.task_inputs import common_shapes
 from supple.motion.wrapped import gives_up, row_weights
 
 _NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
@@ -191,6 +192,9 @@ class Servo(_core.Servo):
             python_step=controller.python_step,
             open_rows=self._open_rows(),
             constraint_rows=rows_of(self._constraints, robot),
+            wrapped=not self._single,
+            stacked_targets=bool(common_shapes(self.tasks, "target")),
+            stacked_velocities=bool(common_shapes(self.tasks, "velocity")),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 
