@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._core import Goal
+from supple.ik.problem import moving_joints_and_rows
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.arrays import FloatArray
@@ -18,9 +19,6 @@ from supple.motion.linearization import Array
 from supple.motion.open_task import OpenTask
 from supple.motion.task import PostureTask, Task
 from supple.motion.task_inputs import task_name
-
-_SAMPLES = 8  # number of configurations at which J shows which joints move a task
-_STILL = 1e-12  # relative size of a column of J below which its joint does not move the task
 
 
 class Asked(NamedTuple):
@@ -141,9 +139,7 @@ def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
         return ""  # the joints of an open task are not known
     for members, _ in groups_of([moving_joints(robot, task) for task in met]):
         layout = compile_tasks(robot, tuple(met[k] for k in members))
-        rows = int((~layout.ranged).sum())
-        sizes = np.abs(layout.jacobian(robot.random(_SAMPLES, seed=0))).max(axis=(0, 1))
-        joints = int((sizes > _STILL * sizes.max()).sum())
+        joints, rows = moving_joints_and_rows(layout, len(layout.rows))
         if rows > joints:
             return (
                 f"{joints} joint{'s' * (joints != 1)} cannot meet {rows} rows except at special "
