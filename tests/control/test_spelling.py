@@ -83,7 +83,7 @@ def walk(servo: Servo, q: Array, target: Any) -> Array:
     return np.array(made)
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", SAME)
 def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
     """Tasks with the same rows are the same problem for the kernel, and their steps are equal."""
@@ -99,7 +99,7 @@ def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
         np.testing.assert_array_equal(walked, walks[0])
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 def test_naming_all_joints_is_the_whole_posture(seed: int) -> None:
     arm, _, q, _ = case(seed)
     whole, named = PostureTask(), PostureTask(tuple(arm.joint_names))
@@ -189,7 +189,7 @@ def test_a_task_alone_takes_no_sequence_of_one() -> None:
                 Servo(arm, task, dt=DT)(q, *given)
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[str]) -> None:
     """An array of targets or velocities with the same shape is read like a list of them."""
     arm, _, q, _ = case(seed)
@@ -209,7 +209,7 @@ def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[s
     assert detours == []
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.int64])
 def test_numbers_of_another_type_are_the_numbers_that_they_hold(
     kind: type, seed: int, detours: list[str]
