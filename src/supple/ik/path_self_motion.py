@@ -70,9 +70,9 @@ class SelfMotion(Layers):
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            more = self._tracks(self.layers, sorted({last // 2, last} - {0}), FEW)
-            q = np.concatenate([self.graph.q, more.q], axis=1)
-            self.graph = PathGraph(more.x, q, None, self.path.cost)
+            others = self._tracks(self.layers, sorted({last // 2, last} - {0}), FEW)
+            every = np.concatenate([self.graph.q, others.q], axis=1)
+            self.graph = PathGraph(others.x, every, None, self.path.cost)
             return True
         layers = self.layers
         if not self.sampled:
