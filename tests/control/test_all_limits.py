@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from generated import seeds
 from loops import robot
 from supple import Limits, Servo, StepStatus
 
@@ -37,21 +38,21 @@ def soak() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("seed", range(MOTIONS))
+@pytest.mark.parametrize("seed", seeds(MOTIONS))
 def test_no_random_motion_breaks_a_limit(soak: ModuleType, seed: int) -> None:
     """Robots, limits, modes, steps, tasks, commands and noise are random."""
     found, about = soak.motion(seed, 400)
     assert set(found) <= {"steps"}, (about, found)
 
 
-@pytest.mark.parametrize("seed", range(MOTIONS // 2))
+@pytest.mark.parametrize("seed", seeds(MOTIONS // 2))
 def test_no_constraint_breaks_a_limit(soak: ModuleType, seed: int) -> None:
     """Constraints have other rows in each step, many of which conflict with the limits."""
     found, about = soak.motion(1000 + seed, 300, constrained=True)
     assert set(found) <= {"steps"}, (about, found)
 
 
-@pytest.mark.parametrize("seed", range(MOTIONS // 8))
+@pytest.mark.parametrize("seed", seeds(MOTIONS // 8))
 @pytest.mark.parametrize("jerk", [100.0, 1000.0])
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 def test_all_limits_hold_from_rest(mode: str, jerk: float, seed: int) -> None:

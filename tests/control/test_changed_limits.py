@@ -63,7 +63,7 @@ def steps_to_slow_down(limits: Limits, speed: Array, dt: float) -> float:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-@pytest.mark.parametrize("seed", sorted({*range(MOTIONS), *HARD}))
+@pytest.mark.parametrize("seed", sorted({*generated.seeds(MOTIONS), *HARD}))
 def test_joints_slow_down_to_new_limits_within_acceleration_and_jerk(seed: int, mode: str) -> None:
     """Only until then they exceed the limits on speed or norm, and the status says so."""
     rng = np.random.default_rng((1, seed))

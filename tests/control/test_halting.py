@@ -10,6 +10,7 @@ import os
 import numpy as np
 import pytest
 
+from generated import seeds
 from loops import Array, robot
 from supple import DLS, Limits, Linearization, PositionTask, Robot, Servo, StepStatus, damping
 from supple.errors import InputError
@@ -40,7 +41,7 @@ def a_start(arm: Robot, rng: np.random.Generator, rows: int, most: float) -> Arr
             return np.asarray(q)
 
 
-@pytest.mark.parametrize("seed", sorted({*range(MOTIONS), *HARD}))
+@pytest.mark.parametrize("seed", sorted({*seeds(MOTIONS), *HARD}))
 def test_the_motion_slows_down_and_stops_between_the_thresholds(seed: int) -> None:
     """The factor is linear in the condition number, and no motion passes the second threshold."""
     rng = np.random.default_rng((3, seed))

@@ -18,7 +18,7 @@ MODES = ("exact", "scale", "halt")
 INF = np.inf
 
 
-@pytest.mark.parametrize("seed", range(MOTIONS))
+@pytest.mark.parametrize("seed", generated.seeds(MOTIONS))
 def test_a_status_names_only_finite_limits(seed: int) -> None:
     rng = np.random.default_rng((5, seed))
     arm = generated.robot(rng, joints=int(rng.integers(2, 9)), size=1.0)

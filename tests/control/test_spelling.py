@@ -16,6 +16,7 @@ import generated
 from loops import Array
 from supple import Limits, OrientationTask, PoseTask, PositionTask, PostureTask, Robot, Servo
 from supple.control import servo as module
+from supple.errors import InputError
 
 ROBOTS = int(os.environ.get("SUPPLE_MOTIONS", "24")) // 4
 DT = 0.01
@@ -82,7 +83,7 @@ def walk(servo: Servo, q: Array, target: Any) -> Array:
     return np.array(made)
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", SAME)
 def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
     """Tasks with the same rows are the same problem for the kernel, and their steps are equal."""
@@ -98,7 +99,7 @@ def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
         np.testing.assert_array_equal(walked, walks[0])
 
 
-@pytest.mark.parametrize("seed", range(ROBOTS))
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 def test_naming_all_joints_is_the_whole_posture(seed: int) -> None:
     arm, _, q, _ = case(seed)
     whole, named = PostureTask(), PostureTask(tuple(arm.joint_names))
@@ -124,33 +125,108 @@ FORMS: dict[str, Callable[[Array], Any]] = {
 }
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one task", "several tasks"])
-@pytest.mark.parametrize("form", FORMS)
-def test_no_form_of_a_command_takes_a_detour(
-    form: str, several: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arrays with any strides, lists and tuples are read without a conversion in Python."""
-    detours: list[str] = []
+@pytest.fixture
+def detours(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the arguments that Python converts, as they are given to a Servo."""
+    made: list[str] = []
     plain = module.command_converter
 
     def counting(*given: Any) -> Callable[[str, Any], Array]:
         convert = plain(*given)
-        return lambda name, value: (detours.append(name), convert(name, value))[1]
+        return lambda name, value: (made.append(name), convert(name, value))[1]
 
     monkeypatch.setattr(module, "command_converter", counting)
-    arm, frame, q, T = case(3)
-    spelled = FORMS[form]
+    return made
+
+
+def commands(
+    seed: int,
+) -> tuple[Robot, Array, list[tuple[Any, Array, Array]]]:
+    """Return a robot, a configuration, and tasks, each with a target and a velocity."""
+    arm, frame, q, T = case(seed)
     tasks = [PoseTask(frame), PositionTask(frame), OrientationTask(frame), PostureTask()]
     targets = [T, position(T), rotation(T), q]
     velocities = [np.full(6, 0.1), np.full(3, 0.1), np.full(3, 0.1), np.full(arm.dof, 0.1)]
-    cases: list[tuple[Any, Any, Any]] = list(zip(tasks, targets, velocities, strict=True))
+    return arm, q, list(zip(tasks, targets, velocities, strict=True))
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one task", "several tasks"])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_a_command_takes_a_detour(form: str, several: bool, detours: list[str]) -> None:
+    """Arrays with any strides, lists and tuples are read without a conversion in Python."""
+    spelled = FORMS[form]
+    arm, q, cases = commands(3)
     expected = [Servo(arm, task, dt=DT)(q, v, x) for task, x, v in cases]
     found = [Servo(arm, task, dt=DT)(q, spelled(v), spelled(x)) for task, x, v in cases]
     if several:
+        tasks, targets, velocities = (list(each) for each in zip(*cases, strict=True))
         expected = [Servo(arm, tasks, dt=DT)(q, velocities, targets)]
         found = [Servo(arm, tasks, dt=DT)(q, [*map(spelled, velocities)], [*map(spelled, targets)])]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+    assert detours == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sequence", [list, tuple])
+def test_one_task_in_a_list_is_one_task(sequence: type, form: str, detours: list[str]) -> None:
+    """Neither its tasks nor its commands are slower in a sequence of one, or give another step."""
+    spelled = FORMS[form]
+    arm, q, cases = commands(3)
+    for task, x, v in cases:
+        expected = Servo(arm, task, dt=DT)(q, v, x)
+        for given in ((spelled(v), spelled(x)), (sequence([spelled(v)]), sequence([spelled(x)]))):
+            found = Servo(arm, sequence([task]), dt=DT)(q, *given)
+            np.testing.assert_array_equal(found, expected)
+    assert detours == []
+
+
+def test_a_task_alone_takes_no_sequence_of_one() -> None:
+    arm, q, cases = commands(3)
+    for task, x, v in cases:
+        for given in ((v, [x]), ([v], x), (v[None], x), (v, x[None])):
+            with pytest.raises(InputError, match=r"shape|batch"):
+                Servo(arm, task, dt=DT)(q, *given)
+
+
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
+def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[str]) -> None:
+    """An array of targets or velocities with the same shape is read like a list of them."""
+    arm, _, q, _ = case(seed)
+    frames = [*arm.tips, *arm.frames][:3]
+    other = generated.configurations(arm, 1, np.random.default_rng(seed))[0]
+    poses = np.array([arm.fk(other, frame) for frame in frames])
+    for kind, targets, size in (
+        (PoseTask, poses, 6),
+        (PositionTask, poses[:, :3, 3], 3),
+        (OrientationTask, poses[:, :3, :3], 3),
+        (OrientationTask, poses, 3),
+    ):
+        servos = [Servo(arm, [kind(frame) for frame in frames], dt=DT) for _ in range(2)]
+        velocities = np.full((len(frames), size), 0.1)
+        expected = servos[0](q, list(velocities), list(targets))
+        np.testing.assert_array_equal(servos[1](q, velocities, targets), expected)
+    assert detours == []
+
+
+@pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.int64])
+def test_numbers_of_another_type_are_the_numbers_that_they_hold(
+    kind: type, seed: int, detours: list[str]
+) -> None:
+    """Arrays of float32 and integers are read directly; rounded rotations become rotations."""
+    arm, q, cases = commands(seed)
+    for task, x, v in cases:
+        target, velocity = np.asarray(x).astype(kind), (10 * v).astype(kind)
+        if np.ndim(x) == 2 and kind is not np.float32:
+            target = np.eye(len(x), dtype=kind)
+        exact = target.astype(float)
+        if np.ndim(x) == 2:
+            U, _, Vt = np.linalg.svd(exact[:3, :3])
+            exact[:3, :3] = U @ Vt
+        expected = Servo(arm, task, dt=DT)(q, velocity.astype(float), exact)
+        found = Servo(arm, task, dt=DT)(q, velocity, target)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     assert detours == []
 
 

@@ -12,8 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 import supple as sp
+from generated import seeds
 from supple.paths import JointPath
 from supple.paths.jerk_timing import fastest_with_jerk
+from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, TimeLaw, time_law
 from timed_paths import timed_path
 from timing_oracle import chord_spline, limit_by_jerk, line_duration, turning_duration
@@ -41,7 +43,7 @@ def assert_inside(law: TimeLaw, bounds: Bounds) -> None:
     assert np.isfinite(q).all()
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", seeds(CASES))
 def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
     path = timed_path(seed, "line")
     law = time_law(path.spline, path.bounds)
@@ -54,7 +56,7 @@ def test_a_line_takes_the_time_of_its_formula(seed: int) -> None:
     assert expected * (1 - 1e-9) <= found.duration <= expected * 1.002
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", seeds(CASES))
 def test_a_line_there_and_back_takes_the_time_of_its_formula(seed: int) -> None:
     """Where it turns back, the speed is zero but the acceleration is not."""
     path = timed_path(seed, "back")
@@ -111,7 +113,7 @@ def test_on_curves_it_is_as_fast_as_successive_linear_programs(seed: int) -> Non
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
 
 
-@pytest.mark.parametrize("seed", sorted({*range(CASES), 74, 84}))  # two sharp corners
+@pytest.mark.parametrize("seed", sorted({*seeds(CASES), 74, 84}))  # two sharp corners
 def test_a_stricter_limit_never_gives_a_shorter_motion(seed: int) -> None:
     path, rng = timed_path(seed), np.random.default_rng(seed)
     law = time_law(path.spline, path.bounds)
@@ -163,3 +165,27 @@ def test_followed_paths_keep_real_limits(name: str) -> None:
     for order, limit in enumerate((2.0, 10.0, 5000.0), 1):
         rates = np.diff(rest, n=order, axis=0) / dt**order
         assert np.abs(rates).max() <= limit * (1 + 1e-9) + 2**order * 4e-16 / dt**order
+
+
+@pytest.mark.parametrize("seed", seeds(CASES // 5))
+@pytest.mark.parametrize(("jerk", "power"), [(np.inf, 2), (1e3, 3)])
+def test_a_short_line_there_and_back_takes_the_time_of_its_length(
+    seed: int, jerk: float, power: int
+) -> None:
+    """Rounding errors of the coordinates do not hide where a motion turns back."""
+    rng = np.random.default_rng((9, seed))
+    n = int(rng.integers(1, 8))
+    start, way = rng.uniform(-3, 3, n), rng.uniform(-1, 1, n)
+    way /= np.abs(way).max()
+    s, x = np.arange(4.0), np.array([0.0, 1.0, rng.uniform(-0.5, 0.5), 0.0])
+    bounds = Bounds(np.full(n, 1e3), np.full(n, 10.0), np.full(n, jerk))
+    durations = []
+    for size in (1e-5, 1e-8, 1e-9):
+        law = time_law(Spline.through(s, start + size * x[:, None] * way), bounds)
+        ends = law.at(np.array([0.0, law.duration]))[0]
+        np.testing.assert_allclose(ends, [start, start], atol=1e-15)
+        durations.append(law.duration / size ** (1 / power))
+    np.testing.assert_allclose(durations, durations[0], rtol=1e-4)
+    for size in (1e-13, 1e-15):  # rounding errors alone
+        law = time_law(Spline.through(s, start + size * x[:, None] * way), bounds)
+        assert law.duration < 1e-3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from generated import case
+from generated import case, seeds
 from supple import solve
 from supple.ik.preference import discomfort
 
@@ -89,7 +89,7 @@ def test_full_turns_are_unwound_toward_the_middle(alone: bool) -> None:
 def test_the_choice_costs_no_solution() -> None:
     """On generated robots, tasks and targets, "comfortable" misses no more than "fast"."""
     missed = np.zeros(2, dtype=int)
-    for seed in range(CASES):
+    for seed in seeds(CASES):
         made = case(seed)
         for k, options in enumerate(({}, {"prefer": "fast"})):
             missed[k] += (~made.solve(**options).success).sum()

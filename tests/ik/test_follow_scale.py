@@ -12,6 +12,7 @@ import pytest
 
 import supple as sp
 from drawn_paths import Drawn
+from generated import seeds
 from rescaled import moved, rescaled, with_length
 
 PATHS = int(os.environ.get("SUPPLE_PATHS", "120")) // 6
@@ -34,7 +35,7 @@ def followed(case: Drawn, factor: float) -> sp.paths.Followed:
 def test_a_power_of_two_changes_only_the_unit(exponent: int) -> None:
     """Floating-point numbers scale exactly by powers of two, so the results do as well."""
     factor = 2.0**exponent
-    for seed in (*FAR, *range(PATHS)):
+    for seed in (*FAR, *seeds(PATHS)):
         case = Drawn(seed)
         found, other = followed(case, 1.0), followed(case, factor)
         unit = np.where(case.robot.prismatic, factor, 1.0)

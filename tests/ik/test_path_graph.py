@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from supple.paths.graph import Cost, Part, PathGraph, fewest_changes
+from supple.paths.layers import Layers
 
+Array = np.ndarray
 Move = tuple[int, int]
 
 
@@ -117,11 +121,48 @@ def test_a_route_ends_before_an_empty_layer() -> None:
 
 
 def test_a_step_is_removed() -> None:
-    q = np.zeros((3, 1, 2))
+    q, own = np.zeros((3, 1, 2)), np.array([0])
     graph = PathGraph(np.arange(3.0), q, None, Cost())
-    assert len(fewest_changes(graph, np.array([0]))) == 1
-    parts = fewest_changes(graph.without(1, 0, 0), np.array([0]))
+    assert len(fewest_changes(graph, own)) == 1
+    parts = fewest_changes(graph.without(1, own, own), own)
     assert [each.layers.tolist() for each in parts] == [[0, 1], [2]]
-    chain = PathGraph(np.arange(3.0), q, [(np.array([0]), np.array([0]))] * 2, Cost())
-    parts = fewest_changes(chain.without(1, 0, 0), np.array([0]))
+    chain = PathGraph(np.arange(3.0), q, [(own, own)] * 2, Cost())
+    parts = fewest_changes(chain.without(1, own, own), own)
     assert [each.layers.tolist() for each in parts] == [[0, 1], [2]]
+
+
+class Fixed(Layers):
+    """Layers of given configurations (L, P, n), with steps within columns or between all."""
+
+    def __init__(self, q: Array, branches: bool) -> None:
+        columns = np.arange(q.shape[1])
+        every = [each.ravel() for each in np.meshgrid(columns, columns, indexing="ij")]
+        steps = None if branches else [(every[0], every[1])] * (len(q) - 1)
+        path: Any = SimpleNamespace(units=np.ones(q.shape[2]))
+        graph = PathGraph(np.arange(float(len(q))), q, steps, Cost())
+        super().__init__(path, None, np.arange(len(q)), graph)
+
+    def improved(self, parts: list[Part]) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("branches", [True, False])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_step_that_leaves_the_path_is_not_tried_again(seed: int, branches: bool) -> None:
+    """Cut at one place, a route ends there at once, however many columns have the same steps."""
+    rng = np.random.default_rng(seed)
+    few = rng.normal(size=(6, 2, 3))
+    layers = Fixed(few[:, rng.permutation(np.repeat([0, 1], 4))], branches)
+    layers.graph.q[:] += 1e-6 * rng.normal(size=layers.graph.q.shape)
+    tried, place = set(), rng.uniform(0, 5)
+    at = int(place)
+    while len(parts := fewest_changes(layers.graph, layers.begin)) == 1:
+        steps = few[at], few[at + 1]
+        q = layers.graph.q[[at, at + 1], parts[0].columns[at : at + 2]]
+        each = tuple(
+            int(np.abs(f - own).max(axis=1).argmin()) for f, own in zip(steps, q, strict=True)
+        )
+        assert each not in tried
+        tried.add(each)
+        layers.cut(parts[0], place)
+    assert len(tried) == (2 if branches else 4)

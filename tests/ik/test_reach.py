@@ -7,13 +7,13 @@ import pytest
 
 import generated
 import supple
-from generated import CASES
+from generated import CASES, seeds
 from several_arms import arms
 from supple import PoseTask, PositionTask, SolveStatus, solve
 from supple.ik.problem import compile_problem
 from targets import boundary, reached
 
-SEEDS = range(max(40, CASES // 20))
+SEEDS = seeds(max(40, CASES // 20))
 
 
 def beyond(robot: supple.Robot, task: PoseTask | PositionTask, q: np.ndarray) -> np.ndarray:

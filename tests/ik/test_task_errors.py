@@ -12,6 +12,7 @@ import generated
 import supple
 from several_arms import arms, far_of
 from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, solve
+from supple.ik.problem import compile_problem
 from supple.redundancy import OpenTask
 from targets import reached
 
@@ -161,3 +162,49 @@ def test_rows_with_a_tolerance_do_not_count() -> None:
     ):
         target = T[:3, 3] if isinstance(task, PositionTask) else T
         assert "cannot" not in str(solve(robot, target, tasks=task))
+
+
+def few_joints(rng: np.random.Generator) -> supple.Robot:
+    """Return an arm with 2 to 5 revolute joints, whose axes are often parallel or perpendicular."""
+    tidy = (0.0, np.pi / 2, -np.pi / 2)
+    rows = [
+        (rng.uniform(-0.5, 0.5), rng.choice([*tidy, rng.uniform(-3, 3)]), rng.uniform(-0.5, 0.5), 0)
+        for _ in range(rng.integers(2, 6))
+    ]
+    return supple.dh(rows, limits=[np.sort(rng.uniform(-3, 3, 2)) for _ in rows])
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_few_joints_are_judged_after_few_seeds(part: int) -> None:
+    """Special targets of more rows than joints are met, and others are judged after 512 seeds.
+
+    That a configuration comes near a target is no sign of a solution there, and does not prolong
+    the search.
+    """
+    for seed in range(part, ROBOTS, 4):
+        rng = np.random.default_rng((28, seed))
+        robot = few_joints(rng)
+        q = robot.random(50, seed=rng)
+        ends = np.where(rng.random(q.shape) < 0.5, robot.lower, robot.upper)
+        q = np.where(rng.random(q.shape) < rng.random((50, 1)), ends, q)
+        T = robot.fk(q)
+        assert solve(robot, T).success.all(), seed
+        off = T.copy()
+        off[:, :3, 3] += 1e-3 * rng.normal(size=(50, 3))
+        found = solve(robot, off[:8])
+        assert not found.success.any(), seed
+        assert (found.restarts < 512).all(), seed
+        assert solve(robot, off[0]).restarts < 512, seed
+        assert solve(robot, off[0], q0=q[0]).restarts < 512, seed
+        assert solve(robot, off[0], max_seeds=600).restarts <= 600, seed
+
+
+def test_other_searches_are_as_long_as_before() -> None:
+    """Neither ranges nor free rows, nor more joints, shorten the search for a target nearby."""
+    robot = supple.load("youbot")
+    free = (PoseTask(tolerance={"rz": 0.5}), PoseTask(rows=("x", "y", "z", "rx", "ry")))
+    for task in (*free, PositionTask()):
+        assert compile_problem(robot, task).default_starts == 0
+    assert compile_problem(robot, PoseTask()).default_starts > 0
+    for name in ("ur5e", "panda", "double_y"):
+        assert compile_problem(supple.load(name), None).default_starts == 0

@@ -19,6 +19,7 @@ from trees import pose as some_pose
 
 Array = np.ndarray
 laws = settings(max_examples=60, deadline=None, derandomize=True)
+ARRAYS = ("lower", "upper", "max_speed", "max_acceleration", "max_jerk", "prismatic", "base")
 
 
 @pytest.fixture(params=["panda", "double_y", "stanford", "mimicking"])
@@ -47,15 +48,7 @@ def test_it_does_not_change(robot: supple.Robot) -> None:
 
 
 def test_its_arrays_do_not_change(robot: supple.Robot) -> None:
-    for name in (
-        "lower",
-        "upper",
-        "max_speed",
-        "max_acceleration",
-        "max_jerk",
-        "prismatic",
-        "base",
-    ):
+    for name in ARRAYS:
         array = getattr(robot, name)
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -79,15 +72,7 @@ def test_a_copy_gives_the_same_bits(
     twin = copied(robot)
     for name in ("name", "dof", "joint_names", "frames", "tips"):
         assert getattr(twin, name) == getattr(robot, name)
-    for name in (
-        "lower",
-        "upper",
-        "max_speed",
-        "max_acceleration",
-        "max_jerk",
-        "prismatic",
-        "base",
-    ):
+    for name in ARRAYS:
         assert (getattr(twin, name) == getattr(robot, name)).all()
         assert not getattr(twin, name).flags.writeable
     q = robot.random(5, seed=rng)

@@ -25,8 +25,14 @@ CASES = int(os.environ.get("SUPPLE_CASES", "60"))  # number of robots in tests
 TARGETS = int(os.environ.get("SUPPLE_TARGETS", "16"))  # number of targets of each robot
 FIRST = int(os.environ.get("SUPPLE_SEED", "0"))  # first seed
 
+
 Array = np.ndarray
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
+
+
+def seeds(count: int) -> range:
+    """Return the seeds of `count` cases of a test, from SUPPLE_SEED on."""
+    return range(FIRST, FIRST + count)
 
 
 @dataclass(frozen=True)

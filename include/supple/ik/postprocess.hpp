@@ -107,9 +107,10 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
     }
     if (more) continue;
     int released = -1;  // the fixed joint that would move fastest back into its range
+    const auto speed = [&](int j) { return abs(d[j]) / joint_unit(ik, j); };
     for (int j = 0; j < n; ++j) {
       if (fixed[j] == 0 || leaves(j)) continue;
-      if (released < 0 || abs(d[j]) > abs(d[released])) released = j;
+      if (released < 0 || speed(j) > speed(released)) released = j;
     }
     if (released < 0 || pass >= 3 * n) break;
     fixed[released] = 0;

@@ -64,6 +64,7 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
       wrap_(spec.wrap),
       has_wraps_(std::any_of(wrap_.begin(), wrap_.end(), [](double wrap) { return wrap > 0; })),
       float_tolerance_(spec.float_tolerance),
+      default_starts_(spec.default_starts),
       feature_scale_(spec.feature_scale.begin(), spec.feature_scale.end()),
       target_specs_(spec.targets),
       table_size_(spec.table_size),
@@ -132,7 +133,8 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.table = &solver.table_->view();
   request.reach = solver.reach_.get();
   request.wrap = solver.has_wraps_ ? solver.wrap_.data() : nullptr;
-  request.budget = restart_budget(bounds.max_starts, request.nearest);
+  const int starts = bounds.max_starts ? bounds.max_starts : solver.default_starts_;
+  request.budget = restart_budget(starts, request.nearest);
   request.max_starts = request.budget.all;
 }
 

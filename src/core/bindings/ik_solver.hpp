@@ -177,6 +177,7 @@ class PySolver {
   Doubles posture_weight_, wrap_;
   bool has_wraps_;
   double float_tolerance_;
+  int default_starts_;
   std::vector<float> feature_scale_;
   std::vector<TargetSpec> target_specs_;
   int table_size_;

@@ -34,7 +34,7 @@ class PyServo {
   // h, owner] (count, n + 2), or is None.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows,
-          nb::object constraint_rows)
+          nb::object constraint_rows, bool wrapped, bool stacked_targets, bool stacked_velocities)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
@@ -43,7 +43,10 @@ class PyServo {
         constraint_rows_(std::move(constraint_rows)),
         inputs_(spec.inputs),
         plausible_lower_(spec.plausible_lower),
-        plausible_upper_(spec.plausible_upper) {
+        plausible_upper_(spec.plausible_upper),
+        wrapped_(wrapped),
+        stacked_targets_(stacked_targets),
+        stacked_velocities_(stacked_velocities) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
     targets_ = all.targets();
@@ -340,19 +343,13 @@ class PyServo {
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
     const bool target = to == memory_.target;
-    if (servo_.tasks == 1) {
-      if (put_values(given, servo_.task[0], inputs_[0], target, false, to)) return to;
-    } else if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
-      const int some = int(PySequence_Fast_GET_SIZE(given.ptr()));
-      double* piece = to;
-      int k = 0;
-      while (k < servo_.tasks && some == servo_.tasks) {
-        const nb::handle one = PySequence_Fast_GET_ITEM(given.ptr(), k);
-        if (!put_values(one, servo_.task[k], inputs_[k], target, true, piece)) break;
-        piece += target ? target_size(servo_.task[k]) : velocity_size(servo_.task[k]);
-        ++k;
-      }
-      if (k == servo_.tasks) return to;
+    if (servo_.tasks == 1 && put_values(given, servo_.task[0], inputs_[0], target, false, to)) {
+      return to;
+    }
+    const bool stacked = target ? stacked_targets_ : stacked_velocities_;
+    if ((servo_.tasks > 1 || wrapped_) &&
+        put_each(given, {servo_.task, std::size_t(servo_.tasks)}, inputs_, target, stacked, to)) {
+      return to;
     }
     kept = convert_(name, given);
     if (!contiguous_data(kept, count))
@@ -426,6 +423,8 @@ class PyServo {
   Ints rows_;
   std::vector<InputSpec> inputs_;
   Doubles plausible_lower_, plausible_upper_;  // (n,), or empty
+  const bool wrapped_;  // whether the value of an only task may be in a sequence of one
+  const bool stacked_targets_, stacked_velocities_;  // whether an array may hold those of all tasks
   Servo<double> servo_;
   ServoMemory memory_;
   int targets_, velocities_;
@@ -456,10 +455,11 @@ void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
-                    nb::object>(),
+                    nb::object, bool, bool, bool>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
            "python_step"_a.none(), "open_rows"_a.none() = nb::none(),
-           "constraint_rows"_a.none() = nb::none())
+           "constraint_rows"_a.none() = nb::none(), "wrapped"_a = false,
+           "stacked_targets"_a = false, "stacked_velocities"_a = false)
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

@@ -3,33 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "bindings/arrays.hpp"
 #include "bindings/specs.hpp"
+#include "supple/ik/target.hpp"
 #include "supple/task/task.hpp"
 
 namespace supple {
 
 inline constexpr int pose_size = 16, rotation_size = 9;
-
-// Residual of orthonormality |RᵀR - I| that rounding alone may cause.
-inline constexpr double orthonormal_tolerance = 1e-14;
-
-// Whether the matrix consists of a rotation, a position and the row 0 0 0 1. Other matrices are
-// passed to Python, which orthonormalizes them or raises an error.
-inline bool is_pose(const double* T) {
-  double off = 0;
-  for (int a = 0; a < 3; ++a) {
-    for (int b = 0; b <= a; ++b) {
-      const double product = T[a] * T[b] + T[4 + a] * T[4 + b] + T[8 + a] * T[8 + b];
-      off = std::max(off, std::abs(product - (a == b)));
-    }
-  }
-  const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) - T[1] * (T[4] * T[10] - T[6] * T[8]) +
-                        T[2] * (T[4] * T[9] - T[5] * T[8]);
-  return off < orthonormal_tolerance && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) &&
-         T[12] == 0 && T[13] == 0 && T[14] == 0 && T[15] == 1;
-}
 
 // Writes a number to `to`. Returns whether `given` is a Python number, or a float64 of NumPy.
 inline bool put_number(PyObject* given, double* to) {
@@ -44,27 +27,47 @@ inline bool put_number(PyObject* given, double* to) {
   return false;
 }
 
-// Writes `rows` times `columns` numbers to `to`; a vector has one row. Returns whether `given` is a
-// float64 array of this shape, with any strides, or a list or tuple of numbers, nested for a
-// matrix. Python converts other objects, or raises an error.
+// Copies `rows` times `columns` numbers of type T from memory with these strides [bytes].
+template <class T>
+void copy_strided(const char* from, npy_intp down, npy_intp right, int rows, int columns,
+                  double* to) {
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < columns; ++c) {
+      *to++ = double(*reinterpret_cast<const T*>(from + r * down + c * right));
+    }
+  }
+}
+
+// Writes `rows` times `columns` numbers to `to`; a vector has one row. Returns whether `given` is
+// an array of this shape, of floats or integers and with any strides, or a list or tuple of
+// numbers, nested for a matrix. Python converts other objects, or raises an error.
 inline bool put_numbers(nb::handle given, int rows, int columns, double* to) {
   if (PyArray_CheckExact(given.ptr())) {
     auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
     const int axes = rows > 1 ? 2 : 1;
-    if (PyArray_TYPE(array) != NPY_DOUBLE || PyArray_NDIM(array) != axes ||
-        !PyArray_ISBEHAVED_RO(array) || PyArray_DIM(array, axes - 1) != columns ||
-        (axes == 2 && PyArray_DIM(array, 0) != rows)) {
+    if (PyArray_NDIM(array) != axes || !PyArray_ISBEHAVED_RO(array) ||
+        PyArray_DIM(array, axes - 1) != columns || (axes == 2 && PyArray_DIM(array, 0) != rows)) {
       return false;
     }
     const npy_intp down = axes == 2 ? PyArray_STRIDE(array, 0) : 0,
                    right = PyArray_STRIDE(array, axes - 1);
     const char* const from = PyArray_BYTES(array);
-    for (int r = 0; r < rows; ++r) {
-      for (int c = 0; c < columns; ++c) {
-        *to++ = *reinterpret_cast<const double*>(from + r * down + c * right);
-      }
+    switch (PyArray_TYPE(array)) {
+      case NPY_DOUBLE:
+        copy_strided<double>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_FLOAT:
+        copy_strided<float>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_INT:
+        copy_strided<int>(from, down, right, rows, columns, to);
+        return true;
+      case NPY_LONG:
+        copy_strided<long>(from, down, right, rows, columns, to);
+        return true;
+      default:
+        return false;
     }
-    return true;
   }
   if (!PyList_CheckExact(given.ptr()) && !PyTuple_CheckExact(given.ptr())) return false;
   const int count = rows > 1 ? rows : columns;
@@ -78,8 +81,8 @@ inline bool put_numbers(nb::handle given, int rows, int columns, double* to) {
   return true;
 }
 
-// Writes a pose (4, 4) as the columns of its rotation, then its position. Returns whether `given`
-// holds the numbers of a pose (`put_numbers`) or, if `rotation`, of a rotation (3, 3).
+// Writes a pose (4, 4) as the columns of the nearest rotation, then its position. Returns whether
+// `given` holds the numbers of a pose (`put_numbers`) or, if `rotation`, of a rotation (3, 3).
 inline bool put_pose(nb::handle given, bool rotation, double* to) {
   double T[pose_size] = {}, R[rotation_size];
   if (rotation && put_numbers(given, 3, 3, R)) {
@@ -88,11 +91,8 @@ inline bool put_pose(nb::handle given, bool rotation, double* to) {
   } else if (!put_numbers(given, 4, 4, T)) {
     return false;
   }
-  if (!is_pose(T)) return false;
-  for (int c = 0; c < 4; ++c) {
-    for (int r = 0; r < 3; ++r) to[3 * c + r] = T[4 * r + c];
-  }
-  return true;
+  const auto entry = [&](int r, int c) { return T[4 * r + c]; };
+  return read_pose(entry, true, 1e-6, to) && std::isfinite(to[9] + to[10] + to[11]);
 }
 
 // Writes the target of one task to `to` or, if `target` is false, its velocity. Returns false if
@@ -115,6 +115,25 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
   double* const into = to + (target ? (position ? 9 : 0) : input.velocity_begin);
   if (!put_numbers(given, 1, count, into)) return false;
   return std::all_of(into, into + count, [](double x) { return std::isfinite(x); });
+}
+
+// Writes the values of all tasks from a list or tuple with one for each or, if they may be
+// `stacked`, from an array (tasks, ...). Returns false if Python must convert them.
+inline bool put_each(nb::handle given, std::span<const Task<double>> tasks,
+                     std::span<const InputSpec> inputs, bool target, bool stacked, double* to) {
+  const bool several = tasks.size() > 1;
+  const bool is_array = several && stacked && PyArray_CheckExact(given.ptr()) &&
+                        PyArray_NDIM(reinterpret_cast<PyArrayObject*>(given.ptr())) > 1;
+  if (!is_array && !PyList_CheckExact(given.ptr()) && !PyTuple_CheckExact(given.ptr())) {
+    return false;
+  }
+  if (PySequence_Size(given.ptr()) != Py_ssize_t(tasks.size())) return false;
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    const nb::object one = nb::steal(PySequence_GetItem(given.ptr(), Py_ssize_t(k)));
+    if (!put_values(one, tasks[k], inputs[k], target, several, to)) return false;
+    to += target ? target_size(tasks[k]) : velocity_size(tasks[k]);
+  }
+  return true;
 }
 
 }  // namespace supple

@@ -132,6 +132,7 @@ void bind_specs(nb::module_& m) {
       required("max_step", &SolverSpec::max_step),
       required("iteration_factor", &SolverSpec::iteration_factor),
       required("float_tolerance", &SolverSpec::float_tolerance),
+      required("default_starts", &SolverSpec::default_starts),
       required("max_lambda2", &SolverSpec::max_lambda2),
       required("posture_index", &SolverSpec::posture_index),
       required("posture_weight", &SolverSpec::posture_weight),

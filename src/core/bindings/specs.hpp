@@ -284,6 +284,7 @@ struct SolverSpec {
   double max_step = 1;          // largest step of a joint in one iteration [rad or m]
   int iteration_factor = 1;     // factor of all iteration limits
   double float_tolerance = 0;   // smallest position tolerance of the search in float [m]
+  int default_starts = 0;       // default number of starts; 0 for that of `restart_budget`
   double max_lambda2 = 0;       // bound on λ² if joints are scaled
   Ints posture_index = {};      // (n,): index of its posture in a target, -1 for none; or empty
   Doubles posture_weight = {};  // (n,): weights of the postures, at most 1; or empty

@@ -42,6 +42,7 @@ from supple.steps.estimate import Estimates
 from supple.steps.step import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
 from supple.tasks import Task, TaskLike
+from supple.tasks.inputs import common_shapes
 from supple.tasks.layout import compile_selected
 
 _NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
@@ -191,6 +192,9 @@ class Servo(_core.Servo):
             python_step=controller.python_step,
             open_rows=self._open_rows(),
             constraint_rows=rows_of(self._constraints, robot),
+            wrapped=not self._single,
+            stacked_targets=bool(common_shapes(self.tasks, "target")),
+            stacked_velocities=bool(common_shapes(self.tasks, "velocity")),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 

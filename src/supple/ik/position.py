@@ -204,7 +204,8 @@ def solve(
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
         max_seeds: Maximum number of seeds of a target, counted separately for tasks that share no
             joint. By default 512; up to 1024 if the smallest error found is below 6 % of the reach,
-            and up to 16,384 if it is below 0.06 %; 8 with `step` or an `OpenTask`.
+            and up to 16,384 if it is below 0.06 %, except with fewer than 6 joints for more rows;
+            8 with `step` or an `OpenTask`.
         explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
         threads: Maximum number of threads for a batch; all cores by default.
         progress: Function called repeatedly during a batch, with the number of finished targets and

@@ -52,6 +52,12 @@ _FAR = 10.0  # error above which the damping does not grow further
 _UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
+# Fewer than `_FEW_JOINTS` joints that move more rows meet only special targets, which few seeds
+# find; other targets are often nearly met, which is no sign of a solution.
+_FEW_JOINTS = 6
+_SURPLUS_STARTS = 512  # their default number of seeds
+_SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
+_STILL = 1e-12  # relative size of a column of J below which its joint moves no task
 _KINDS: dict[type[Task], TargetKind] = {
     PoseTask: TargetKind.POSE,
     PositionTask: TargetKind.POSITION,
@@ -108,6 +114,7 @@ class CompiledProblem:
         settings: Damping rule and maximum joint displacement of the caller; None if not given.
         seed_table: Seeds for the GPU.
         float_tolerance: Position tolerance of the search in float32 [m].
+        default_starts: Default number of seeds of a target; 0 for that of other problems.
         poses: Number of tasks if all of them are poses, else 0.
         units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
             the robot [m] for a prismatic joint.
@@ -122,6 +129,7 @@ class CompiledProblem:
     settings: tuple[KernelRule | None, float | None]
     seed_table: SeedTable
     float_tolerance: float
+    default_starts: int
     poses: int
     units: Array
     kernel: _core.Solver
@@ -272,6 +280,8 @@ def _compiled(
     starts = SeedTable.of(robot, shares, features)
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
+    joints, demanded = moving_joints_and_rows(layout, primary)
+    default_starts = _SURPLUS_STARTS if joints < min(demanded, _FEW_JOINTS) else 0
     spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,
@@ -292,6 +302,7 @@ def _compiled(
         max_step=_LONGEST if max_step is None else max_step,
         iteration_factor=_iteration_factor(max_step),
         float_tolerance=float_tolerance,
+        default_starts=default_starts,
         max_lambda2=_DAMPING * _FAR * scale**2,
         posture_index=resting,
         posture_weight=pull,
@@ -310,10 +321,19 @@ def _compiled(
         (damping, max_step),
         starts,
         float_tolerance,
+        default_starts,
         poses,
         np.where(robot.prismatic, reach, 1.0),
         kernel,
     )
+
+
+def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, int]:
+    """Return how many joints move the first `primary` rows, and how many rows have no range."""
+    sizes = np.abs(layout.jacobian(layout.robot.random(_SAMPLES, seed=0))[:, :primary])
+    most = sizes.max(axis=(0, 1))
+    moving = most > _STILL * most.max(initial=0.0)
+    return int(moving.sum()), int((~layout.ranged[:primary]).sum())
 
 
 def _bounded(weights: Array, measures: Sequence[Measure], reach: float) -> Array:

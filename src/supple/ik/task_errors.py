@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import FloatArray
+from supple.ik.problem import moving_joints_and_rows
 from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
@@ -17,9 +18,6 @@ from supple.tasks import PostureTask, Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenTask
-
-_SAMPLES = 8  # number of configurations at which J shows which joints move a task
-_STILL = 1e-12  # relative size of a column of J below which its joint does not move the task
 
 
 class Asked(NamedTuple):
@@ -140,9 +138,7 @@ def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
         return ""  # the joints of an open task are not known
     for members, _ in groups_of([moving_joints(robot, task) for task in met]):
         layout = compile_tasks(robot, tuple(met[k] for k in members))
-        rows = int((~layout.ranged).sum())
-        sizes = np.abs(layout.jacobian(robot.random(_SAMPLES, seed=0))).max(axis=(0, 1))
-        joints = int((sizes > _STILL * sizes.max()).sum())
+        joints, rows = moving_joints_and_rows(layout, len(layout.rows))
         if rows > joints:
             return (
                 f"{joints} joint{'s' * (joints != 1)} cannot meet {rows} rows except at special "

@@ -103,12 +103,14 @@ class Branches(Layers):
         there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
         sides[there] = _sides(self.path, layers[there])
         for each in (sides, None):
-            node = np.arange(len(row))
-            for step in _following(self.path, x, layers, each, across=each is None):
-                node = np.where(node >= 0, step[node], -1)
-            for a, b in enumerate(node.tolist()):
+            node = list(range(len(row)))
+            for step in _following(self.path, x, layers, each, across=each is None).tolist():
+                node = [step[b] if b >= 0 else -1 for b in node]
+            for a, b in enumerate(node):
                 if row[a] < 0 and b >= 0 and b not in row and (i, a, b) not in self.barred:
                     row[a] = b
+            if (row[np.isfinite(self.solutions[i, :, 0])] >= 0).all():
+                break
         return row
 
     def _bridge(self) -> None:
@@ -286,7 +288,7 @@ def _following(
         layers: All solutions at these places (N, k, n).
         sides: Signs of det J (N, k), which steps must keep: next to a fold, the solutions on its
             two sides are near each other. None if only those of long steps are compared.
-        across: Whether long steps may change the sign.
+        across: Whether long steps may change the sign, if `sides` is None.
     """
     k = layers.shape[1]
     steps = path.wrapped(layers[1:] - layers[:-1])
@@ -309,7 +311,7 @@ def _following(
     if len(i):
         error = path.deviation(layers[i, a] + step / 2, (x[i] + x[i + 1]) / 2)
         bad = (error > 4 * path.tolerances).any(axis=1)
-        if not across:
+        if sides is None and not across:
             bad |= _sides(path, layers[i, a]) * _sides(path, layers[i + 1, made[i, a]]) < 0
         made[i[bad], a[bad]] = -1
     return made

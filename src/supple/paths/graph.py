@@ -99,18 +99,19 @@ class PathGraph:
         """Return the layer and column of the last configuration that continuous steps reach."""
         return self.routes.farthest(layer, column)
 
-    def without(self, layer: int, a: int, b: int) -> PathGraph:
-        """Return the graph without the step from column a of a layer to column b of the next."""
+    def without(self, layer: int, a: Indices, b: Indices) -> PathGraph:
+        """Return the graph without the steps from columns a of a layer to columns b of the next."""
         if self.steps is not None:
             steps = list(self.steps)
             before, after = steps[layer]
-            keep = (before != a) | (after != b)
+            keep = ~(np.isin(before, a) & np.isin(after, b))
             steps[layer] = before[keep], after[keep]
             return replace(self, steps=steps)
-        rest = np.full((*self.q.shape[:1], 1, *self.q.shape[2:]), np.nan)
-        rest[layer + 1 :, 0] = self.q[layer + 1 :, a]
+        columns = np.intersect1d(a, b)
+        rest = np.full((self.q.shape[0], len(columns), self.q.shape[2]), np.nan)
+        rest[layer + 1 :] = self.q[layer + 1 :, columns]
         q = np.concatenate([self.q, rest], axis=1)
-        q[layer + 1 :, a] = np.nan
+        q[layer + 1 :, columns] = np.nan
         return replace(self, q=q)
 
 

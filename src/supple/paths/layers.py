@@ -14,7 +14,7 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.problem import PathProblem, Track
 
 SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
-_SAME = 1e-4  # distance from the given start, in units of the joints, of configurations equal to it
+_SAME = 1e-4  # distance, in units of the joints, of configurations that count as equal
 
 
 class Layers(ABC):
@@ -53,12 +53,21 @@ class Layers(ABC):
         return Track(self.graph.x[part.layers], self.graph.q[part.layers, part.columns])
 
     def cut(self, part: Part, x: float) -> None:
-        """Remove from a part the step between the two layers on either side of the parameter x."""
+        """Remove from a part the step between the two layers on either side of the parameter x.
+
+        Equal steps of other columns are removed as well: tracks that slide along joint limits often
+        meet, and would leave the path at the same place.
+        """
         i = int(np.searchsorted(self.graph.x[part.layers], x, side="right")) - 1
         i = min(i, len(part.layers) - 2)
-        self.graph = self.graph.without(
-            int(part.layers[i]), int(part.columns[i]), int(part.columns[i + 1])
-        )
+        layer = int(part.layers[i])
+        before, after = (self._equal(layer + k, int(part.columns[i + k])) for k in (0, 1))
+        self.graph = self.graph.without(layer, before, after)
+
+    def _equal(self, layer: int, column: int) -> Indices:
+        """Return the columns of a layer whose configurations equal that of a column."""
+        away = np.abs((self.graph.q[layer] - self.graph.q[layer, column]) / self.path.units)
+        return np.nonzero(away.max(axis=1) < _SAME)[0]
 
     def searched(self, at: int, seeds: int) -> Array:
         """Return a solution (1, n) of a target that a search finds, or none (0, n).

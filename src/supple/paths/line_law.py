@@ -218,8 +218,10 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
     moves = spline.coefficients[1:] * powers
     if np.abs(moves - moves[..., joint : joint + 1] / rise[joint] * rise).max() > _STRAIGHT * size:
         return None
-    at = np.concatenate([spline.s[:1], turning_points(spline), spline.s[-1:]])
-    x = (spline(at)[:, joint] - q[0, joint]) / rise[joint]
+    # All joints turn back where this one does, but rounding errors may hide it in the others.
+    alone = Spline(spline.s, spline.coefficients[..., joint : joint + 1])
+    at = np.concatenate([spline.s[:1], turning_points(alone), spline.s[-1:]])
+    x = (alone(at)[:, 0] - q[0, joint]) / rise[joint]
     while True:  # remove points that are passed without turning back, and those due to rounding
         step = np.diff(x)
         passed = np.flatnonzero(step[1:] * step[:-1] >= 0)
@@ -227,6 +229,8 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
             x = np.delete(x, passed[0] + 1)
             continue
         short = np.flatnonzero(np.abs(step) <= _STRAIGHT * size / abs(rise[joint]))
+        if len(x) == 2 and x[0] == x[1]:  # there and back within rounding errors
+            return rise, np.array([0.0, 1.0, 0.0])
         if len(short) == 0 or len(x) == 2:
             return rise, x
         x = np.delete(x, short[0] if short[0] else 1)

@@ -6,7 +6,7 @@ Tuned constants are explained in docs/constants.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,16 @@ _DIVISIONS = 7  # maximum number of times that a step along a path is halved
 _HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
 _SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
+
+
+@lru_cache(maxsize=64)
+def _lever_arm(problem: CompiledProblem) -> float | None:
+    """Return the largest lever arm of a revolute joint [m]; None if no task has a position."""
+    layout = problem.layout
+    rows = np.abs(layout.jacobian(layout.robot.random(16, seed=0)) / layout.weights[:, None])
+    moving = rows[:, ~np.concatenate(rotating_rows(layout))]
+    lever = float(moving[..., ~layout.robot.prismatic].max(initial=0.0))
+    return lever if moving.size else None
 
 
 class Track(NamedTuple):
@@ -130,11 +140,8 @@ class PathProblem:
 
         A slide carries the lever arm of joints before it as far as its unit.
         """
-        q = self.robot.random(16, seed=0)
-        rows = np.abs(self.problem.layout.jacobian(q) / self.problem.layout.weights[:, None])
-        moving = rows[:, ~np.concatenate(self.rotating)]
-        lever = float(moving[..., ~self.robot.prismatic].max(initial=0.0))
-        return max([lever, *self.units[self.robot.prismatic]]) if moving.size else 0.0
+        lever = _lever_arm(self.problem)
+        return 0.0 if lever is None else max([lever, *self.units[self.robot.prismatic]])
 
     @cached_property
     def scale(self) -> float:
@@ -257,10 +264,10 @@ class PathProblem:
             self._closest[at] = self.driver(seeds=_SEEDS).solve_batch(numbers, None)
         return self._closest[at]
 
-    def reachable(self, at: NDArray[np.intp], seeds: int) -> NDArray[np.bool_]:
-        """Return a mask (K,) of the targets that a search from `seeds` seeds solves."""
+    def found(self, at: NDArray[np.intp], seeds: int) -> tuple[Array, NDArray[np.bool_]]:
+        """Return solutions of targets that are searched from `seeds` seeds, and which succeeded."""
         found = self.driver(seeds=seeds).solve_batch(self.targets.numbers[at], None)
-        return np.asarray(found.success)
+        return found.q, np.asarray(found.success)
 
     def outside(self, q: Array) -> str | None:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""

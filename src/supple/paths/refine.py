@@ -18,6 +18,7 @@ from supple.paths.spline import Spline
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
 _AROUND = 4  # intervals on either side of an added sample that are checked at once
+_MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
 _PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
 _MOST = 20  # largest number of samples, for each target
 _PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
@@ -104,12 +105,14 @@ def _deviating(
     """Return the largest deviations (2,) [m, rad] in intervals, and those that need samples.
 
     For these, the number of parts (K,) into which they are divided is returned as well. The joint
-    path is the one that `JointPath` makes from x and q.
+    path is the one that `JointPath` makes from x and q; if not all intervals are checked, it is
+    made from the samples around them, which changes it by a factor of about 0.27^_MARGIN.
     """
     lower, upper = path.robot.lower, path.robot.upper
+    own = slice(max(0, checked[0] - _MARGIN), checked[-1] + 2 + _MARGIN)
     begin, length = x[checked], x[checked + 1] - x[checked]
     between = begin[:, None] + length[:, None] * _CHECKS
-    spline = Spline.inside(x, np.clip(q, lower, upper), lower, upper)
+    spline = Spline.inside(x[own], np.clip(q[own], lower, upper), lower, upper)
     at = np.clip(spline(between.ravel()), lower, upper)
     error, most = path.between(at.reshape(*between.shape, -1), between)
     excess = (most / path.tolerances).max(axis=1)

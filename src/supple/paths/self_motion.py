@@ -19,11 +19,9 @@ from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import SEEDS, Layers
 from supple.paths.problem import JUMP, PathProblem, Track
-from supple.paths.tracks import FEW, coarse, continued, tracks
+from supple.paths.tracks import AT_ONCE, FEW, coarse, continued, tracks
 
 _APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
-_MORE = 16  # number of tracks from each of three targets before the grid is computed
-_AT_ONCE = 8  # number of layers that are solved at once to find a target out of reach
 
 
 class SelfMotion(Layers):
@@ -72,7 +70,9 @@ class SelfMotion(Layers):
         if not self.tracked:
             self.tracked = True
             last = len(self.layers) - 1
-            self.graph = self._tracks(self.layers, sorted({0, last // 2, last}), _MORE)
+            others = self._tracks(self.layers, sorted({last // 2, last} - {0}), FEW)
+            every = np.concatenate([self.graph.q, others.q], axis=1)
+            self.graph = PathGraph(others.x, every, None, self.path.cost)
             return True
         layers = self.layers
         if not self.sampled:
@@ -109,7 +109,7 @@ class SelfMotion(Layers):
         q = self.graph.q[reached]
         self.known.setdefault(int(layers[reached]), q[np.isfinite(q[:, 0])])
         while end < len(layers):
-            part = layers[end - 1 : end + _AT_ONCE]
+            part = layers[end - 1 : end + AT_ONCE]
             self._solve(part)
             empty = self._first_empty(part, 0)
             end += empty - 1

@@ -22,6 +22,7 @@ from supple.paths.problem import PathProblem
 LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
 TRACKS = 48  # number of solutions that are sampled at one target
 FEW = 16  # number of first tracks; also of seeds that decide whether a target is reachable
+AT_ONCE = 8  # number of targets that are solved at once to find the first one out of reach
 _COARSE = 2  # maximum number of times that a step of a track is halved
 
 
@@ -69,7 +70,7 @@ class Tracks(Layers):
     """Tracks of sampled solutions, for tasks whose solutions are found by a search."""
 
     def __init__(self, path: PathProblem, start: Array | None) -> None:
-        self.path, self.start, self.origins = path, start, [0]
+        self.path, self.start, self.origins, self.shortened = path, start, [0], False
         count = len(path.targets.x)
         self.samples: dict[int, Array] = {}
         self.tracks: dict[int, Array] = {}  # from each origin, in the layers `tracked_in`
@@ -82,13 +83,19 @@ class Tracks(Layers):
         super().__init__(self.path, start, layers, self._graph(layers))
 
     def improved(self, parts: list[Part]) -> bool:
-        """Start more tracks, or track in smaller steps where tracks end."""
+        """End the path in reach, start more tracks, or take smaller steps where tracks end."""
+        if not self.shortened:
+            self.shortened = True
+            count, last = self.count, int(parts[-1].layers[-1])
+            self._shorten(self.layers[last:], self.graph.q[last, parts[-1].columns[-1]])
+            if self.count < count:
+                inside = self.layers[self.layers < self.count]
+                self.layers = self.tracked_in = np.union1d(inside, [self.count - 1])
+                self.graph = continued(self.path, self.graph, self.layers)
+                self.tracks = {0: self.graph.q}
+                return True
         layers, origins = self.layers, list(self.origins)
         if len(origins) == 1:
-            last = int(parts[-1].layers[-1])
-            self._shorten(layers[last:])
-            layers = layers[: len(coarse(self.count))]
-            layers = np.unique(np.append(layers[layers < self.count], self.count - 1))
             self.origins = [0, self.count - 1, int(layers[len(layers) // 2])]
         else:
             for part in parts:
@@ -105,22 +112,38 @@ class Tracks(Layers):
         self.layers, self.graph = layers, self._graph(layers)
         return True
 
-    def _shorten(self, layers: Indices) -> None:
+    def _shorten(self, layers: Indices, q: Array) -> None:
         """End the path before the first target out of reach, if a target in `layers` is.
 
-        Tracks reach the first of `layers`.
+        Args:
+            layers: Targets, the first of which a track reaches.
+            q: The configuration of this track there (n,).
         """
-        end = 1 + self._first_out_of_reach(layers[1:])
-        if end < len(layers):
-            between = np.arange(layers[end - 1] + 1, layers[end] + 1)
-            self.count = int(between[min(self._first_out_of_reach(between), len(between) - 1)])
+        end, before = self._first_out_of_reach(layers[1:], q)
+        if end + 1 < len(layers):
+            between = np.arange(layers[end] + 1, layers[end + 1] + 1)
+            first, _ = self._first_out_of_reach(between, before)
+            self.count = int(between[min(first, len(between) - 1)])
 
-    def _first_out_of_reach(self, at: Indices) -> int:
-        """Return the index in `at` of the first target out of reach, or `len(at)`."""
-        for i in np.nonzero(~self.path.reachable(at, FEW))[0].tolist():
-            if not len(self.searched(int(at[i]), SEEDS)):
-                return i
-        return len(at)
+    def _first_out_of_reach(self, at: Indices, q: Array) -> tuple[int, Array]:
+        """Return the index in `at` of the first target out of reach, or `len(at)`.
+
+        The configuration (n,) that was found for the target before it is returned as well; it is
+        `q` for the first target. Near the end of the reach, a search from that configuration often
+        succeeds where a few random seeds do not.
+        """
+        for begin in range(0, len(at), AT_ONCE):
+            part = at[begin : begin + AT_ONCE]
+            found, good = self.path.found(part, FEW)
+            for i, target in enumerate(part.tolist()):
+                if not good[i]:
+                    near, there = self.path.near(self.path.targets.x[[target]], q[None])
+                    every = near if there[0] else self.searched(target, SEEDS)
+                    if not len(every):
+                        return begin + i, q
+                    found[i] = every[0]
+                q = found[i]
+        return len(at), q
 
     def _samples(self, at: int) -> Array:
         """Return sampled solutions (K, n) of a target."""

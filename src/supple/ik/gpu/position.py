@@ -312,7 +312,7 @@ class GpuSolver:
             rough_rotation=max(options.rotation, 2e-5),
             count=count,
             entries=self.entries,
-            max_starts=options.max_starts,
+            max_starts=options.max_starts or self.problem.default_starts,
             q0_step=q0_step,
             nearest=options.nearest,
             max_solutions=options.max_solutions,
