@@ -14,8 +14,8 @@ from supple.ik.follow import follow
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import Solution
-from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions
+from supple.ik.solver import Solver
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, urdf
 from supple.motion.diagnostics import Report, explain
@@ -30,7 +30,6 @@ from supple.poses import pose
 __all__ = [
     "DLS",
     "AxisTask",
-    "BatchSolution",
     "Limits",
     "Linearization",
     "OrientationTask",
@@ -44,6 +43,7 @@ __all__ = [
     "Solutions",
     "SolveReport",
     "SolveStatus",
+    "Solver",
     "StepStatus",
     "Trajectory",
     "__version__",

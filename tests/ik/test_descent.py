@@ -9,7 +9,8 @@ import pytest
 
 import supple
 from rules import key
-from supple import DLS, Linearization, PoseTask, SolveStatus, damping, solve
+from solving import solve
+from supple import DLS, Linearization, PoseTask, SolveStatus, damping
 from supple.errors import InputError
 from supple.ik.problem import compile_problem, seed_range
 from supple.motion.damping import RULES, KernelRule, Region

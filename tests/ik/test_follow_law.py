@@ -15,6 +15,7 @@ from scipy.interpolate import PPoly
 
 import supple as sp
 from drawn_paths import Drawn
+from solving import solve
 from supple.motion.layout import compile_tasks
 
 Array = np.ndarray
@@ -108,7 +109,7 @@ def complaints(case: Drawn, found: sp.paths.Followed) -> list[str]:
         first = int(there.sum())
         target = [each[first] for each in case.targets]
         position, rotation = 0.01 * case.tolerances
-        again = sp.solve(
+        again = solve(
             robot,
             target,
             tasks=case.tasks,
