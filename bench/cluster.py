@@ -118,7 +118,7 @@ def overhead(source: Path, place: Path, rounds: int) -> list[str]:
     stage = Solve(robot)
     start_ray(2)
     ways: dict[str, Callable[[], Any]] = {
-        "one call of `solve`, poses in memory": lambda: sp.solve(robot, T),
+        "one call of `Solver.batch`, poses in memory": lambda: sp.Solver(robot).batch(T),
         "`solve_parquet` in this process": lambda: job(stage, source, place, None),
         "`solve_parquet` on Ray, 2 workers": lambda: job(stage, source, place, RayOptions()),
     }

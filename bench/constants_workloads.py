@@ -92,20 +92,22 @@ def load(file: Path) -> dict[str, dict[str, Array]]:
 # ---- measures ----------------------------------------------------------------------------------
 
 
-def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Measures]:
+def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.Solutions, Measures]:
     """Solve a batch on one thread; return the solutions, and the measures of `effort`.
 
     The first target is solved beforehand, to build the table of seeds.
     """
     several = isinstance(T, list)
     first = [one[:1] for one in T] if several else T[:1]
-    sp.solve(robot, first, threads=1, **{k: v for k, v in options.items() if k != "q0"})
+    q0 = options.pop("q0", None)
+    solver = sp.Solver(robot, threads=1, **options)
+    solver.batch(first)
     clock = Clock()
-    found = sp.solve(robot, T, threads=1, **options)
+    found = solver.batch(T, q0)
     return found, effort(found, clock.us(len(found)))
 
 
-def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
+def effort(found: sp.Solutions | list[sp.Solution], us: float) -> Measures:
     """Return the fraction of solved targets, and mean restarts, iterations and time per target."""
 
     def average(name: str) -> float:
@@ -187,7 +189,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
         made[name] = measures | {"distance [rad]": left}
     few = T[: 60 if robot.dof > 6 else 5]  # arms with six joints rarely have 8 solutions
     clock = Clock()
-    several = [sp.solve(robot, target, solutions=8) for target in few]
+    several = [sp.Solver(robot).several(target, 8) for target in few]
     used = clock.us(len(few))
     made["8 solutions"] = {"found": float(np.mean([len(one) for one in several])), "µs": used}
     found, measures = batch(robot, few, prefer="manipulability")
@@ -290,12 +292,12 @@ def of_calls(T: Array) -> dict[str, Measures]:
     clock = Clock()
     for _ in range(3):
         problem._compiled.cache_clear()
-        sp.solve(robot, T[0])
+        sp.Solver(robot)(T[0])
     made = {"first call": {"µs": clock.us(3)}}
     many, times = np.resize(T, (100_000, 4, 4)), []
     for _ in range(5):
         clock = Clock()
-        sp.solve(robot, many, threads=1, timeout=1e-9)
+        sp.Solver(robot, threads=1, timeout=1e-9).batch(many)
         times.append(clock.us(len(many)))
     return made | {"batch out of time": {"µs": min(times)}}
 
@@ -315,11 +317,12 @@ def of_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
         sets = {f"{n} random": np.resize(at["random"], (n, 4, 4)) for n in COUNTS}
         sets |= {kind: at[kind] for kind in ("singular", "edge", "corner", "beyond", "anywhere")}
         for name, T in sets.items():
-            sp.solve(robot, T, device="cuda")  # compiles the CUDA code
+            solver = sp.Solver(robot, device="cuda")
+            solver.batch(T)  # compiles the CUDA code
             times = []
             for _ in range(5):
                 begin = time.perf_counter()
-                solution = sp.solve(robot, T, device="cuda")
+                solution = solver.batch(T)
                 times.append(time.perf_counter() - begin)
             found[name] = effort(solution, 1e6 * float(np.median(times)))
         made.append(found)

@@ -151,7 +151,7 @@ target = robot.fk(robot.random(seed=0), frames)
 start = time.perf_counter()
 position.open_device(0)
 there = time.perf_counter()
-sp.solve(robot, target, tasks=frames, device="cuda")
+sp.Solver(robot, frames, device="cuda")(target)
 print(there - start, time.perf_counter() - there)
 """
 
@@ -184,9 +184,10 @@ def end_to_end(count: int) -> float:
     """Return the seconds of a call with `count` targets, given and returned as NumPy arrays."""
     robot = sp.load("panda")
     T = robot.fk(robot.random(count, seed=2))
-    sp.solve(robot, T, device="cuda")
+    solver = sp.Solver(robot, device="cuda")
+    solver.batch(T)
     start = time.perf_counter()
-    sp.solve(robot, T, device="cuda")
+    solver.batch(T)
     return time.perf_counter() - start
 
 

@@ -58,7 +58,7 @@ def rows(name: str) -> list[str]:
         lines.append(f"| {name} | {count:,} | {took:.3f} | {count / took / 1e3:.0f} |")
         print(lines[-1], flush=True)
     some = poses[:COMPARED]
-    ours, cpu = (sp.solve(robot, some, solutions="all", device=d) for d in ("cuda", "cpu"))
+    ours, cpu = (sp.Solver(robot, device=d).all(some) for d in ("cuda", "cpu"))
     same = int((ours.count == cpu.count).sum())
     sentence = (
         f"{name}: of {COMPARED:,} targets {same:,} have as many solutions as on the CPU, "
@@ -78,7 +78,7 @@ def main() -> None:
         [
             "# All solutions on a GPU",
             "",
-            f'{sp.devices()[0]}. `solve(robot, T, solutions="all")` in closed form, float64, up to '
+            f"{sp.devices()[0]}. `Solver(robot).all(T)` in closed form, float64, up to "
             "eight solutions of each pose, verified. Poses of random configurations; targets and "
             f"results in the GPU's memory; device times, medians of {ROUNDS} rounds.",
             "",

@@ -105,7 +105,8 @@ def main(millions: int) -> None:
 
     def solve(robot: sp.Robot) -> Any:
         def run(T: Any, gate: tuple[float, float]) -> tuple[Any, Any]:
-            found = sp.solve(robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1])
+            solver = sp.Solver(robot, position_tolerance=gate[0], rotation_tolerance=gate[1])
+            found = solver.batch(T)
             return cupy.asarray(found.q), cupy.asarray(found.status)
 
         return run

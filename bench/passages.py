@@ -208,7 +208,10 @@ def passage(robot: sp.Robot, kind: str, rng: np.random.Generator) -> Passage | N
     if kind == "noise":
         poses[:, :3, 3] += rng.normal(0, NOISE, (len(poses), 3))
         twists[:, :3] += rng.normal(0, 10 * NOISE, (len(twists), 3))
-    if kind != "beyond" and not sp.solve(robot, meant[:: max(1, len(meant) // 12)]).success.all():
+    if (
+        kind != "beyond"
+        and not sp.Solver(robot).batch(meant[:: max(1, len(meant) // 12)]).success.all()
+    ):
         return None
     near = [sp.solve(robot, meant[0], q0=np.clip(q + rng.normal(0, 0.1, robot.dof), lower, upper))]
     if not near[0].success or np.abs(near[0].q - q).max() > 1.5:

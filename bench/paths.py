@@ -113,12 +113,12 @@ def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.Follow
     It cannot if the first pose that `follow` did not reach has no solution at all.
     """
     left = int(np.isfinite(found.q[:, 0]).sum())
-    if left < len(poses) and not sp.solve(robot, poses[left], max_seeds=MANY):
+    if left < len(poses) and not sp.Solver(robot, max_seeds=MANY)(poses[left]):
         return False
     middle = len(poses) // 2
     for origin in (0, len(poses) - 1, middle):
-        found = sp.solve(robot, poses[origin], solutions=seeds, prefer="limits")
-        start = found.q[found.success]
+        every = sp.Solver(robot, prefer="limits").several(poses[origin], seeds)
+        start = every.q[every.success]
         if not len(start):
             return False
         for pull in (0.0, 0.02) if robot.dof > 6 else (0.0,):

@@ -260,7 +260,7 @@ class Completeness:
         for first in range(0, count, CHUNK):
             q = robot.random(min(CHUNK, count - first), seed=seed + first)
             T = robot.fk(q)
-            found = sp.solve(robot, T, solutions="all", threads=1)
+            found = sp.Solver(robot, threads=1).all(T)
             self.targets += len(T)
             self.solutions += len(found.q)
             self.unsure += int((~found.complete).sum())
@@ -278,9 +278,10 @@ class Completeness:
             T = robot.fk(robot.random(1, seed=1_000_000 + i))
             q0 = robot.random(SEEDS, seed=2_000_000 + i)
             each = np.repeat(T, SEEDS, axis=0)
-            reached = sp.solve(robot, each, q0=q0, prefer="fast", max_seeds=1, threads=1)
+            first = sp.Solver(robot, prefer="fast", max_seeds=1, threads=1)
+            reached = first.batch(each, q0)
             q = reached.q[reached.success]
-            found = sp.solve(robot, T, solutions="all", threads=1)
+            found = sp.Solver(robot, threads=1).all(T)
             self.searches += 1
             self.searched += len(q)
             self.lost_searched += missed(robot, T, q, np.zeros(len(q), dtype=int), found)
@@ -296,11 +297,12 @@ def times(robot: Any, name: str, folder: Path, peers: dict[Peer, int], batch: in
 
     def in_batch() -> float:
         before = time.process_time_ns()  # because other programs may interrupt a long call
-        sp.solve(robot, many, solutions="all", threads=1)
+        alone.all(many)
         return (time.process_time_ns() - before) / batch / 1e3
 
+    solver, alone = sp.Solver(robot), sp.Solver(robot, threads=1)
     contenders: dict[str, Any] = {
-        "one": lambda: timed([lambda T=T: sp.solve(robot, T, solutions="all") for T in targets]),
+        "one": lambda: timed([lambda T=T: solver.all(T) for T in targets]),
         "batch": in_batch,
     }
     for peer, calls in peers.items():

@@ -29,12 +29,12 @@ def main(count: int) -> None:
     panda = sp.load("panda")
     T = panda.fk(panda.random(count, seed=1))
     part = T[: max(count // 4, 1)]
-    sp.solve(panda, T[:1000], threads=2)
+    sp.Solver(panda, threads=2).batch(T[:1000])
     found, beyond = watched(panda, T)
 
     def rate(threads: int, clock: Callable[[], float], **gate: float) -> float:
         start = clock()
-        sp.solve(panda, part, threads=threads, **gate)
+        sp.Solver(panda, threads=threads, **gate).batch(part)
         return len(part) / (clock() - start)
 
     rounds = {
@@ -66,12 +66,12 @@ def main(count: int) -> None:
         print("written to", measure.write("batch", "\n".join(lines)))
 
 
-def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solution, float]:
+def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solutions, float]:
     """Return the solutions, and the peak of other memory that the batch needs [B/target]."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     before = peak()
-    found = sp.solve(robot, T, threads=1)
+    found = sp.Solver(robot, threads=1).batch(T)
     arrays = [found.q, found.status, found.position_error, found.rotation_error]
     arrays += [found.iterations, found.restarts]
     return found, (peak() - before - sum(array.nbytes for array in arrays)) / len(T)

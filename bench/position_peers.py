@@ -39,15 +39,15 @@ def supple_solve(problem: Problem, gate: Gate) -> Contender:
 
     robot, (tip, *more) = supple.urdf(problem.urdf), problem.frames
     accuracy = {"position_tolerance": gate[0], "rotation_tolerance": gate[1]}
-    solve = supple.solve
     tasks: Any = problem.frames if more else tip
     prepare: Callable[[Array], Any] = list if more else np.ascontiguousarray
     if problem.axis:
         tasks = (supple.PositionTask(tip), supple.AxisTask(tip))
         prepare = position_and_axis
+    solver = supple.Solver(robot, tasks, **accuracy)
 
     def pose(target: Any, start: Array | None) -> Answer:
-        found = solve(robot, target, tasks=tasks, q0=start, **accuracy)
+        found = solver(target, start)
         return found.q, bool(found.success)
 
     return Contender(pose, ("supple",), prepare)

@@ -30,8 +30,9 @@ def main(spacing: float, orientations: int, device: str | None, levels: int, bot
     """Compute a map; print its time and counts, and write them to bench/results/."""
     robot = sp.load("ur5e")
     if device is not None:  # compiles the program for the GPU
-        sp.solve(robot, robot.fk(robot.random(100_000, seed=0)), device=device, max_seeds=8)
-        sp.solve(robot, robot.fk(robot.random(100_000, seed=0)), device=device, max_seeds=32)
+        T = robot.fk(robot.random(100_000, seed=0))
+        for seeds in (8, 32):
+            sp.Solver(robot, device=device, max_seeds=seeds).batch(T)
     rows = [
         "| values | seconds | processor time [s] | poses per second | solved | reached |",
         "|---|---:|---:|---:|---:|---:|",

@@ -149,11 +149,12 @@ def judged(end: End, poses: Poses, T: Array, found: tuple[Array, Array], seconds
 def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
     """Solve a set of targets in one call."""
     T = end.robot.fk(one.q, end.frame)
-    options = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
+    options: dict[str, Any] = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
+    solver = supple.Solver(end.robot, end.tasks, **options)
     # On a CPU, processor time is measured, because other processes do not change it.
     clock = time.process_time if device == "cpu" else time.perf_counter
     began = clock()
-    found = supple.solve(end.robot, end.targets(T), tasks=end.tasks, q0=one.q0, **options)
+    found = solver.batch(end.targets(T), one.q0)
     took = clock() - began
     return judged(end, poses, T, (np.asarray(found.q), np.asarray(found.success)), took)
 

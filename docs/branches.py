@@ -58,7 +58,7 @@ def lines(robot, q, text, left, top):
 def main():
     """Write the picture."""
     robot = sp.load("ur5e")
-    found = sp.solve(robot, TARGET, solutions="all")
+    found = sp.Solver(robot).all(TARGET)
     order = np.lexsort(found.branch.T[::-1])
     body = []
     for k, i in enumerate(order):

@@ -12,7 +12,7 @@ places = rng.uniform([-0.9, -0.9, 0.0], [0.9, 0.9, 0.6], (2_000, 3))
 poses = sp.pose(places, rpy=[np.pi, 0, 0])  # the tool points down everywhere
 
 begin = time.perf_counter()
-found = sp.solve(robot, poses)  # on all cores; device="cuda" for a GPU
+found = sp.Solver(robot).batch(poses)  # on all cores; device="cuda" for a GPU
 took = time.perf_counter() - begin
 print(found)
 print(f"{1e6 * took / len(poses):.0f} µs each")

@@ -161,7 +161,7 @@ def solve_many():
     poses = robot.fk(robot.random(POSES, seed=0))
     solved, began = 0, time.perf_counter()
     for part in progress(np.array_split(poses, 50), description=f"solving {POSES:,} poses"):
-        solved += int(sp.solve(robot, part).success.sum())
+        solved += int(sp.Solver(robot).batch(part).success.sum())
     took = time.perf_counter() - began
     rate = POSES / took
     return (

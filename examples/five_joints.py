@@ -23,7 +23,7 @@ def main():
     spin[:, 1, 0] = np.sin(angles)
     spin[:, 0, 1] = -np.sin(angles)
     for name, task in (("all six rows", sp.PoseTask()), ("free about z", tool)):
-        met = sp.solve(robot, poses @ spin, tasks=task).success.mean()
+        met = sp.Solver(robot, task).batch(poses @ spin).success.mean()
         print(f"{name}: {met:.1%} of 1000 turned poses reached")
 
     q0 = np.array([0.3, -1.6, 1.9, -1.8, -1.5])

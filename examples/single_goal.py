@@ -16,5 +16,5 @@ here = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
 near = sp.solve(robot, goal, q0=here)
 print("largest joint motion from here:", np.abs(near.q - here).max().round(2), "rad")
 
-several = sp.solve(robot, goal, solutions=4)
+several = sp.Solver(robot).several(goal, 4)
 print("four solutions, largest difference:", np.ptp(several.q, axis=0).max().round(2), "rad")

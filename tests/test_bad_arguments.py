@@ -89,14 +89,14 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
         lambda x: sp.steps.alternate_jacobian(PANDA, Q, None, x), T[:3, 3],
     ),
     "solve pose": (lambda x: sp.solve(PANDA, x), T),
-    "solve batch": (lambda x: sp.solve(PANDA, x), PATH),
+    "solve batch": (lambda x: sp.Solver(PANDA).batch(x), PATH),
     "solve position": (lambda x: sp.solve(PANDA, x, tasks=sp.PositionTask()), T[:3, 3]),
     "solve orientation": (lambda x: sp.solve(PANDA, x, tasks=sp.OrientationTask()), T[:3, :3]),
     "solve axis": (lambda x: sp.solve(PANDA, x, tasks=sp.AxisTask()), T[:3, 2]),
     "solve posture": (lambda x: sp.solve(PANDA, [T, x], tasks=WITH_POSTURE), Q),
     "solve targets": (lambda x: sp.solve(PANDA, [x], tasks=[sp.PoseTask()]), T),
     "solve q0": (lambda x: sp.solve(PANDA, T, q0=x), Q),
-    "solve batch q0": (lambda x: sp.solve(PANDA, PATH, q0=x), np.array([Q, Q, Q])),
+    "solve batch q0": (lambda x: sp.Solver(PANDA).batch(PATH, q0=x), np.array([Q, Q, Q])),
     "linearize q": (lambda x: sp.linearize(PANDA, sp.PoseTask(), x, T), Q),
     "linearize targets": (lambda x: sp.linearize(PANDA, sp.PoseTask(), Q, x), T),
     "task q": (lambda x: sp.PoseTask().linearize(PANDA, x, T), Q),
@@ -195,9 +195,17 @@ OTHERS: dict[str, Call] = {
     "solve robot": lambda x: sp.solve(x, T),
     **{
         f"solve {name}": kwarg(sp.solve, PANDA, T, name=name)
-        for name in ("tasks", "prefer", "solutions", "position_tolerance", "rotation_tolerance",
-                     "damping", "max_step", "timeout", "max_seeds", "threads", "progress",
-                     "device", "stream", "precision")
+        for name in ("tasks", "prefer", "position_tolerance", "rotation_tolerance", "timeout")
+    },
+    "Solver robot": lambda x: sp.Solver(x)(T),
+    **{
+        f"Solver {name}": lambda x, name=name: sp.Solver(PANDA, **{name: x})(T)
+        for name in ("damping", "max_step", "max_seeds", "threads", "device", "precision")
+    },
+    "several count": lambda x: sp.Solver(PANDA).several(T, x),
+    **{
+        f"batch {name}": kwarg(sp.Solver(PANDA).batch, PATH, name=name)
+        for name in ("progress", "stream")
     },
     "linearize robot": lambda x: sp.linearize(x, sp.PoseTask(), Q, T),
     "linearize tasks": lambda x: sp.linearize(PANDA, x, Q, T),
@@ -330,7 +338,7 @@ VALUES: dict[str, Callable[[], object]] = {
 # Callables given by the user, whose errors propagate.
 CALLED = ("track constant target", "track constant velocity", "track targets", "track target",
           "track velocity", "track targets alone", "track step", "explain step",
-          "solve prefer")  # fmt: skip
+          "solve prefer", "batch progress")  # fmt: skip
 
 
 def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
@@ -417,7 +425,7 @@ def test_targets_of_another_shape_are_told_the_right_one(shape: tuple[int, ...])
     with pytest.raises(
         sp.errors.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"
     ):
-        sp.solve(PANDA, np.zeros((10, *shape)))
+        sp.Solver(PANDA).batch(np.zeros((10, *shape)))
 
 
 @pytest.mark.parametrize("huge", [1e13, 1e308, np.finfo(np.float64).max])

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import constants
+from solving import solve
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
@@ -50,7 +51,7 @@ def test_the_judge_refuses_what_is_wrong(tmp_path: Path) -> None:
     problem, made = position.prepared("panda", panda, tmp_path, 4)
     judge, random = Judge(problem), made["random"]
     robot = sp.urdf(tmp_path / "robot.urdf")
-    right = sp.solve(robot, random.targets).q
+    right = solve(robot, random.targets).q
     turned, outside = right.copy(), right.copy()
     turned[:, 0] += 2e-3  # nearly at the target
     outside[:, 0] += 2 * np.pi  # at the target, but beyond a limit
@@ -75,7 +76,7 @@ def test_the_closest_pose_is_known_at_the_boundary(tmp_path: Path) -> None:
     puma = arms.chain("PUMA", sp.load("puma560"))
     problem, made = position.prepared("puma560", puma, tmp_path, 4)
     judge, beyond = Judge(problem), made["beyond"]
-    at_edge = sp.solve(sp.urdf(tmp_path / "robot.urdf"), made["edge"].targets).q
+    at_edge = solve(sp.urdf(tmp_path / "robot.urdf"), made["edge"].targets).q
     far, off = judge.errors(at_edge, beyond.targets)
     np.testing.assert_allclose(far, BEYOND, atol=1e-5)
     np.testing.assert_allclose(off, 0, atol=1e-5)

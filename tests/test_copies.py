@@ -68,8 +68,11 @@ EXAMPLES: tuple[object, ...] = (
     PANDA,
     PANDA.freeze(["panda_joint1"]),
     sp.solve(PANDA, T),
-    sp.solve(PANDA, T, solutions=3),
-    sp.solve(PANDA, np.array([T, T])),
+    sp.Solver(PANDA),
+    sp.Solver(PANDA, sp.PositionTask(), damping=RULE, max_move=0.5),
+    sp.Solver(PANDA).several(T, 3),
+    sp.Solver(PANDA).all(np.array([T, T])),
+    sp.Solver(PANDA).batch(np.array([T, T])),
     sp.steps.SphericalWrist(RULE, RULE),
     sp.SolveStatus.CONVERGED,
     sp.StepStatus.DAMPED,
@@ -146,6 +149,8 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, BaseException):
         return same(one.args, other.args) and same(vars(one), vars(other))
+    if isinstance(one, sp.Solver):
+        return same(one.robot, other.robot) and repr(one) == repr(other)
     if isinstance(one, sp.Robot):
         return same(one.description, other.description) and same(one.base, other.base)
     if is_dataclass(one):

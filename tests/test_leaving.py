@@ -31,8 +31,9 @@ class Cycle:
 
 USES = """
 sp.solve(robot, T)
-sp.solve(robot, np.array([T, T]))
-sp.solve(robot, T, damping=sp.damping.Constant(0.1))
+sp.Solver(robot).batch(np.array([T, T]))
+sp.Solver(robot, damping=sp.damping.Constant(0.1))(T)
+sp.Solver(robot).all(T)
 sp.DLS(sp.damping.Constant(0.1)).velocities(robot, q, np.zeros(6))
 sp.linearize(robot, "panda_hand", q, T)
 robot.singular_values(q)
@@ -41,6 +42,11 @@ sp.track(robot, q, target=T, dt=0.01, duration=0.02)
 
 PROGRAMS = {
     "globals": "servo = sp.Servo(robot, dt=0.01); servo(q, np.zeros(6))",
+    "a solver in a cycle": """
+        solver = sp.Solver(robot)
+        solver(T, q0=q)
+        cycle = Cycle(solver, solver.batch)
+        """,
     "a robot that nobody gives back": "ctypes.pythonapi.Py_IncRef(ctypes.py_object(robot))",
     "a cycle behind the collector's callbacks": """
         cycle = Cycle(robot, sp.solve, globals())
@@ -49,13 +55,13 @@ PROGRAMS = {
     "a batch in a daemon thread": """
         def work(began):
             began.set()
-            sp.solve(robot, far)
+            sp.Solver(robot).batch(far)
         in_background(work)
         """,
     "a batch on one thread in a daemon thread": """
         def work(began):
             began.set()
-            sp.solve(robot, far, threads=1, progress=lambda *_: None)
+            sp.Solver(robot, threads=1).batch(far, progress=lambda *_: None)
         in_background(work)
         """,
     "one batch after another in daemon threads": """
@@ -79,17 +85,17 @@ PROGRAMS = {
         import atexit
         from supple.kinematics import leaving
         atexit.unregister(leaving._leave)
-        atexit.register(lambda: print(sp.solve(robot, np.array([T, T])).success.all()))
+        atexit.register(lambda: print(sp.Solver(robot).batch(np.array([T, T])).success.all()))
         atexit.register(leaving._leave)
         """,
     "a child of a fork during a batch": """
         def work(began):
             began.set()
-            sp.solve(robot, far)
+            sp.Solver(robot).batch(far)
         in_background(work)
         child = os.fork()
         if child == 0:
-            sp.solve(robot, np.array([T, T]))
+            sp.Solver(robot).batch(np.array([T, T]))
         else:
             assert os.waitpid(child, 0)[1] == 0
         """,

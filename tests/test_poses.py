@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import supple
+from solving import solve
 from supple import poses
 from supple.errors import InputError, UnknownNameError
 
@@ -150,9 +151,9 @@ def test_solve_and_servo_correct_by_the_same_rule() -> None:
     assert poses.correction(rough).max() > 1e-5
     clean = poses.orthonormalize(rough)
     for target in (rough, rough[3]):
-        found = supple.solve(panda, target, q0=panda.neutral())
+        found = solve(panda, target, q0=panda.neutral())
         assert found.success.all() if np.ndim(target) > 2 else found.success
-    one, same = supple.solve(panda, rough[3]), supple.solve(panda, clean[3])
+    one, same = solve(panda, rough[3]), solve(panda, clean[3])
     np.testing.assert_allclose(one.q, same.q, atol=1e-9)
     servo, twin = (supple.Servo(panda, dt=0.01) for _ in range(2))
     assert (servo(q[0], target=rough[0]) == twin(q[0], target=clean[0])).all()

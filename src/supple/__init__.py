@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from supple.ik.position import solve
     from supple.ik.report import SolveReport
     from supple.ik.solution import Solution
-    from supple.ik.solution_arrays import BatchSolution
     from supple.ik.solutions import Solutions
+    from supple.ik.solver import Solver
     from supple.ik.status import SolveStatus
     from supple.kinematics import Robot, dh, load, mjcf, urdf
     from supple.motion.limits import Limits
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DLS",
     "AxisTask",
-    "BatchSolution",
     "Limits",
     "Linearization",
     "OrientationTask",
@@ -48,6 +47,7 @@ __all__ = [
     "Solutions",
     "SolveReport",
     "SolveStatus",
+    "Solver",
     "StepStatus",
     "Trajectory",
     "__version__",
@@ -94,8 +94,8 @@ _MODULES = {
     "supple.ik.position": ("solve",),
     "supple.ik.report": ("SolveReport",),
     "supple.ik.solution": ("Solution",),
-    "supple.ik.solution_arrays": ("BatchSolution",),
     "supple.ik.solutions": ("Solutions",),
+    "supple.ik.solver": ("Solver",),
     "supple.ik.status": ("SolveStatus",),
     "supple.kinematics": (
         "Robot",

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import supple as sp
+from solving import solve
 from supple._arrays.tables import FORMATS, Table, read_table, write_table
 from supple.cli import COMMANDS
 from supple.cli.group import cli
@@ -164,7 +165,7 @@ def test_solve_prints_the_solution() -> None:
 
 def test_solve_says_whether_it_stays_on_the_branch(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
-    near = sp.solve(robot, ur5e_pose(), solutions="all").q[2]
+    near = solve(robot, ur5e_pose(), solutions="all").q[2]
     q0 = ",".join(f"{x:.4f}" for x in near + 0.05)
     says = found("solve", "ur5e", *POSE, "--q0", q0, "--max-move", "0.1")
     assert says["same_branch"]
@@ -216,7 +217,7 @@ def test_a_file_of_poses_gives_a_file_of_solutions(suffix: str, tmp_path: Path) 
     np.testing.assert_allclose(sp.load("ur5e").fk(table.arrays["q"]), T, atol=2e-6)
     assert table.labels["q"] == sp.load("ur5e").joint_names
     assert set(table.arrays["status"].tolist()) == {"CONVERGED"}
-    expected = sp.solve(sp.load("ur5e"), T, tasks=sp.PoseTask())
+    expected = solve(sp.load("ur5e"), T, tasks=sp.PoseTask())
     assert (np.abs(table.arrays["q"] - expected.q) < 1e-9).all(axis=1).mean() > 0.9
 
 
@@ -355,7 +356,7 @@ def test_joints_that_sometimes_move_freely_have_a_row() -> None:
     place = map(str, T[:3, 3])
     words = ["--position", *place, "--wxyz", *wxyz, "--most", "99"]
     says = run("branches", "ur5e", *words).stdout
-    every = sp.solve(robot, T, solutions="all")
+    every = solve(robot, T, solutions="all")
     some = every.free.any(axis=0) & ~every.free.all(axis=0)
     assert some.any()
     for name, each in zip(robot.joint_names, some, strict=True):
@@ -449,14 +450,14 @@ def test_doctor_passes_here() -> None:
 
 def test_doctor_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library that returns wrong numbers fails its self-test."""
-    real = sp.solve
+    real = sp.Solver.batch
 
-    def wrong(*args: Any, **kwargs: Any) -> Any:
-        solved = real(*args, **kwargs)
+    def wrong(solver: sp.Solver, *args: Any, **kwargs: Any) -> sp.Solutions:
+        solved = real(solver, *args, **kwargs)
         solved.q[::7, 0] += 1e-3
         return solved
 
-    monkeypatch.setattr(sp, "solve", wrong)
+    monkeypatch.setattr(sp.Solver, "batch", wrong)
     done = run("doctor")
     assert done.exit_code == 1
     assert "FAILED" in done.stdout

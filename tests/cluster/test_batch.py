@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 import supple as sp
 from parquet_targets import contents, joints, pose_columns, reachable, write
+from solving import solve
 from supple._arrays.tables import read_table
 from supple.cli.group import cli
 from supple.cluster import RayOptions, Solve, solve_parquet
@@ -43,7 +44,7 @@ def test_results_are_those_of_solve(tmp_path: Path) -> None:
     made = solve_parquet(
         Solve(UR5E, max_seeds=8), write(tmp_path / "t.parquet", columns), tmp_path / "out"
     )
-    found = sp.solve(UR5E, T, max_seeds=8)
+    found = solve(UR5E, T, max_seeds=8)
     table = parquet.read_table(tmp_path / "out")
     np.testing.assert_array_equal(joints(table, UR5E), found.q)
     assert table["status"].to_pylist() == [status.name for status in found.status]
@@ -85,7 +86,7 @@ def test_every_row_is_in_one_part(tmp_path: Path, part_rows: int, row_group: int
     made = solve_parquet(stage, tmp_path / "in", tmp_path / "out", part_rows=part_rows)
     table = parquet.read_table(tmp_path / "out")
     np.testing.assert_array_equal(table["row"], np.arange(230))
-    np.testing.assert_array_equal(joints(table, UR5E), sp.solve(UR5E, poses_of(columns)).q)
+    np.testing.assert_array_equal(joints(table, UR5E), solve(UR5E, poses_of(columns)).q)
     sizes = [
         parquet.read_metadata(path).num_rows for path in sorted((tmp_path / "out").glob("part*"))
     ]
@@ -103,7 +104,7 @@ def test_branches_are_those_of_solve(tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "out")
     rows, branch, q = (table[name].to_numpy() for name in ("row", "branch", "q:elbow_joint"))
     for k in range(12):
-        one = sp.solve(UR5E, T[k], solutions=16)
+        one = solve(UR5E, T[k], solutions=16)
         np.testing.assert_array_equal(branch[rows == k], np.arange(len(one)))
         np.testing.assert_array_equal(q[rows == k], one.q[:, 2])
     assert made.counts == {"CONVERGED": 11, "UNREACHABLE": 1}
@@ -143,7 +144,7 @@ def test_a_stage_adds_columns() -> None:
     made = stage(columns)
     np.testing.assert_array_equal(made["label"], columns["label"])
     q = np.stack([made[f"q:{name}"] for name in UR5E.joint_names], axis=1)
-    np.testing.assert_array_equal(q, sp.solve(UR5E, poses_of(columns)).q)
+    np.testing.assert_array_equal(q, solve(UR5E, poses_of(columns)).q)
     assert set(made["status"].tolist()) == {"CONVERGED"}
 
 

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 import supple as sp
 from parquet_targets import contents, joints, reachable, write
+from solving import solve
 from supple.cli import console
 from supple.cli.group import cli
 from supple.cluster import (
@@ -79,7 +80,7 @@ def test_the_workspace_is_uniform_over_the_poses_in_reach(tables: dict[str, Any]
     chance = np.random.default_rng(5)
     wxyz = chance.normal(size=(6000, 4))
     T = sp.pose(chance.uniform(-1.3, 1.3, (6000, 3)), wxyz=wxyz)
-    T = T[sp.solve(UR5E, T, max_seeds=32).success]
+    T = T[solve(UR5E, T, max_seeds=32).success]
     own = poses_of(tables["workspace"])
 
     def measures(T: Any) -> Any:  # distance from the base, height, and the tilt of the tool

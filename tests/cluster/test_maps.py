@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 import supple as sp
 from parquet_targets import contents
+from solving import solve
 from supple.cli.group import cli
 from supple.cluster import ReachMap, reachability, uniform_orientations
 from supple.errors import InputError, UnknownNameError
@@ -77,7 +78,7 @@ def test_every_pose_is_as_solve_says(exact: ReachMap) -> None:
     chance = np.random.default_rng(1)
     voxel, which = chance.integers(len(at), size=600), chance.integers(COUNT, size=600)
     T = sp.pose(at[voxel], wxyz=exact.orientations[which])
-    expected = sp.solve(UR5E, T).success
+    expected = solve(UR5E, T).success
     np.testing.assert_array_equal(bits(exact)[voxel, which], expected)
     assert 0.1 < expected.mean() < 0.9
 
@@ -103,7 +104,7 @@ def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
     at = centers(exact)
     for row in table:
         T = sp.pose(at[row["voxel"]], wxyz=exact.orientations[row["orientation"]])
-        q = sp.solve(UR5E, T, solutions=64).q
+        q = solve(UR5E, T, solutions=64).q
         sigma = UR5E.singular_values(q)
         assert np.abs(sigma[:, -1] - row["sigma_min"]).min() < 1e-4
         assert np.abs(sigma.prod(axis=1) - row["manipulability"]).min() < 1e-4
@@ -218,7 +219,7 @@ def candidates() -> Any:
 def test_the_best_base_is_that_of_trying_all(exact: ReachMap) -> None:
     """Solving all targets with the robot at every candidate base gives the same best base."""
     T, bases = poses_on_a_table(), candidates()
-    counts = [int(sp.solve(UR5E.with_base(base), T).success.sum()) for base in bases]
+    counts = [int(solve(UR5E.with_base(base), T).success.sum()) for base in bases]
     found = exact.best_base(UR5E, T, bases=bases, verify=len(bases))
     assert found.reached.sum() == max(counts) > min(counts)
     placed = UR5E.with_base(found.base)
@@ -231,7 +232,7 @@ def test_a_base_is_found_without_candidates(exact: ReachMap) -> None:
     T = poses_on_a_table()
     found = exact.best_base(UR5E, T)
     assert found.reached.all()
-    assert sp.solve(UR5E.with_base(found.base), T).success.all()
+    assert solve(UR5E.with_base(found.base), T).success.all()
     assert found.base[2, 3] == 0
 
 

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import generated
-from supple import Limits, Robot, Servo, follow, load, solve, track
+from solving import solve
+from supple import Limits, Robot, Servo, follow, load, track
 from supple.cli.group import cli
 from supple.errors import InputError
 

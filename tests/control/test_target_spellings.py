@@ -17,6 +17,7 @@ import pytest
 from generated import CASES, FIRST
 from names import without_addresses
 from several_arms import arms
+from solving import solve
 from supple import (
     AxisTask,
     OrientationTask,
@@ -26,7 +27,6 @@ from supple import (
     Servo,
     linearize,
     load,
-    solve,
     track,
 )
 from supple.errors import InputError

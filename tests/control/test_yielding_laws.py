@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from supple import Limits, Robot, Servo, load, solve
+from solving import solve
+from supple import Limits, Robot, Servo, load
 from supple.steps import Yielding
 
 Array = NDArray[np.float64]

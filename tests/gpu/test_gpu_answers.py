@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import PoseTask, PostureTask, SolveStatus, solve
+from solving import solve
+from supple import PoseTask, PostureTask, SolveStatus
 from supple.errors import InputError
 from targets import boundary, hold
 

@@ -14,6 +14,7 @@ import pytest
 
 import emulator
 import supple as sp
+from solving import solve
 from supple.errors import InputError
 from supple.ik.gpu import branches
 from supple.ik.gpu.branches import CAPACITY
@@ -52,8 +53,8 @@ def same_solutions(ours: Any, theirs: Any) -> None:
 def test_solutions_are_those_of_the_cpu(name: str, device: str) -> None:
     robot = sp.load(name)
     T = robot.fk(robot.random(count_of(device), seed=1))
-    found = sp.solve(robot, T, solutions="all", device="cuda")
-    same_solutions(found, sp.solve(robot, T, solutions="all"))
+    found = solve(robot, T, solutions="all", device="cuda")
+    same_solutions(found, solve(robot, T, solutions="all"))
     reached = robot.fk(found.q)
     assert np.abs(reached - T[found.target]).max() < 1e-8
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
@@ -64,7 +65,7 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
     robot = sp.load(name)
     q = robot.random(count_of(device) // 10, seed=2)
     q0 = np.clip(q + 0.05, robot.lower, robot.upper)
-    found = sp.solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
+    found = solve(robot, robot.fk(q), q0=q0, solutions="all", device="cuda")
     first = np.cumsum(found.count) - found.count
     moved = np.abs(found.q - q0[found.target]).max(axis=1)
     assert (moved[first] <= np.abs(q - q0).max(axis=1) + 1e-9).all()
@@ -81,7 +82,7 @@ def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
     T = robot.fk(q)
     T[3, 0, 3] += 10.0
     T[4, :3, 3] = np.nan
-    found, same = (sp.solve(robot, T, solutions="all", device=d) for d in ("cuda", "cpu"))
+    found, same = (solve(robot, T, solutions="all", device=d) for d in ("cuda", "cpu"))
     np.testing.assert_array_equal(found.count, same.count)
     np.testing.assert_array_equal(found.complete, same.complete)
     np.testing.assert_array_equal(found.sampled, same.sampled)
@@ -93,7 +94,7 @@ def test_each_solution_of_a_stretched_arm_is_found_once() -> None:
     robot = sp.load("ur5e")
     q = robot.random(40, seed=4)
     q[:, 2] = 0.0  # both solutions of the elbow are the same, up to rounding
-    found, same = (sp.solve(robot, robot.fk(q), solutions="all", device=d) for d in ("cuda", "cpu"))
+    found, same = (solve(robot, robot.fk(q), solutions="all", device=d) for d in ("cuda", "cpu"))
     np.testing.assert_array_equal(found.count, same.count)
     assert (found.count < 8).all()
 
@@ -108,11 +109,11 @@ def test_results_stay_in_gpu_memory(device: str) -> None:
         import cupy
 
         given = cupy.asarray(T)
-    found: Any = sp.solve(robot, given, solutions="all")
-    assert found.shape == (4, 5)
+    found: Any = solve(robot, given, solutions="all")
+    assert found.count.shape == (4, 5)
     assert found.q.shape == (4, 5, CAPACITY, 6)
     q, count = found.q.numpy(), found.count.numpy()
-    same = sp.solve(robot, T, solutions="all")
+    same = solve(robot, T, solutions="all")
     np.testing.assert_array_equal(count, same.count)
     there = np.arange(CAPACITY) < count[..., None]
     assert np.isfinite(q[there]).all()
@@ -120,9 +121,16 @@ def test_results_stay_in_gpu_memory(device: str) -> None:
     assert found.position_error.numpy()[there].max() < 1e-9
     assert found.rotation_error.numpy()[there].max() < 1e-9
     assert found.complete.numpy().all()
+    with pytest.raises(InputError, match=r"success needs arrays in host memory: use numpy\(\)"):
+        _ = found.success
+    copied = found.numpy()
+    np.testing.assert_array_equal(copied.count, same.count)
+    assert len(copied) == same.count.sum()
+    assert copied.success.all()
+    assert np.abs(robot.fk(copied.of((1, 2)).q) - T[1, 2]).max() < 1e-8
 
 
 def test_arms_without_a_closed_form_are_refused() -> None:
     panda = sp.load("panda")
     with pytest.raises(InputError, match="closed form"):
-        sp.solve(panda, panda.fk(panda.neutral()), solutions="all", device="cuda")
+        solve(panda, panda.fk(panda.neutral()), solutions="all", device="cuda")

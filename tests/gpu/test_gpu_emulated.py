@@ -18,22 +18,22 @@ import emulator
 import supple
 from gpu_kernels import LEFT, RIGHT, screw, tree
 from several_arms import HEAD, arms
+from solving import solve
 from supple import (
     AxisTask,
-    BatchSolution,
     OrientationTask,
     PoseTask,
     PositionTask,
     PostureTask,
+    Solutions,
     SolveStatus,
     _core,
     poses,
-    solve,
 )
 from supple.errors import InputError
+from supple.gpu.arrays import GpuArray
 from supple.gpu.source import source
 from supple.ik.gpu import position, solvers, subproblems
-from supple.ik.gpu.solution import GpuSolution
 from targets import apart
 from tolerances import angle_between, box_distance, pose_at
 
@@ -232,8 +232,9 @@ def test_arrays_of_any_strides_and_floats() -> None:
         q = np.empty(found.q.shape)
         found.q.memory.device.download(q, found.q.pointer, 0)
         copied = found.numpy()
-        assert type(found) is GpuSolution
-        assert type(copied) is BatchSolution
+        assert type(found) is type(copied) is Solutions
+        assert type(found.q) is GpuArray
+        assert type(copied.q) is np.ndarray
         assert (copied.q == q).all()
         assert copied.success.all()
         assert found.shape == copied.shape == array.shape[:-1]
@@ -343,7 +344,7 @@ def off_by(T: Array, residual: float) -> Array:
     return sheared
 
 
-def on_device(given: Array, tasks: Any) -> BatchSolution:
+def on_device(given: Array, tasks: Any) -> Solutions:
     found: Any = solve(ARM, emulator.There(given), tasks=tasks)
     return found.numpy()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import solve
+from solving import solve
 from supple.errors import InputError
 from supple.gpu import runtime
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, PositionTask, SolveStatus, solve
+from solving import solve
+from supple import AxisTask, PositionTask, SolveStatus
 from supple.errors import InputError
 from targets import apart, boundary, hold
 

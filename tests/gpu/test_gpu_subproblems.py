@@ -10,7 +10,8 @@ import pytest
 
 import supple
 from several_arms import HEAD, arms, far_of, hold, somewhere
-from supple import PoseTask, SolveStatus, solve
+from solving import solve
+from supple import PoseTask, SolveStatus
 from targets import apart
 
 pytestmark = pytest.mark.cuda

@@ -9,7 +9,8 @@ import pytest
 
 import supple
 from gpu_kernels import CASES
-from supple import PoseTask, PostureTask, SolveStatus, solve
+from solving import solve
+from supple import PoseTask, PostureTask, SolveStatus
 from supple.tasks.layout import compile_tasks
 from targets import reached
 

@@ -15,6 +15,7 @@ from tests.support import arms_6r
 
 import supple as sp
 from generated import seeds
+from solving import solve
 
 Array = NDArray[np.float64]
 ARMS = int(os.environ.get("SUPPLE_ARMS", "160"))
@@ -57,7 +58,7 @@ def test_random_arms(group: int) -> None:
     for seed in seeds(ARMS)[group::GROUPS]:
         robot = arms_6r.arm(seed)
         q = robot.random(seed=seed)
-        found = sp.solve(robot, robot.fk(q), solutions="all")
+        found = solve(robot, robot.fk(q), solutions="all")
         check(robot, q, found)
         kinds.add((robot.structure.form, bool(found.complete)))
     assert {(None, True), ("spherical", True)} <= kinds
@@ -70,10 +71,10 @@ def test_a_search_finds_no_others(group: int) -> None:
     for seed in seeds(ARMS)[group::GROUPS]:
         robot = arms_6r.arm(seed)
         T = robot.fk(robot.random(seed=seed + 1))
-        found = sp.solve(robot, T, solutions="all")
+        found = solve(robot, T, solutions="all")
         if not found.complete or found.sampled.any():
             continue
-        searched = sp.solve(robot, T, solutions=32, max_seeds=400, **TIGHT)
+        searched = solve(robot, T, solutions=32, max_seeds=400, **TIGHT)
         for one in searched.q[searched.success]:
             if sensitivity(robot, one) < 1e4:
                 assert away(found.q, one) < 1e-5
@@ -92,9 +93,9 @@ def test_arms_with_a_wrist_offset(a1: float, a3: float) -> None:
     wrist = [(0.07, -h, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
     robot = sp.dh([*rows, *wrist], limits=[(-2.8, 2.8)] * 6)
     q = robot.random(20, seed=0)
-    found = sp.solve(robot, robot.fk(q), solutions="all")
+    found = solve(robot, robot.fk(q), solutions="all")
     assert found.complete.mean() > 0.9
-    for one, solutions in zip(q, found, strict=True):
+    for one, solutions in zip(q, found.split(), strict=True):
         check(robot, one, solutions)
     ends = robot.fk([[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.2, 0.3, 0.3, 0.4, 0.6, 0.6]])
     path = sp.follow(robot, sp.poses.interpolate(*ends, np.linspace(0, 1, 20)))
@@ -106,7 +107,7 @@ def test_misaligned_axes_that_are_almost_parallel(seed: int) -> None:
     """Almost parallel axes intersect or coincide within a tolerance, but act as if they did not."""
     robot = arms_6r.arm(seed)
     q = robot.random(seed=seed)
-    check(robot, q, sp.solve(robot, robot.fk(q), solutions="all"))
+    check(robot, q, solve(robot, robot.fk(q), solutions="all"))
 
 
 def test_solutions_at_joint_limits(robot_files: RobotFiles) -> None:
@@ -117,4 +118,4 @@ def test_solutions_at_joint_limits(robot_files: RobotFiles) -> None:
         low, high = np.minimum(robot.lower, q - 0.1), np.maximum(robot.upper, q + 0.1)
         for limits in ((q, high), (low, q)):
             limited = robot.with_limits(lower=limits[0], upper=limits[1])
-            check(limited, q, sp.solve(limited, robot.fk(q), solutions="all"))
+            check(limited, q, solve(limited, robot.fk(q), solutions="all"))

@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from generated import case, seeds
-from supple import solve
+from solving import solve
 from supple.ik.preference import discomfort
 
 Array = np.ndarray

@@ -9,7 +9,8 @@ import pytest
 
 import supple
 from rules import key
-from supple import DLS, Linearization, PoseTask, SolveStatus, damping, solve
+from solving import solve
+from supple import DLS, Linearization, PoseTask, SolveStatus, damping
 from supple.damping import RULES, Region
 from supple.damping.rule import KernelRule
 from supple.errors import InputError

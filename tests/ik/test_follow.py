@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import supple as sp
+from solving import solve
 from supple import errors
 from supple.kinematics.rotation import exp, log
 
@@ -65,7 +66,7 @@ def test_a_line_with_a_branch_is_followed_without_a_jump(seed: int) -> None:
     rng = np.random.default_rng(seed)
     q = rng.uniform(-2, 2, 6)
     poses = line(UR5E, q, rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.5, 0.5, 3), 40)
-    every = sp.solve(UR5E, poses[0], solutions=100)
+    every = solve(UR5E, poses[0], solutions=100)
     exists = any(tracked(UR5E, each, poses) is not None for each in every.q[every.success])
     found = sp.follow(UR5E, poses)
     if exists:
@@ -94,7 +95,7 @@ def test_samples_are_added_past_a_singularity() -> None:
     first[1, 3] -= 0.2
     last[1, 3] += 0.2
     poses = sp.poses.interpolate(first, last, np.linspace(0, 1, 40))
-    start = sp.solve(UR5E, poses[0], q0=near).q + 2 * np.pi * np.eye(6)[3]
+    start = solve(UR5E, poses[0], q0=near).q + 2 * np.pi * np.eye(6)[3]
     found = sp.follow(UR5E, poses, q0=start)
     assert found.continuous
     assert np.abs(np.diff(found.q, axis=0)).max() > 0.2
@@ -116,7 +117,7 @@ def test_a_line_through_a_singular_target_stays_on_its_branch(
     across = np.array([-np.sin(singular[0]), np.cos(singular[0]), 0.0])
     poses = np.tile(robot.fk(singular), (count, 1, 1))
     poses[:, :3, 3] += np.linspace(-0.1, 0.1, count)[:, None] * across
-    start = sp.solve(robot, poses[0], q0=singular).q
+    start = solve(robot, poses[0], q0=singular).q
     found = sp.follow(robot, poses, q0=start)
     assert found.continuous, str(found)
     assert np.sign(found.q[0, 4]) != np.sign(found.q[-1, 4])  # the wrist passes its singularity
@@ -137,7 +138,7 @@ def test_the_branch_with_the_least_motion_is_chosen() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.15, -0.1]), np.zeros(3))
     found = sp.follow(UR5E, poses)
     own = np.abs(np.diff(found.q, axis=0)).sum()
-    every = sp.solve(UR5E, poses[0], solutions="all").q
+    every = solve(UR5E, poses[0], solutions="all").q
     others = [sp.follow(UR5E, poses, q0=q) for q in every]
     motions = [np.abs(np.diff(each.q, axis=0)).sum() for each in others if each.continuous]
     assert own <= min(motions) * (1 + 1e-6)
@@ -217,8 +218,8 @@ def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
     assert not found
     reached = int(np.isfinite(found.q[:, 0]).sum())
     assert f"at {reached}: the target is out of reach" in str(found)
-    assert not sp.solve(UR5E, poses[reached])
-    assert sp.solve(UR5E, poses[reached - 1])
+    assert not solve(UR5E, poses[reached])
+    assert solve(UR5E, poses[reached - 1])
     with pytest.raises(errors.InputError, match="followed to its end"):
         found.timed()
 

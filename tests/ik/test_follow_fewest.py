@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import supple as sp
+from solving import solve
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ def dense(poses: Array) -> Array:
 
 def solutions(robot: sp.Robot, poses: Array) -> list[Array]:
     """Return all solutions (s, n) of each pose."""
-    found = sp.solve(robot, poses, solutions="all")
+    found = solve(robot, poses, solutions="all")
     return np.split(found.q, np.cumsum(found.count)[:-1])
 
 

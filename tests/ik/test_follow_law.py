@@ -16,6 +16,7 @@ from scipy.interpolate import PPoly
 import supple as sp
 from drawn_paths import Drawn
 from generated import seeds
+from solving import solve
 from supple.tasks.layout import compile_tasks
 
 Array = np.ndarray
@@ -109,7 +110,7 @@ def complaints(case: Drawn, found: sp.paths.Followed) -> list[str]:
         first = int(there.sum())
         target = [each[first] for each in case.targets]
         position, rotation = 0.01 * case.tolerances
-        again = sp.solve(
+        again = solve(
             robot,
             target,
             tasks=case.tasks,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
+from solving import solve
 from supple import _core
 from supple.ik.branches.general import SETS, general_arm, numbers_of
 
@@ -76,9 +77,9 @@ def test_the_equations_hold_at_a_solution(start: int) -> None:
 def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
     """Check that all solutions reach the target, and that complete ones contain q."""
     T = robot.fk(q)
-    found = sp.solve(robot, T, solutions="all")
+    found = solve(robot, T, solutions="all")
     assert found.complete.mean() >= share
-    for one, target, solutions in zip(q, T, found, strict=True):
+    for one, target, solutions in zip(q, T, found.split(), strict=True):
         reached = robot.fk(solutions.q)
         np.testing.assert_allclose(reached, np.broadcast_to(target, reached.shape), atol=1e-6)
         sensitivity = 1 / np.linalg.svd(robot.jacobian(one), compute_uv=False)[-1]
@@ -163,7 +164,7 @@ def test_targets_near_a_fold(away: float) -> None:
     """
     robot = any_arm(1)
     q = near_folds(robot, 100, away)
-    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+    for one, found in zip(q, solve(robot, robot.fk(q), solutions="all").split(), strict=True):
         near = np.abs(difference(found.q, one)).max(axis=1) < 10 * away + 1e-4
         assert near.any()
         if found.complete and away > 1e-5:
@@ -175,9 +176,9 @@ def test_a_long_search_finds_no_others() -> None:
     for seed in range(3):
         robot = any_arm(seed)
         T = robot.fk(robot.random(seed=seed))
-        found = sp.solve(robot, T, solutions="all")
+        found = solve(robot, T, solutions="all")
         tight = {"position_tolerance": 1e-11, "rotation_tolerance": 1e-11}
-        searched = sp.solve(robot, T, solutions=200, max_seeds=10_000, **tight)
+        searched = solve(robot, T, solutions=200, max_seeds=10_000, **tight)
         assert found.complete
         assert searched.success.any()
         for one in searched.q[searched.success]:
@@ -189,12 +190,12 @@ def test_both_methods_agree(name: str) -> None:
     """The closed form and the eigenvalues are independent, and find the same solutions."""
     robot = sp.load(name).with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     T = robot.fk(robot.random(100, seed=3))
-    closed = sp.solve(robot, T, solutions="all")
+    closed = solve(robot, T, solutions="all")
     best = general_arm(robot, robot.tips[0])
     arm = numbered(robot, best.starts[0] if best else 2)
     candidates, count, _ = _core.general_candidates(arm, numbers_of(T), 1)
     ends = np.cumsum(count)
-    for i, solutions in enumerate(closed):
+    for i, solutions in enumerate(closed.split()):
         own = candidates[ends[i] - count[i] : ends[i]]
         assert all(contains(own, q, 1e-3) for q in solutions.q)
         reached = robot.fk(own)
@@ -205,7 +206,7 @@ def test_both_methods_agree(name: str) -> None:
 def test_targets_that_are_not_finite_or_reachable() -> None:
     robot = any_arm(0)
     T = np.stack([robot.fk(np.ones(6)), np.full((4, 4), np.nan), sp.pose([9.0, 0.0, 0.0])])
-    found = sp.solve(robot, T, solutions="all")
+    found = solve(robot, T, solutions="all")
     assert found.count[0] >= 1
     assert found.count[1:].tolist() == [0, 0]
     assert found.complete.tolist() == [True, False, True]

@@ -12,6 +12,7 @@ import generated
 import supple
 from generated import CASES, FIRST, TARGETS
 from rescaled import moved, rescaled, with_length
+from solving import solve
 from supple import SolveStatus
 
 # Robots whose targets were missed by an earlier search: some rows in the axes of the frame,
@@ -43,9 +44,7 @@ def test_a_power_of_two_changes_only_the_unit(exponent: int) -> None:
             found = case.solve(**options)
             if options:
                 options = {"q0": case.q[0] * np.where(robot.prismatic, factor, 1.0)}
-            other = supple.solve(
-                robot, targets, tasks=tasks, position_tolerance=1e-6 * factor, **options
-            )
+            other = solve(robot, targets, tasks=tasks, position_tolerance=1e-6 * factor, **options)
             unit = np.where(robot.prismatic, factor, 1.0)
             np.testing.assert_array_equal(other.status, found.status)
             np.testing.assert_array_equal(other.q, found.q * unit)
@@ -57,4 +56,4 @@ def test_robots_of_any_size_are_solved(factor: float) -> None:
     for name in ("panda", "ur5e", "stanford"):
         robot = rescaled(supple.load(name), factor)
         T = robot.fk(supple.load(name).random(500, seed=2) * np.where(robot.prismatic, factor, 1.0))
-        assert supple.solve(robot, T, position_tolerance=1e-6 * factor).success.all()
+        assert solve(robot, T, position_tolerance=1e-6 * factor).success.all()

@@ -1,4 +1,4 @@
-"""`solve` is an object of the extension, but has the signature and help of a Python function."""
+"""`solve` has the signature and the help of a plain function."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_it_is_introspected_as_the_function() -> None:
     assert inspect.isfunction(solve)
     assert inspect.isroutine(solve)
     assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "frame"]
-    assert inspect.getsource(solve).startswith("@_fast_path\ndef solve(")
+    assert inspect.getsource(solve).startswith("@_with_known_solver\ndef solve(")
     assert object.__getattribute__(solve, "__doc__") == solve.__doc__

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import DLS, PoseTask, PositionTask, SolveStatus, criteria, damping, solve
+from solving import solve
+from supple import DLS, PoseTask, PositionTask, SolveStatus, criteria, damping
 from supple.errors import InputError
 from supple.redundancy import Augmented, GradientProjection, NullSpace, Priority, TotalSpeed
 from supple.steps import (
@@ -220,7 +221,7 @@ def test_restarts_help() -> None:
     [
         ({"step": 3}, "step must be a step or a callable; given: 3"),
         ({"step": SMALL, "damping": damping.Constant(1.0)}, "damping must not be given with step="),
-        ({"step": SMALL, "solutions": 3}, "solutions is not available with step="),
+        ({"step": SMALL, "solutions": 3}, "several is not available with step="),
         ({"step": SMALL, "explain": True}, "explain is not available with step="),
         ({"step": SMALL, "prefer": "limits"}, "prefer is not available with step="),
         ({"step": SMALL, "device": "cuda"}, "only for device='cpu'"),

@@ -11,7 +11,8 @@ import pytest
 
 import supple
 from mobile import AXES, PLACES, joint, mobile
-from supple import PositionTask, SolveStatus, solve
+from solving import solve
+from supple import PositionTask, SolveStatus
 from targets import hold
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from solving import solve
 from supple.ik.driver import Driver
 
 ROBOTS = ["ur5e", "panda", "iiwa14", "puma560"]
@@ -24,12 +25,12 @@ def test_what_is_inside_is_found(name, bound):
     goal = np.clip(q0 + rng.uniform(-bound, bound, q0.shape), robot.lower, robot.upper)
     poses = robot.fk(goal)
     for count, options in ((300, {}), (300, {"prefer": "fast"}), (5, {"prefer": "limits"})):
-        found = sp.solve(robot, poses[:count], q0=q0[:count], max_move=bound, **options)
+        found = solve(robot, poses[:count], q0=q0[:count], max_move=bound, **options)
         assert found.success.all(), found
         assert (found.moved <= bound + ROUNDING).all()
         assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
     for i in range(30):
-        assert sp.solve(robot, poses[i], q0=q0[i], max_move=bound).moved <= bound + ROUNDING
+        assert solve(robot, poses[i], q0=q0[i], max_move=bound).moved <= bound + ROUNDING
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
@@ -39,15 +40,15 @@ def test_it_converges_exactly_if_a_solution_is_inside(name):
     poses = robot.fk(inside(robot, 200, seed=3))
     poses[:100] = robot.fk(q0[:100] + np.random.default_rng(4).uniform(-1.02, 1.02, (100, 6)))
     bound = 1.0
-    found = sp.solve(robot, poses, q0=q0, max_move=bound)
+    found = solve(robot, poses, q0=q0, max_move=bound)
     decided = 0
     for i, pose in enumerate(poses):
-        every = sp.solve(robot, pose, q0=q0[i], solutions="all", wraps=True)
+        every = solve(robot, pose, q0=q0[i], solutions="all", wraps=True)
         moves = every.moved if len(every) else np.array([np.inf])
         if np.abs(moves - bound).min() < 1e-3:
             continue
         assert bool(found.success[i]) == bool((moves < bound).any())
-        near = sp.solve(robot, pose, q0=q0[i], solutions="all", max_move=bound)
+        near = solve(robot, pose, q0=q0[i], solutions="all", max_move=bound)
         assert len(near) == (moves < bound).sum()
         decided += 1
     assert decided > 150
@@ -57,7 +58,7 @@ def test_it_converges_exactly_if_a_solution_is_inside(name):
     assert (found.moved <= bound + ROUNDING).all()  # the closest pose is in the box as well
     assert "max_move" in str(found)
     assert "max_move" in str(found[np.flatnonzero(far)[0]])
-    batch = sp.solve(robot, poses[:20], q0=q0[:20], solutions="all", max_move=bound)
+    batch = solve(robot, poses[:20], q0=q0[:20], solutions="all", max_move=bound)
     assert ((batch.count > 0) == found.success[:20]).all()
 
 
@@ -67,8 +68,8 @@ def test_the_fast_path_and_the_rest_agree():
     poses = robot.fk(q0 + np.random.default_rng(6).uniform(-0.6, 0.6, q0.shape))
     statuses = set()
     for pose, q in zip(poses, q0, strict=True):
-        fast = sp.solve(robot, pose, q0=q, max_move=0.5)
-        whole = sp.solve(robot, pose, q0=q, max_move=0.5, explain=True)
+        fast = solve(robot, pose, q0=q, max_move=0.5)
+        whole = solve(robot, pose, q0=q, max_move=0.5, explain=True)
         assert (fast.q == whole.q).all()
         assert fast.status == whole.status
         statuses.add(fast.status)
@@ -79,8 +80,8 @@ def test_without_the_bound_nothing_changes():
     robot = sp.load("panda")
     q0 = inside(robot, 20, seed=7)
     poses = robot.fk(inside(robot, 20, seed=8))
-    wide = sp.solve(robot, poses, q0=q0, max_move=1e3)
-    plain = sp.solve(robot, poses, q0=q0)
+    wide = solve(robot, poses, q0=q0, max_move=1e3)
+    plain = solve(robot, poses, q0=q0)
     assert (wide.q == plain.q).all()
 
 
@@ -89,7 +90,7 @@ def test_the_report_names_the_joint_that_blocks():
     hand = sp.PositionTask(rows=["x", "y"])
     q0 = np.array([0.2, 1.0])
     goal = elbow.fk(q0 + np.array([0.0, 0.5]))[:2, 3]
-    found = sp.solve(elbow, [*goal, 0.0], tasks=hand, q0=q0, max_move=0.3, explain=True)
+    found = solve(elbow, [*goal, 0.0], tasks=hand, q0=q0, max_move=0.3, explain=True)
     assert found.status == sp.SolveStatus.MAX_MOVE
     assert ("joint2", "max_move") in found.report.blocking
     assert "joint2 blocks at max_move from q0" in str(found.report)
@@ -102,22 +103,22 @@ def test_a_seed_outside_the_limits_counts_from_where_it_is():
     q0[3] = robot.upper[3] + 0.3
     goal = np.clip(q0, robot.lower, robot.upper)
     for one in (
-        sp.solve(robot, robot.fk(goal), q0=q0, max_move=0.2),
-        sp.solve(robot, robot.fk(goal), q0=q0, max_move=0.2, explain=True),
+        solve(robot, robot.fk(goal), q0=q0, max_move=0.2),
+        solve(robot, robot.fk(goal), q0=q0, max_move=0.2, explain=True),
     ):
         assert one.status == sp.SolveStatus.MAX_MOVE
         assert one.restarts == 0
         assert (one.q == goal).all()
-    assert sp.solve(robot, robot.fk(goal), q0=q0, max_move=0.31)
+    assert solve(robot, robot.fk(goal), q0=q0, max_move=0.31)
 
 
 def test_joints_that_move_no_task_keep_to_it_as_well():
     robot = sp.load("panda").with_tips(["panda_link5"])
     q0 = inside(robot, 1, seed=9)[0]
     goal = robot.fk(q0 + 0.05)
-    assert sp.solve(robot, goal, q0=q0, max_move=0.1)
+    assert solve(robot, goal, q0=q0, max_move=0.1)
     q0[6] = robot.upper[6] + 0.3  # moves no task, and must come back by more than the bound
-    found = sp.solve(robot, goal, q0=q0, max_move=0.1)
+    found = solve(robot, goal, q0=q0, max_move=0.1)
     assert found.status == sp.SolveStatus.MAX_MOVE
     assert found.moved == pytest.approx(0.3)
 
@@ -125,11 +126,11 @@ def test_joints_that_move_no_task_keep_to_it_as_well():
 def test_several_solutions_are_all_inside():
     robot = sp.load("panda")
     q0 = inside(robot, 1, seed=10)[0]
-    found = sp.solve(robot, robot.fk(q0 + 0.1), q0=q0, max_move=0.6, solutions=5)
+    found = solve(robot, robot.fk(q0 + 0.1), q0=q0, max_move=0.6, solutions=5)
     assert len(found) > 1
     assert found.success.all()
     assert (found.moved <= 0.6 + ROUNDING).all()
-    every = sp.solve(robot, robot.fk(q0 + 0.1), q0=q0, max_move=0.6, solutions="all")
+    every = solve(robot, robot.fk(q0 + 0.1), q0=q0, max_move=0.6, solutions="all")
     assert (every.moved <= 0.6 + ROUNDING).all()
 
 
@@ -142,16 +143,16 @@ def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
         """A replacement for a GPU solver that searches on the CPU without `max_move`."""
 
         def solve(self, targets, seeds, options):
-            found = sp.solve(robot, poses, q0=seeds, prefer="fast")
+            found = solve(robot, poses, q0=seeds, prefer="fast")
             effort = np.stack([found.iterations, found.restarts + 1], axis=-1)
             error = np.stack([found.position_error, found.rotation_error], axis=-1)
             parts = (found.q, np.asarray(found.status), error, effort)
             return (*(part[:, None].copy() for part in parts), np.ones(len(poses), np.int32))
 
-    here = sp.solve(robot, poses, q0=q0, max_move=0.5)
+    here = solve(robot, poses, q0=q0, max_move=0.5)
     monkeypatch.setattr(Driver, "gpu_solver", lambda self: Anywhere())
     monkeypatch.setattr("supple.ik.arguments.device_named", lambda name: "cuda:0")
-    there = sp.solve(robot, poses, q0=q0, max_move=0.5, device="cuda")
+    there = solve(robot, poses, q0=q0, max_move=0.5, device="cuda")
     assert (there.status == here.status).all()
     assert 5 < here.success.sum() < 45
     assert (there.moved <= 0.5 + ROUNDING).all()
@@ -174,4 +175,4 @@ def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
 def test_bad_bounds_are_refused(options, words):
     robot = sp.load("ur5e")
     with pytest.raises(sp.errors.InputError, match=words):
-        sp.solve(robot, robot.fk(np.full(6, 0.3)), **options)
+        solve(robot, robot.fk(np.full(6, 0.3)), **options)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, PositionTask, damping, solve
+from solving import solve
+from supple import AxisTask, PositionTask, damping
 from targets import fields_of
 
 Array = np.ndarray

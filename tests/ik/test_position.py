@@ -10,7 +10,8 @@ import pytest
 
 import supple
 from oracles import Pinocchio
-from supple import AxisTask, PoseTask, PositionTask, SolveStatus, solve
+from solving import solve
+from supple import AxisTask, PoseTask, PositionTask, SolveStatus
 from targets import apart, boundary, hold
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import SolveStatus, _core, solve
+from solving import solve
+from supple import SolveStatus, _core
 from supple.errors import InputError, UnknownNameError
 
 PANDA = supple.load("panda")
@@ -48,7 +49,7 @@ MIRROR = TARGET @ np.diag([1, 1, -1, 1])
         (TARGET, {"max_seeds": 0}, "max_seeds"),
         (TARGET, {"max_seeds": 1.5}, "max_seeds"),
         (TARGET, {"timeout": -1.0}, "timeout"),
-        (TARGET, {"solutions": 0}, "solutions"),
+        (TARGET, {"solutions": 0}, "count"),
         (TARGET, {"prefer": 3}, "prefer"),
         (TARGET, {"prefer": "nearest"}, "needs q0"),
         (TARGET, {"prefer": lambda q: "good"}, "prefer must return"),
@@ -228,7 +229,7 @@ def test_ctrl_c_stops_a_batch() -> None:
         T[:, :3, 3] += 5
         print("ready", flush=True)
         try:
-            supple.solve(robot, T)
+            supple.Solver(robot).batch(T)
         except KeyboardInterrupt:
             print("stopped", supple.solve(robot, robot.fk(robot.random(seed=0))).success)
     """
@@ -287,11 +288,11 @@ def test_memory_does_not_grow() -> None:
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(3):
-            supple.solve(robot, T)
+            supple.Solver(robot).batch(T)
             supple.solve(robot, T[0])
         before = peak()
         for _ in range(20):
-            supple.solve(robot, T)
+            supple.Solver(robot).batch(T)
         for i in range(2000):
             supple.solve(robot, T[i], q0=np.zeros(7))
         assert peak() - before < 4000, peak() - before  # [kB]

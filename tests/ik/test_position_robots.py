@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    AxisTask,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    SolveStatus,
-    solve,
-)
+from solving import solve
+from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, SolveStatus
 from supple.errors import DescriptionError, InputError
 
 Array = np.ndarray

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import PoseTask, PositionTask, PostureTask, solve
+from solving import solve
+from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
 from supple.ik.problem import compile_problem, seed_range
 from supple.ik.subproblems import subproblems_of

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import PoseTask, PositionTask, PostureTask, Robot, solve
+from solving import solve
+from supple import PoseTask, PositionTask, PostureTask, Robot
 
 AT_LIMIT = 1e-9
 

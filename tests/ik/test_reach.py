@@ -9,7 +9,8 @@ import generated
 import supple
 from generated import CASES, seeds
 from several_arms import arms
-from supple import PoseTask, PositionTask, SolveStatus, solve
+from solving import solve
+from supple import PoseTask, PositionTask, SolveStatus
 from supple.ik.problem import compile_problem
 from targets import boundary, reached
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 import supple
-from supple import PoseTask, PositionTask, SolveReport, SolveStatus, damping, solve
+from solving import solve
+from supple import PoseTask, PositionTask, SolveReport, SolveStatus, damping
 from supple.errors import InputError
 from targets import boundary
 
@@ -137,8 +139,9 @@ def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
 def test_what_it_is_not_of() -> None:
     with pytest.raises(InputError, match="one target"):
         solve(PANDA, T, explain=True)
-    with pytest.raises(InputError, match="one solution"):
-        solve(PANDA, T[0], explain=True, solutions=3)
+    solver: Any = supple.Solver(PANDA)
+    with pytest.raises(TypeError, match="explain"):
+        solver.several(T[0], 3, explain=True)
 
 
 def test_it_is_plain_data() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from solving import solve
 from supple.ik.branches.same_branch import on_same_branch
 
 NAMED = ["ur5e", "puma560"]
@@ -77,7 +78,7 @@ def test_the_ends_of_a_regular_motion_are_on_one_branch(name):
 def test_the_solutions_of_a_pose_are_on_different_branches(name):
     robot, compared = sp.load(name), 0
     for q in robot.random(10, seed=1):
-        every = sp.solve(robot, robot.fk(q), solutions="all").q
+        every = solve(robot, robot.fk(q), solutions="all").q
         assert len(every)
         compared += len(every) > 1
         same = on_same_branch(robot, None, every[:, None], every[None])
@@ -170,7 +171,7 @@ def test_jumps_on_lines_are_noticed():
         q, end = rng.uniform(-2, 2, (2, 6))
         line = sp.poses.interpolate(robot.fk(q), robot.fk(end), np.linspace(0, 1, 101)[1:])
         for target in line:
-            found = sp.solve(robot, target, q0=q)
+            found = solve(robot, target, q0=q)
             if not found:
                 break
             assert found.moved == np.abs(found.q - q).max()
@@ -192,35 +193,35 @@ def test_solutions_tell_it_in_every_form():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     near = robot.fk(q + 0.05)
-    every = sp.solve(robot, near, solutions="all", q0=q)
+    every = solve(robot, near, solutions="all", q0=q)
     assert every.same_branch.tolist() == [True] + [False] * 7
-    one = sp.solve(robot, near, q0=q)
+    one = solve(robot, near, q0=q)
     assert one.same_branch
     assert one.moved == pytest.approx(0.05, abs=1e-5)
     start = q.copy()
     list_of_tasks = [sp.PoseTask()]
-    kept = sp.solve(robot, [near], q0=start, tasks=list_of_tasks)
+    kept = solve(robot, [near], q0=start, tasks=list_of_tasks)
     start[:] = 0.0  # results do not share the caller's arrays
     list_of_tasks.clear()
     assert kept.moved == one.moved
     assert kept.same_branch
     batch = np.array([near, robot.fk(every.q[3])])
     seeds = np.array([q, q])
-    found = sp.solve(robot, batch, q0=seeds, prefer="fast")
+    found = solve(robot, batch, q0=seeds, prefer="fast")
     assert found.moved.shape == found.same_branch.shape == (2,)
     seeds[:] = 0.0
     assert found[0].moved == found.moved[0]
     assert (found[0].q0 == q).all()
     assert found[found.success].same_branch.tolist() == found.same_branch[found.success].tolist()
-    shared = sp.solve(robot, batch, q0=q)
+    shared = solve(robot, batch, q0=q)
     assert shared[1].same_branch == shared.same_branch[1]
-    several = sp.solve(robot, near, q0=q, solutions=4)
+    several = solve(robot, near, q0=q, solutions=4)
     assert several.same_branch[0]
     assert several.moved[0] < 0.06
     with pytest.raises(sp.errors.InputError, match="moved needs q0="):
-        _ = sp.solve(robot, near).moved
+        _ = solve(robot, near).moved
     with pytest.raises(sp.errors.InputError, match="same_branch needs q0="):
-        _ = sp.solve(robot, batch).same_branch
+        _ = solve(robot, batch).same_branch
 
 
 def test_seeds_that_are_not_finite_are_on_no_branch():
@@ -228,17 +229,17 @@ def test_seeds_that_are_not_finite_are_on_no_branch():
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     seeds = np.array([q, q])
     seeds[1, 2] = np.nan
-    found = sp.solve(robot, robot.fk(np.array([q, q])), q0=seeds)
+    found = solve(robot, robot.fk(np.array([q, q])), q0=seeds)
     assert found.same_branch.tolist() == [True, False]
 
 
 def test_a_search_by_a_step_tells_it_as_well():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
-    one = sp.solve(robot, robot.fk(q + 0.1), q0=q, step=sp.steps.Pseudoinverse())
+    one = solve(robot, robot.fk(q + 0.1), q0=q, step=sp.steps.Pseudoinverse())
     assert one.same_branch
     assert one.moved == pytest.approx(0.1, abs=1e-4)
-    batch = sp.solve(
+    batch = solve(
         robot, robot.fk(q + np.array([[0.1], [0.2]])), q0=q, step=sp.steps.Pseudoinverse()
     )
     assert batch.same_branch.all()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import BatchSolution, Solution, Solutions, SolveStatus, solve
+from solving import solve
+from supple import Solution, Solutions, SolveStatus
 from supple.errors import InputError, UnknownNameError
 from targets import fields_of
 
@@ -38,7 +39,7 @@ def test_one_target_gives_a_solution_that_is_true_if_it_converged() -> None:
 
 def test_a_batch_is_a_sequence_of_solutions() -> None:
     found = solve(PANDA, MIXED)
-    assert type(found) is BatchSolution
+    assert type(found) is Solutions
     assert len(found) == 4
     assert found.shape == (4,)
     each = list(found)
@@ -68,7 +69,7 @@ def test_a_batch_is_a_sequence_of_solutions() -> None:
 def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
     found = solve(PANDA, MIXED)
     some = found[index]
-    assert type(some) is BatchSolution
+    assert type(some) is Solutions
     np.testing.assert_array_equal(some.q, found.q[index])
     np.testing.assert_array_equal(some.status, found.status[index])
 
@@ -79,7 +80,7 @@ def test_a_batch_of_several_axes() -> None:
     assert (len(grid), grid.size) == (2, 6)
     assert (grid[1, 2].q == grid.q[1, 2]).all()
     for row, each in zip(grid, (grid[0], grid[1, :]), strict=True):
-        assert type(row) is BatchSolution
+        assert type(row) is Solutions
         assert row.shape == (3,)
         np.testing.assert_array_equal(row.q, each.q)
     with pytest.raises(IndexError, match=r"each of the batch axes \(2, 3\)"):

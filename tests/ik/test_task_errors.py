@@ -11,7 +11,8 @@ import pytest
 import generated
 import supple
 from several_arms import arms, far_of
-from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, solve
+from solving import solve
+from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus
 from supple.ik.problem import compile_problem
 from supple.redundancy import OpenTask
 from targets import reached
@@ -36,8 +37,7 @@ def test_each_error_is_that_of_its_task() -> None:
     np.testing.assert_allclose(found.rotation_errors, expected[1], rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(found.success, [False, True] * 3)
     assert (
-        repr(found)
-        == f"<BatchSolution (6,): 3 of 6 converged, 3 miss PoseTask of '{robot.tips[1]}'>"
+        repr(found) == f"<Solutions (6,): 3 of 6 converged, 3 miss PoseTask of '{robot.tips[1]}'>"
     )
     assert f"3 miss PoseTask of '{robot.tips[1]}', by up to " in str(found)
     for part in (found[2:5], found[~found.success]):

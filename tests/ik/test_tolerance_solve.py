@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    DLS,
-    AxisTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    SolveStatus,
-    damping,
-    solve,
-)
+from solving import solve
+from supple import DLS, AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, damping
 from supple.errors import InputError
 from supple.kinematics.rotation import exp, log
 from tolerances import angle_between, box_distance, pose_at

@@ -7,7 +7,8 @@ import pytest
 
 import supple
 from calls import mimicking
-from supple import PoseTask, PositionTask, PostureTask, Robot, SolveStatus, solve
+from solving import solve
+from supple import PoseTask, PositionTask, PostureTask, Robot, SolveStatus
 from supple.describe import Description, Joint, Mimic
 from targets import boundary, hold
 

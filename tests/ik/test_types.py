@@ -1,4 +1,4 @@
-"""The types of `solve`: mypy accepts the code of the documents and knows what is returned."""
+"""mypy accepts the code of the documents, and knows the results of `solve` and `Solver`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import supple
 
 ROOT = Path(__file__).parents[2]
 RESULTS = """
+from typing import Any
+
 from typing_extensions import assert_type
 
 import numpy as np
@@ -22,16 +24,25 @@ panda = sp.load("panda")
 T = panda.fk(panda.neutral())
 one = sp.solve(panda, T, explain=True)
 assert_type(one, sp.Solution)
+assert_type(one.q, np.ndarray[tuple[Any, ...], np.dtype[np.float64]])
+assert_type(one.report, sp.SolveReport | None)
+assert_type(sp.solve(panda, T, q0=one.q, frame="panda_hand"), sp.Solution)
+solver = sp.Solver(panda, position_tolerance=1e-4)
+assert_type(solver(T), sp.Solution)
+assert_type(solver(T, q0=one.q), sp.Solution)
+assert_type(solver.all(T), sp.Solutions)
+assert_type(solver.all(T).of(0), sp.Solutions)
 assert_type(one.status, sp.SolveStatus)
 assert_type(one.success, bool)
-several = sp.solve(panda, T, solutions=4)
+several = solver.several(T, 4)
 assert_type(several, sp.Solutions)
 assert_type(several[0], sp.Solution)
 assert_type(several[1:], sp.Solutions)
 assert_type([found.iterations for found in several], list[int])
-batch: sp.BatchSolution = sp.solve(panda, T[None])
+batch = solver.batch(T[None])
+assert_type(batch, sp.Solutions)
 assert_type(batch[0], sp.Solution)
-assert_type(batch[batch.success], sp.BatchSolution)
+assert_type(batch[batch.success], sp.Solutions)
 assert_type(batch.status[0], sp.SolveStatus)
 assert_type([status.sentence for status in batch.status], list[str])
 motion = sp.track(panda, panda.neutral(), velocity=np.zeros(6), dt=0.1, duration=1.0)

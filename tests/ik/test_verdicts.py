@@ -9,7 +9,8 @@ import pytest
 
 import supple
 from chains import chain, corner_configurations
-from supple import Robot, SolveStatus, solve
+from solving import solve
+from supple import Robot, SolveStatus
 from targets import hold
 
 ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
@@ -125,7 +126,7 @@ q0 = np.frombuffer(memory, np.float64, count * n, page).reshape(count, n)
 q0[:] = robot.random(count, seed=3)
 T = robot.fk(robot.random(count, seed=5))
 for starts in (1, 4, 8):
-    supple.solve(robot, T, q0=q0, max_seeds=starts)
+    supple.Solver(robot, max_seeds=starts).batch(T, q0=q0)
 print("fine")
 """
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from solving import solve
 from supple.errors import InputError
 from supple.kinematics.branch import branch_legend, branch_signs, branch_words, has_branches
 
@@ -18,7 +19,7 @@ def test_solutions_of_a_pose_have_different_signs(name: str) -> None:
     free = robot.with_limits(lower=-np.pi, upper=np.pi)
     counts = []
     for T in free.fk(free.random(30, seed=0)):
-        found = sp.solve(free, T, solutions="all")
+        found = solve(free, T, solutions="all")
         signs = found.branch
         assert signs.shape == (len(found), 3)
         assert (signs != 0).all()
@@ -129,7 +130,7 @@ def test_words_say_what_one_sees(seed: int) -> None:
 
 def test_printed_solutions_have_joints_and_names() -> None:
     ur5e = sp.load("ur5e")
-    found = sp.solve(ur5e, ur5e.fk([0.3, -1.2, 1.5, -0.7, 0.9, 0.4]), solutions="all")
+    found = solve(ur5e, ur5e.fk([0.3, -1.2, 1.5, -0.7, 0.9, 0.4]), solutions="all")
     lines = str(found).splitlines()
     assert "joints [rad]" in lines[0]
     for k, name in enumerate(found.branch_names):

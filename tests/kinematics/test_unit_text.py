@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from solving import solve
 from supple.kinematics.unit_text import error_text, joint_unit
 
 PANDA = supple.load("panda")
@@ -35,10 +36,10 @@ def test_units_of_joints() -> None:
 
 @pytest.mark.parametrize("target", [[0.4, 0.1, 0.5], [640.0, 0.1, 0.5]])
 def test_a_position_has_no_rotation_error(target: list[float]) -> None:
-    found = supple.solve(PANDA, target, tasks=supple.PositionTask(), explain=True)
+    found = solve(PANDA, target, tasks=supple.PositionTask(), explain=True)
     assert "rad" not in str(found).splitlines()[0]
     assert "mrad" not in str(found)
-    assert "rad" in str(supple.solve(PANDA, supple.pose(target, rpy=[np.pi, 0, 0])))
+    assert "rad" in str(solve(PANDA, supple.pose(target, rpy=[np.pi, 0, 0])))
 
 
 def test_a_solution_without_error_says_so() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from solving import solve
 from supple import DLS, PoseTask, PositionTask, Robot, criteria, damping
 from supple.errors import InputError
 from supple.redundancy import extended_task
@@ -60,7 +61,7 @@ def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tup
         P[:2, 3] += 0.03 * np.array([math.sin(2 * math.pi * t), math.cos(2 * math.pi * t) - 1])
         return [P if full else P[:3, 3], zero]
 
-    start = supple.solve(arm, target(0.0), tasks=[task, extra], q0=q0, max_seeds=1)
+    start = solve(arm, target(0.0), tasks=[task, extra], q0=q0, max_seeds=1)
     assert start, start
     motion = supple.track(
         arm,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from solving import solve
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping, linearize
 from supple.errors import InputError, UnknownNameError
 from supple.redundancy import OpenTask, Priority
@@ -188,7 +189,7 @@ def test_velocities_are_those_of_a_servo() -> None:
         (lambda: linearize(PANDA, OpenTask(value, rows=3), Q), r"\(3,\); given: \(2,\)"),
         (lambda: linearize(PANDA, OpenTask(value), Q, [1.0]), r"\(\.\.\., 2\)"),
         (lambda: Servo(PANDA, OpenTask(value), dt=0.01)(Q, target=[0, np.inf]), "finite"),
-        (lambda: supple.solve(PANDA, [1.0], tasks=OpenTask(value)), r"\(\.\.\., 2\)"),
+        (lambda: solve(PANDA, [1.0], tasks=OpenTask(value)), r"\(\.\.\., 2\)"),
     ],
 )
 def test_what_is_wrong_is_said(make: object, words: str) -> None:
@@ -228,21 +229,21 @@ def test_solve_meets_open_targets() -> None:
         ((PositionTask(), OpenTask(value)), [p, x]),
         ((OpenTask(both, unit="rad"), PositionTask()), [x, p]),
     ):
-        found = supple.solve(PANDA, targets, tasks=tasks)
+        found = solve(PANDA, targets, tasks=tasks)
         assert found.success.all(), found
         assert (found.q >= PANDA.lower).all()
         assert (found.q <= PANDA.upper).all()
         for one, goal in zip(found.q, x, strict=True):
             np.testing.assert_allclose(value(one), goal, atol=1e-6)
-    one = supple.solve(PANDA, [p[0], x[0]], tasks=(PositionTask(), OpenTask(both)), q0=q[0] + 0.1)
-    again = supple.solve(PANDA, [p, x], tasks=(PositionTask(), OpenTask(both)), q0=q + 0.1)
+    one = solve(PANDA, [p[0], x[0]], tasks=(PositionTask(), OpenTask(both)), q0=q[0] + 0.1)
+    again = solve(PANDA, [p, x], tasks=(PositionTask(), OpenTask(both)), q0=q + 0.1)
     np.testing.assert_array_equal(again[0].q, one.q)
 
 
 def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
     """A failed search proves nothing for an open task, so the status is NOT_CONVERGED."""
     task = OpenTask(lambda q: np.sin(q[0]))
-    found = supple.solve(PANDA, [1.5], tasks=task, max_seeds=2)
+    found = solve(PANDA, [1.5], tasks=task, max_seeds=2)
     assert found.status == supple.SolveStatus.NOT_CONVERGED
     assert "not converged" in str(found)
     assert found.position_error == pytest.approx(1.5 - np.sin(found.q[0]), abs=1e-12)

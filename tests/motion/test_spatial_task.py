@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple
+from solving import solve
 from supple import PoseTask, Servo, linearize
 from supple.damping import Constant
 from supple.errors import InputError
@@ -81,6 +82,6 @@ def test_where_spatial_coordinates_make_no_sense() -> None:
         supple.PositionTask(axes="spatial")
     robot = supple.load("ur5e")
     with pytest.raises(InputError, match="solve takes no tasks in spatial coordinates"):
-        supple.solve(robot, robot.fk(np.ones(6)), tasks=PoseTask(axes="spatial"))
+        solve(robot, robot.fk(np.ones(6)), tasks=PoseTask(axes="spatial"))
     names = linearize(robot, PoseTask(axes="spatial"), np.ones(6), np.eye(4)).rows
     assert names[0] == "x of tool0 in axes of spatial coordinates"

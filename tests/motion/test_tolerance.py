@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple
+from solving import solve
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Servo
 from supple.errors import InputError, UnknownNameError
 from supple.kinematics.rotation import exp, log
@@ -178,7 +179,7 @@ def test_open_tasks_have_ranges_too() -> None:
     for _ in range(400):
         then = servo(then, target=x - [0.3, -0.7])
     np.testing.assert_allclose(then[:2] + then[2:4] - x, [-0.1, 0.2], atol=1e-6)
-    found = supple.solve(robot, x + 0.1, tasks=task)
+    found = solve(robot, x + 0.1, tasks=task)
     assert found.success
     off = found.q[:2] + found.q[2:4] - x - 0.1
     assert abs(box_distance(off, -0.5, 0.2)).max() <= 1e-6

@@ -12,6 +12,7 @@ import pytest
 
 import supple
 from slow_fk import fk, motion
+from solving import solve
 from supple import DLS, Limits, Linearization, PositionTask, Servo, damping
 from supple.steps import Pseudoinverse, WeightedDLS, resolved_motion
 
@@ -137,7 +138,7 @@ def test_variable_damping_leaves_the_corners_alone() -> None:
     """MK VI: at corners A and D, variable damping has no error and about the same joint speed."""
     robot = supple.load("planar2")
     for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
-        solution = supple.solve(robot, corner, tasks=PositionTask(rows=["x", "y"]))
+        solution = solve(robot, corner, tasks=PositionTask(rows=["x", "y"]))
         assert solution.success
         lin = Linearization(robot.jacobian(solution.q)[:2], 0.01 * np.array(along))
         variable = DLS(damping.SpeedBound(2.0))(lin)  # 0.02 rad/cm

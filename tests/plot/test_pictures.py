@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from solving import solve
 from supple import errors
 from supple.plot import palette
 from supple.plot.animation import Animation, Arm
@@ -88,15 +89,15 @@ SHOWN = {
     "figure": lambda: sp.load("double_y16"),
     "sliding robot": lambda: sp.load("stanford"),
     "nasty robot": nasty_robot,
-    "solution": lambda: sp.solve(UR, pose()),
-    "unreachable": lambda: sp.solve(UR, pose(9)),
-    "nasty solution": lambda: sp.solve(nasty_robot(), np.zeros(3), tasks=sp.PositionTask()),
-    "solutions": lambda: sp.solve(UR, pose(), solutions=8),
-    "no solutions": lambda: sp.solve(UR, pose(9), solutions=8),
-    "batch": lambda: sp.solve(UR, UR.fk(UR.random(200, seed=3))),
-    "grid": lambda: sp.solve(UR, UR.fk(UR.random((2, 3), seed=3))),
-    "explained": lambda: sp.solve(UR, pose(9), explain=True),
-    "solve report": lambda: sp.solve(UR, pose(9), explain=True).report,
+    "solution": lambda: solve(UR, pose()),
+    "unreachable": lambda: solve(UR, pose(9)),
+    "nasty solution": lambda: solve(nasty_robot(), np.zeros(3), tasks=sp.PositionTask()),
+    "solutions": lambda: solve(UR, pose(), solutions=8),
+    "no solutions": lambda: solve(UR, pose(9), solutions=8),
+    "batch": lambda: solve(UR, UR.fk(UR.random(200, seed=3))),
+    "grid": lambda: solve(UR, UR.fk(UR.random((2, 3), seed=3))),
+    "explained": lambda: solve(UR, pose(9), explain=True),
+    "solve report": lambda: solve(UR, pose(9), explain=True).report,
     "report": lambda: stepped().explain(),
     "plain report": lambda: sp.explain(stepped().linearization),
     "motion": motion,
@@ -121,7 +122,7 @@ def test_a_robot_shows_its_joints_and_limits() -> None:
 
 def test_a_solution_shows_its_sentence_and_joints() -> None:
     robot = sp.load("ur5e")
-    found = sp.solve(robot, robot.fk(robot.random(seed=1)))
+    found = solve(robot, robot.fk(robot.random(seed=1)))
     text = found._repr_html_()
     for word in (*robot.joint_names, "converged in", *(f"{x:.6g}" for x in found.q)):
         assert word in text
@@ -179,12 +180,12 @@ def test_a_motion_has_four_panels_with_its_numbers() -> None:
 def test_solutions_draw_themselves() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random(seed=1))
-    assert sp.solve(robot, T).plot(target=T).axes[0].get_title() == "ur5e: converged"
-    several = sp.solve(robot, T, solutions=8)
+    assert solve(robot, T).plot(target=T).axes[0].get_title() == "ur5e: converged"
+    several = solve(robot, T, solutions=8)
     lines = several.plot().axes[0].lines
     assert len(lines) > 6 * len(several)
     assert several[0].robot is robot
-    assert sp.solve(robot, T[None])[0].robot is robot
+    assert solve(robot, T[None])[0].robot is robot
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

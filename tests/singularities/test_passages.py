@@ -12,6 +12,7 @@ from singularities.arms import ROBOTS, arms, more_arms
 from singularities.measures import errors
 from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, across, passage
 from singularities.singular import Array, difference, moved, reached, unit
+from solving import solve
 
 ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
 EVERY = pytest.mark.parametrize(("name", "kind"), ALL, ids=[" ".join(each) for each in ALL])
@@ -63,8 +64,8 @@ def test_beyond_the_edge_nothing_is_reached(name: str) -> None:
     arm = arms()[name]
     at = arm.singularity("stretched")
     T = arm.robot.fk(at.q)
-    assert sp.solve(arm.robot, moved(T, 1e-3 * at.inward)).success
-    assert not sp.solve(arm.robot, moved(T, -1e-3 * at.inward)).success
+    assert solve(arm.robot, moved(T, 1e-3 * at.inward)).success
+    assert not solve(arm.robot, moved(T, -1e-3 * at.inward)).success
     here = passage(name, "reach")
     far = (T[:3, 3] - here.poses[:, :3, 3]) @ at.inward
     assert far.max() == pytest.approx(BEYOND * arm.reach)

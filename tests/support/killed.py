@@ -21,12 +21,13 @@ import pyarrow.parquet  # noqa: F401  before the processes start, each of which 
 
 import supple as sp
 import supple.cluster as cluster
+from solving import solve
 
 
 def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
     """Return, by kind, functions that run a job in small parts, with results in FOLDER/out."""
     robot = sp.load("ur5e")
-    sp.solve(robot, robot.fk(robot.neutral()))  # compiles the solver for all processes
+    solve(robot, robot.fk(robot.neutral()))  # compiles the solver for all processes
     source = folder / "targets.parquet"
     return {
         "solve": lambda: cluster.solve_parquet(

@@ -44,7 +44,7 @@ def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarra
     return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
 
 
-def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.BatchSolution) -> None:
+def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.Solutions) -> None:
     """Check that the reported errors and statuses are those of the worst end effector."""
     far, off = far_of(robot, found.q, T).max(axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)

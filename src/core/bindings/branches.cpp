@@ -288,7 +288,7 @@ class PyBranches {
   nb::object made(const Branches& all, bool certain) const {
     static PyObject* const name[] = {
         PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
-        PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("complete")};
+        PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("_complete")};
     const npy_intp size = npy_intp(all.sampled.size());
     const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
                                 column(all.error, 0, 2), column(all.error, 1, 2),
@@ -372,7 +372,7 @@ void bind_solver_of(nb::module_& m, const char* name, const char* doc, const cha
       .def("prepare", &Py::prepare, "spec"_a, "solutions"_a, "fields"_a, "only_certain"_a,
            nb::sig("def prepare(self, spec: BranchSpec, solutions: type[typing.Any], fields: "
                    "dict[str, object], only_certain: bool) -> None"))
-      .def("solve_pose", &Py::solve_pose, "target"_a.none(),
+      .def("solve_pose", &Py::solve_pose, nb::lock_self(), "target"_a.none(),
            nb::sig("def solve_pose(self, target: object) -> typing.Any"));
 }
 

@@ -13,6 +13,7 @@
 #include "bindings/batches.hpp"
 #include "bindings/deadline.hpp"
 #include "bindings/ik_solver.hpp"
+#include "bindings/search_spec.hpp"
 #include "bindings/spec.hpp"
 #include "kernels/isa.hpp"
 
@@ -61,23 +62,6 @@ nb::object zeros(int type, std::initializer_list<npy_intp> shape) {
   if (!made) throw nb::python_error();
   return nb::steal(made);
 }
-
-// Settings of the search for a batch.
-struct SearchSpec {
-  double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int max_starts = 0;                                     // for each target; 0 for the default
-  double timeout = 0;                                     // [s]
-  int max_solutions = 1;                                  // for each target
-  bool single = false;       // whether targets are solved one at a time, with all lanes
-  bool nearest = false;      // whether the solution nearest to q0 is returned
-  bool comfortable = false;  // whether seeds near the middle of the joint ranges are preferred
-  double max_move = 0;       // largest joint displacement from q0 [rad or m]; 0 for no bound
-  bool explain = false;      // whether statistics of failed starts are returned
-  int threads = 1;           // maximum number of threads
-  int merged_at_once = 1;    // number of targets whose subproblems are solved and merged together
-
-  bool operator==(const SearchSpec&) const = default;
-};
 
 // Solves the problems of a request on threads, without the GIL.
 void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays, int threads,
@@ -211,7 +195,7 @@ void bind_solver(nb::module_& m) {
   m.attr("MIDDLE_SPACING") = middle_spacing;
   m.attr("EVEN_SEEDS") = even_seeds;
   m.attr("LOOKED_UP_DISCOMFORT") = looked_up_discomfort;
-  bind_spec(m, "SearchSpec", "Settings of the search for a batch. See supple.ik.driver.",
+  bind_spec(m, "SearchSpec", "Settings of a search. See supple.ik.driver.",
             required("position_tolerance", &SearchSpec::position_tolerance),
             required("rotation_tolerance", &SearchSpec::rotation_tolerance),
             required("max_starts", &SearchSpec::max_starts),

@@ -152,6 +152,7 @@ void PySolver::set_subproblems(const std::vector<std::tuple<nb::object, Ints, In
 }
 
 void PySolver::run(const Bounds& bounds, const SolveRequest& arrays) {
+  const nb::ft_lock_guard alone(workspace_mutex_);
   if (subproblems()) {
     const auto run_one = [](PySolver& solver, int, const Bounds& within, const SolveRequest& one) {
       solver.run(within, one);
@@ -178,6 +179,7 @@ void* PySolver::workspace(const SolveRequest& request) {
 // Builds the table of seeds in the layout for the lanes of this instruction set. Building may take
 // half the time until the deadline. Searches do not use the table until it is complete.
 void PySolver::prepare_table(long long deadline) {
+  const nb::ft_lock_guard alone(table_mutex_);
   const SolveKernel* const kernel = isa().solve;
   if (kernel != prepared_for_) {
     prepared_for_ = kernel;

@@ -187,6 +187,8 @@ class PySolver {
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem
+  // For free-threaded Python; without effect where the GIL allows one thread at a time.
+  nb::ft_mutex table_mutex_, workspace_mutex_;
 };
 
 // Copies the columns `index` of a matrix whose rows are `stride` apart to `to`, and returns its

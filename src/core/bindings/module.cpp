@@ -129,7 +129,7 @@ NB_MODULE(_core, m) {
   bind_velocities(m);
   bind_solver(m);
   bind_branches(m);
-  bind_fast_path(m);
+  bind_target_solver(m);
   bind_timing(m);
   bind_paths(m);
 }

@@ -5,13 +5,13 @@
 
 namespace supple {
 
-void bind_steps(nanobind::module_& m);       // damping rules, steps and limits on batches
-void bind_servo(nanobind::module_& m);       // a step of a control loop
-void bind_velocities(nanobind::module_& m);  // velocity inverse kinematics of a batch
-void bind_solver(nanobind::module_& m);      // position inverse kinematics
-void bind_branches(nanobind::module_& m);    // all solutions of poses
-void bind_fast_path(nanobind::module_& m);   // a fast path for single calls of `solve`
-void bind_timing(nanobind::module_& m);      // time-optimal motion along paths
-void bind_paths(nanobind::module_& m);       // routes and tracks along paths of targets
+void bind_steps(nanobind::module_& m);          // damping rules, steps and limits on batches
+void bind_servo(nanobind::module_& m);          // a step of a control loop
+void bind_velocities(nanobind::module_& m);     // velocity inverse kinematics of a batch
+void bind_solver(nanobind::module_& m);         // position inverse kinematics
+void bind_branches(nanobind::module_& m);       // all solutions of poses
+void bind_target_solver(nanobind::module_& m);  // position inverse kinematics of one target
+void bind_timing(nanobind::module_& m);         // time-optimal motion along paths
+void bind_paths(nanobind::module_& m);          // routes and tracks along paths of targets
 
 }  // namespace supple

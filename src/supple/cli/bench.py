@@ -53,10 +53,12 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
     target: Any = T[0] if len(robot.tips) == 1 else list(T[0])
     sigma = np.min([robot.singular_values(q, tip)[:, -1] for tip in robot.tips], axis=0)
 
-    def one(i: int) -> None:
-        sp.solve(robot, T[i % len(T)] if len(robot.tips) == 1 else list(T[i % len(T)]))
+    solver = sp.Solver(robot)
 
-    sp.solve(robot, target)  # the first call prepares the table of seeds
+    def one(i: int) -> None:
+        solver(T[i % len(T)] if len(robot.tips) == 1 else list(T[i % len(T)]))
+
+    solver(target)  # the first call prepares the table of seeds
     found: dict[str, Any] = {
         "robot": robot.name,
         "fk_us": _median(lambda i: robot.fk(q[i % len(q)])),
@@ -69,7 +71,7 @@ def measure(robot: sp.Robot, poses: int) -> dict[str, Any]:
     goals: Any = many if len(robot.tips) == 1 else [many[:, k] for k in range(len(robot.tips))]
     with progress("solving", poses) as update:
         began = time.perf_counter()
-        solved = sp.solve(robot, goals, progress=update)
+        solved = solver.batch(goals, progress=update)
         took = time.perf_counter() - began
     return {
         **found,

@@ -64,7 +64,7 @@ def branches(
     task = tasks_for(robot, target["frame"], is_pose)
     if most < 1:
         raise InputError(f"--most must be a positive number of solutions; given: {most}")
-    every = sp.solve(robot, goal, tasks=task, q0=near, solutions="all", wraps=wraps)
+    every = sp.Solver(robot, task).all(goal, near, wraps=wraps)
     found = every[:most] if len(every) > most else every
     if plot is not None:
         write_figure(found.plot(target=goal if is_pose else None), plot)
@@ -72,7 +72,7 @@ def branches(
         print_json(
             {
                 "count": len(every),
-                "complete": every.complete,
+                "complete": bool(every.complete),
                 "reason": every.reason,
                 "solutions": [one_solution(each) for each in found],
             }

@@ -81,7 +81,7 @@ def self_test() -> dict[str, Any]:
     began = time.perf_counter()
     panda, ur = sp.load("panda"), sp.load("ur5e")
     poses = panda.fk(panda.random(_POSES, seed=0))
-    found = sp.solve(panda, poses)
+    found = sp.Solver(panda).batch(poses)
     away = np.abs(panda.fk(found.q) - poses).max(axis=(1, 2))
     wrong = int((away[found.success] > 1e-5).sum())
     outside = int(((found.q < panda.lower) | (found.q > panda.upper)).any(axis=1).sum())

@@ -96,13 +96,12 @@ def solve(
         )
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
-    options: dict[str, Any] = {"q0": near, "max_move": max_move}
-    options |= {"timeout": timeout, "device": device}
+    options: dict[str, Any] = {"max_move": max_move, "timeout": timeout, "device": device}
     if file is None:
         check_figure(plot)
         goal, is_pose = one_target(**target)
         task = tasks_for(robot, target["frame"], is_pose)
-        found = sp.solve(robot, goal, tasks=task, explain=device is None, **options)
+        found = sp.Solver(robot, task, **options)(goal, near, explain=device is None)
         if plot is not None:
             write_figure(found.plot(target=goal if is_pose else None), plot)
         _print_one(found, as_json)
@@ -113,14 +112,14 @@ def solve(
     task = tasks_for(robot, target["frame"], is_pose)
     began = time.perf_counter()
     with progress("solving", len(goals)) as update:
-        found = sp.solve(robot, goals, tasks=task, progress=update, **options)
+        every = sp.Solver(robot, task, **options).batch(goals, near, progress=update)
     seconds = time.perf_counter() - began
     if out is not None:
         with writing(out):
-            write_table(out, _table(robot, found))
+            write_table(out, _table(robot, every))
         written(out)
-    _print_batch(robot, found, seconds, as_json, listed=out is None)
-    ctx.exit(0 if found.success.all() else FAILED)
+    _print_batch(robot, every, seconds, as_json, listed=out is None)
+    ctx.exit(0 if every.success.all() else FAILED)
 
 
 def one_solution(found: sp.Solution) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +30,7 @@ from supple.cluster.schema import (
 )
 from supple.cluster.source import Source, open_source
 from supple.errors import InputError, check_one_of, join_names, known_arguments, short_repr
-from supple.ik.arguments import parse_options
+from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
 from supple.ik.problem import compile_problem
 from supple.ik.status import SolveStatus
@@ -175,23 +174,18 @@ class Solve:
     def _driver(self, poses: bool) -> Driver:
         """Check the options, and return a solver of poses or, if `poses` is false, of positions."""
         selected, _ = selected_tasks(self.robot, None, self._task(poses))
-        options = parse_options(
-            None,
-            began=time.perf_counter(),
-            seeded=False,
+        settings = Settings.of(
             prefer=self._preference,
-            solutions=self.branches,
+            max_move=None,
             position_tolerance=self.position_tolerance,
             rotation_tolerance=self.rotation_tolerance,
             timeout=None,
             max_seeds=self.max_seeds,
-            explain=False,
             threads=self.threads,
-            progress=None,
             device=self.device,
-            stream=None,
             precision="mixed",
         )
+        options = settings.options(None, seeded=False, solutions=self.branches)
         return Driver(compile_problem(self.robot, selected), options)
 
 

@@ -45,7 +45,7 @@ from supple.cluster.schema import (
 )
 from supple.errors import InputError, check_one_of, known_arguments
 from supple.ik.arguments import count_of
-from supple.ik.position import solve
+from supple.ik.solver import Solver
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
@@ -202,14 +202,10 @@ class DatasetJob:
         """Return solutions of random poses that are uniform over the reachable poses."""
         q = np.empty((BLOCK, self.robot.dof))
         left = np.arange(BLOCK)
+        solver = Solver(self.robot, PoseTask(self.frame), max_seeds=_SEEDS, threads=threads)
         for _ in range(_ROUNDS):
-            found = solve(
-                self.robot,
-                random_poses(random, len(left), np.array(self.box)),
-                tasks=PoseTask(self.frame),
-                max_seeds=_SEEDS,
-                threads=threads,
-            )
+            poses = random_poses(random, len(left), np.array(self.box))
+            found = solver.batch(poses)
             met = np.asarray(found.success)
             q[left[met]] = found.q[met]
             left = left[~met]
@@ -362,7 +358,7 @@ def core_seconds(job: DatasetJob) -> float:
 def _check_volume(job: DatasetJob) -> None:
     """Raise an error before any work if none of 2000 random poses is reachable."""
     T = random_poses(np.random.default_rng(0), 2000, np.array(job.box))
-    found = solve(job.robot, T, tasks=PoseTask(job.frame), max_seeds=_SEEDS)
+    found = Solver(job.robot, PoseTask(job.frame), max_seeds=_SEEDS).batch(T)
     if not found.success.any():
         raise InputError(
             f"the scheme 'workspace' needs a robot that reaches random poses; given: "

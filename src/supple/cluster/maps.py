@@ -33,7 +33,7 @@ from supple.cluster.run import Progress, check_gpus, run
 from supple.damping.scale import reach
 from supple.errors import InputError, known_arguments, short_repr
 from supple.ik.arguments import count_of
-from supple.ik.position import solve
+from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 from supple.kinematics.rotation import from_quaternion
@@ -233,14 +233,13 @@ class ReachJob:
             return
         T = np.zeros((len(voxel), 4, 4))
         T[:, :3, :3], T[:, :3, 3], T[:, 3, 3] = rotations[which], self.grid.centers(voxel), 1.0
-        made = solve(
+        made = Solver(
             self.robot,
-            T,
-            tasks=PoseTask(self.frame),
+            PoseTask(self.frame),
             max_seeds=seeds,
             device=self.device,
             threads=None if self.device else threads,
-        )
+        ).batch(T)
         reached = np.asarray(made.success)
         found.reached[which, voxel] = reached
         found.solved[which, voxel] = True

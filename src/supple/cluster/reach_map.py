@@ -16,7 +16,7 @@ from supple._arrays.tables import pyarrow, replacing
 from supple.cluster.parts import fingerprint, finished_parts, read_manifest, remove_temporary
 from supple.cluster.source import to_numpy
 from supple.errors import InputError, check_one_of, short_repr
-from supple.ik.position import solve
+from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.rotation import quaternion
 from supple.tasks import PoseTask
@@ -303,8 +303,9 @@ class ReachMap:
         scores = np.array([self._score(robot, base, T) for base in places])
         order = np.lexsort((-scores[:, 1], -scores[:, 0]))[: max(1, verify)]
         best: Placement | None = None
+        solver = Solver(robot, PoseTask(self._settings["frame"]))
         for base in places[order]:
-            found = solve(robot, _moved(robot, base, T), tasks=PoseTask(self._settings["frame"]))
+            found = solver.batch(_moved(robot, base, T))
             if best is None or found.success.sum() > best.reached.sum():
                 best = Placement(base, np.array(found.success), np.array(found.q))
         assert best is not None

@@ -24,7 +24,7 @@ _RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A GPU that supple can use: its name for `solve(device=...)`, model and memory."""
+    """A GPU that supple can use: its name for `Solver(device=...)`, model and memory."""
 
     name: str
     model: str
@@ -83,7 +83,7 @@ def check(returned: tuple[Any, ...]) -> Any:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """Return the GPUs that `solve(device=...)` can use; () without a driver or the cuda extra."""
+    """Return the GPUs that `Solver(device=...)` can use; () without a driver or the cuda extra."""
     try:
         return _devices()
     except SuppleError:

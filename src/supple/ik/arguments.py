@@ -1,9 +1,10 @@
-"""Parse and validate the arguments of `solve`."""
+"""Parse and validate the arguments of `Solver` and its calls."""
 
 from __future__ import annotations
 
 import math
 import operator
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates, number
 from supple.errors import InputError, join_names, short_repr
-from supple.gpu.device import check_precision, device_named, is_named, on_a_gpu
+from supple.gpu.device import Precision, check_precision, device_named, is_named, on_a_gpu
 from supple.ik.preference import FIRST_FOUND, Preference, check_preference
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
@@ -45,7 +46,7 @@ class GpuChoice:
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """The validated arguments of `solve`, apart from the problem, the targets and the seeds.
+    """The options of one call: the settings of the solver and the arguments of the call.
 
     Attributes:
         position_tolerance: Position tolerance of each task [m].
@@ -81,80 +82,159 @@ class SolveOptions:
         return self.position_tolerance, self.rotation_tolerance, self.max_seeds
 
 
-def parse_options(
-    target: object,
-    *,
-    began: float,
-    seeded: bool,
-    prefer: Preference | None,
-    solutions: int | None,
-    position_tolerance: float,
-    rotation_tolerance: float,
-    timeout: float | None,
-    max_seeds: int | None,
-    explain: bool,
-    threads: int | None,
-    progress: Progress | None,
-    device: str | None,
-    stream: object,
-    precision: str,
-    max_move: float | None = None,
-) -> SolveOptions:
-    """Validate the arguments of `solve`.
+@dataclass(frozen=True)
+class Settings:
+    """The validated arguments of `Solver` that are fixed between calls, apart from the problem.
 
-    Raises:
-        InputError: An argument is malformed or not available on the device.
+    Attributes:
+        prefer: Preference among several solutions: a name or a function of q; None for the default.
+        max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
+        position_tolerance: Position tolerance of each task [m].
+        rotation_tolerance: Rotation tolerance of each task [rad].
+        timeout: Time limit of a call [s]; infinite without one.
+        max_seeds: Maximum number of seeds; 0 for the default.
+        threads: Maximum number of threads; None for all cores.
+        device: "cpu" or the name of a GPU; None for the device that holds the target.
+        precision: "mixed" or "double".
     """
-    there = on_a_gpu(target)
-    uses_gpu = there if device is None else not is_named(device, "cpu")
-    if stream is not None and not (uses_gpu and there):
-        raise InputError(f"stream is for targets in GPU memory; given: {short_repr(stream)}")
-    if uses_gpu:
-        _check_cpu_only(
-            timeout=timeout, explain=explain or None, threads=threads, progress=progress
+
+    prefer: Preference | None
+    max_move: float | None
+    position_tolerance: float
+    rotation_tolerance: float
+    timeout: float
+    max_seeds: int
+    threads: int | None
+    device: str | None
+    precision: Precision
+
+    @staticmethod
+    def of(
+        *,
+        prefer: Preference | None,
+        max_move: float | None,
+        position_tolerance: float,
+        rotation_tolerance: float,
+        timeout: float | None,
+        max_seeds: int | None,
+        threads: int | None,
+        device: str | None,
+        precision: Precision,
+    ) -> Settings:
+        """Return the settings after checking them.
+
+        Raises:
+            InputError: A setting is malformed or not available on the device.
+        """
+        if prefer is not None:
+            check_preference(prefer, seeded=True)
+        if device is None:
+            check_precision(precision, "cuda")
+        else:
+            on_cpu = is_named(device, "cpu")
+            check_precision(precision, "cpu" if on_cpu else "cuda")
+            device = "cpu" if on_cpu else device_named(device)
+            if not on_cpu:
+                _check_cpu_only(timeout=timeout, threads=threads)
+        if threads is not None:
+            thread_count(threads)
+        return Settings(
+            prefer=prefer,
+            max_move=None if max_move is None else number(max_move, "max_move", above=0),
+            position_tolerance=number(position_tolerance, "position_tolerance", above=0),
+            rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
+            timeout=math.inf if timeout is None else seconds(timeout),
+            max_seeds=0 if max_seeds is None else count_of(max_seeds, "max_seeds", _MAX_SEEDS),
+            threads=threads,
+            device=device,
+            precision=precision,
         )
-    check_precision(precision, "cuda" if uses_gpu else "cpu")
-    if prefer is None:
-        prefer = "nearest" if seeded else "comfortable"
-    check_preference(prefer, seeded)
-    bound = None if max_move is None else _max_move(max_move, seeded, uses_gpu and there)
-    count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
-    if uses_gpu and there and (count is not None or prefer not in FIRST_FOUND):
-        raise InputError(
-            f"for targets in GPU memory, prefer must be {join_names(FIRST_FOUND)}, and solutions "
-            f"must not be given; given: prefer={short_repr(prefer)}, solutions={count}. All "
-            "options are available for targets in NumPy arrays with device="
+
+    def preference(self, seeded: bool, several: bool = False) -> Preference:
+        """Return the preference of a call with or without q0, for one solution or several."""
+        if self.prefer is not None:
+            return self.prefer
+        if seeded:
+            return "nearest"
+        return "fast" if several else "comfortable"
+
+    def options(
+        self,
+        target: object,
+        *,
+        seeded: bool,
+        solutions: int | None = None,
+        every: bool = False,
+        explain: bool = False,
+        progress: Progress | None = None,
+        stream: object = None,
+    ) -> SolveOptions:
+        """Return the options of a call.
+
+        Args:
+            target: The target or targets of the call.
+            seeded: Whether the call has a q0.
+            solutions: Maximum number of solutions of one target; None for one `Solution`.
+            every: Whether all solutions are computed.
+            explain: Whether the solution includes a report.
+            progress: Function called with the numbers of finished targets and of all targets.
+            stream: CUDA stream of the call.
+
+        Raises:
+            InputError: An argument is malformed or not available on the device.
+        """
+        began = time.perf_counter()
+        there = on_a_gpu(target)
+        uses_gpu = there if self.device is None else self.device != "cpu"
+        if stream is not None and not (uses_gpu and there):
+            raise InputError(f"stream is for targets in GPU memory; given: {short_repr(stream)}")
+        if uses_gpu:
+            limit = None if math.isinf(self.timeout) else self.timeout
+            _check_cpu_only(
+                timeout=limit, explain=explain or None, threads=self.threads, progress=progress
+            )
+        check_precision(self.precision, "cuda" if uses_gpu else "cpu")
+        prefer = self.preference(seeded, every or solutions is not None)
+        check_preference(prefer, seeded)
+        if self.max_move is not None:
+            _check_max_move(self.max_move, seeded, uses_gpu and there)
+        count = None if solutions is None else count_of(solutions, "count", _MAX_SOLUTIONS)
+        if uses_gpu and there and (count is not None or prefer not in FIRST_FOUND):
+            raise InputError(
+                f"for targets in GPU memory, prefer must be {join_names(FIRST_FOUND)}, and there "
+                f"is one solution of each target, or all; given: prefer={short_repr(prefer)}, "
+                f"count={count}. All options are available for targets in NumPy arrays with device="
+            )
+        if progress is not None and not callable(progress):
+            raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
+        several = prefer not in ("comfortable", "fast") or (count or 1) > 1
+        gpu = GpuChoice(device_named(self.device), self.precision, several) if uses_gpu else None
+        return SolveOptions(
+            position_tolerance=self.position_tolerance,
+            rotation_tolerance=self.rotation_tolerance,
+            max_seeds=self.max_seeds,
+            prefer=prefer,
+            solutions=count,
+            began=began,
+            deadline=began + self.timeout,
+            explain=bool(explain),
+            threads=thread_count(self.threads),
+            progress=progress,
+            gpu=gpu,
+            max_move=self.max_move,
         )
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
-    several = prefer not in ("comfortable", "fast") or (count or 1) > 1
-    return SolveOptions(
-        position_tolerance=number(position_tolerance, "position_tolerance", above=0),
-        rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
-        max_seeds=0 if max_seeds is None else count_of(max_seeds, "max_seeds", _MAX_SEEDS),
-        prefer=prefer,
-        solutions=count,
-        began=began,
-        deadline=math.inf if timeout is None else began + seconds(timeout),
-        explain=bool(explain),
-        threads=thread_count(threads),
-        progress=progress,
-        gpu=GpuChoice(device_named(device), precision, several) if uses_gpu else None,
-        max_move=bound,
-    )
 
 
-def _max_move(given: object, seeded: bool, in_gpu_memory: bool) -> float:
-    """Return `max_move` of `solve` as a number."""
+def _check_max_move(given: float, seeded: bool, in_gpu_memory: bool) -> None:
+    """Raise an error if `max_move` is not available for a call."""
     if not seeded:
-        raise InputError(f"max_move needs q0; given: max_move={short_repr(given)} without q0")
+        raise InputError(f"max_move needs q0; given: max_move={given:g} without q0")
     if in_gpu_memory:
         raise InputError(
             "max_move is not available for targets in GPU memory; given: "
-            f"max_move={short_repr(given)}. All options are available for targets in NumPy arrays "
+            f"max_move={given:g}. All options are available for targets in NumPy arrays "
             "with device="
         )
-    return number(given, "max_move", above=0)
 
 
 def _check_cpu_only(**arguments: object) -> None:
@@ -163,15 +243,8 @@ def _check_cpu_only(**arguments: object) -> None:
             raise InputError(f"{name} is only for device='cpu'; given: {short_repr(value)}")
 
 
-def check_iterated(
-    iterates: bool,
-    target: object,
-    max_iterations: object,
-    device: object,
-    prefer: object,
-    **others: object,
-) -> None:
-    """Raise an error for arguments that `solve` does not accept with a step or an OpenTask.
+def check_iterated(iterates: bool, max_iterations: object, settings: Settings) -> None:
+    """Raise an error for settings that are not available with a step or an OpenTask.
 
     If there is neither (`iterates` is false), raise an error for max_iterations.
     """
@@ -184,11 +257,15 @@ def check_iterated(
         return
     if max_iterations is not None:
         count_of(max_iterations, "max_iterations", _MAX_SEEDS)  # type: ignore[arg-type]
-    if on_a_gpu(target) or (device is not None and not is_named(device, "cpu")):
+    if settings.device not in (None, "cpu"):
         raise InputError("step= and OpenTask are only for device='cpu'; given: a GPU")
-    if not isinstance(prefer, str) or prefer not in ("fast", "nearest"):
-        others["prefer"] = prefer
-    for name, value in others.items():
+    prefer = None if settings.prefer in ("fast", "nearest") else settings.prefer
+    check_not_iterated(max_move=settings.max_move, prefer=prefer)
+
+
+def check_not_iterated(**arguments: object) -> None:
+    """Raise an error if an argument is given that a step or an OpenTask does not support."""
+    for name, value in arguments.items():
         if value is not None:
             problem = f"{name} is not available with step= or an OpenTask"
             raise InputError(f"{problem}; given: {short_repr(value)}")

@@ -1,4 +1,4 @@
-"""Run the search of `solve` on the CPU or a GPU, and choose among the solutions found.
+"""Run the search of `Solver` on the CPU or a GPU, and choose among the solutions found.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -13,14 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from supple import _core
-from supple.errors import InputError
 from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
 from supple.ik.branches.same_branch import largest_move
 from supple.ik.preference import FIRST_FOUND, costs
 from supple.ik.problem import CompiledProblem
 from supple.ik.report import make_report
 from supple.ik.solution import Solution
-from supple.ik.solution_arrays import BatchSolution
 from supple.ik.solutions import Solutions
 from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
 from supple.ik.subproblems import Subproblem, decoupled_solver, moving_subproblem
@@ -40,24 +38,33 @@ RawSolutions: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Driver:
-    """The search of one call of `solve`: a problem and the options of the call."""
+    """The search of one call of a `Solver`: a problem and the options of the call."""
 
     problem: CompiledProblem
     options: SolveOptions
 
-    def solve_single(self, target: Array, seed: Array | None) -> Solution | Solutions:
+    def solve_several(self, target: Array, seed: Array | None) -> Solutions:
+        """Return several solutions of one target (k,), from a seed (n,) if there is one."""
+        *found, _ = self._best(target[None], seed)
+        if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
+            raise_nonfinite(target, seed)
+        return Solutions(
+            *_fields(*(part[0] for part in found)),
+            robot=self.problem.layout.robot,
+            q0=seed,
+            tasks=self.problem.kernel.given_tasks,
+            _asked=self._asked(target),
+            _targets=(),
+        )
+
+    def solve_single(self, target: Array, seed: Array | None) -> Solution:
         """Solve one target (k,) in the kernel's layout, from a seed (n,) if there is one."""
         options = self.options
-        if options.explain and options.solutions is not None:
-            raise InputError(f"explain needs one solution; given: solutions={options.solutions}")
         *found, failed = self._best(target[None], seed)
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
         robot, tasks = self.problem.layout.robot, self.problem.kernel.given_tasks
         asked = self._asked(target)
-        if options.solutions is not None:
-            parts = _fields(*(part[0] for part in found))
-            return Solutions(*parts, robot=robot, q0=seed, tasks=tasks, _asked=asked)
         q, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
@@ -81,16 +88,9 @@ class Driver:
         )
         return replace(solution, report=report)
 
-    def solve_batch(self, targets: Array, seeds: Array | None) -> BatchSolution:
+    def solve_batch(self, targets: Array, seeds: Array | None) -> Solutions:
         """Solve targets (..., k) in the kernel's layout, from seeds (n,) or (..., n) if any."""
         options, batch = self.options, targets.shape[:-1]
-        if options.solutions is not None:
-            raise InputError(f"solutions needs one target; given: a batch of shape {batch}")
-        if options.explain:
-            raise InputError(
-                f"explain needs one target; given: a batch of shape {batch}. Solve the targets "
-                "of interest again, one by one"
-            )
         flat, q0 = targets.reshape(-1, targets.shape[-1]), seeds
         if seeds is not None and seeds.ndim > 1:
             seeds = seeds.reshape(-1, seeds.shape[-1])
@@ -98,9 +98,10 @@ class Driver:
             found = self._run(flat, seeds, progress=options.progress)
         else:
             found = self._best_by_chunks(flat, seeds)
-        parts = (part[:, 0].reshape(*batch, *part.shape[2:]) for part in found[:4])
-        return BatchSolution(
+        parts = (part[:, 0].reshape((*batch, *part.shape[2:])) for part in found[:4])
+        return Solutions(
             *_fields(*parts),
+            reason="only one was searched",
             robot=self.problem.layout.robot,
             q0=q0,
             tasks=self.problem.kernel.given_tasks,
@@ -189,19 +190,13 @@ class Driver:
                 np.empty((0, 4)),
             )
             return found if options.max_move is None else self._near(found, targets, seeds)
-        spec = _core.SearchSpec(
-            position_tolerance=options.position_tolerance,
-            rotation_tolerance=options.rotation_tolerance,
-            max_starts=options.max_seeds,
-            timeout=max(0.0, options.deadline - time.perf_counter()),
+        spec = search_spec(
+            options, timeout=max(0.0, options.deadline - time.perf_counter())
+        ).replace(
             max_solutions=max_solutions,
             single=single,
             nearest=options.prefer == "nearest" and max_solutions == 1,
             comfortable=options.prefer == "comfortable" and max_solutions == 1,
-            max_move=options.max_move or 0.0,
-            explain=options.explain,
-            threads=options.threads,
-            merged_at_once=_MERGED[math.isfinite(options.deadline)],
         )
         seeds = self.problem.rests(targets) if seeds is None else seeds
         found = decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
@@ -266,7 +261,30 @@ class Driver:
         return SearchOptions(*self.options.tolerances, nearest, max_solutions)
 
 
+def search_spec(options: SolveOptions, timeout: float) -> _core.SearchSpec:
+    """Return the settings of the kernel for one solution of one target.
+
+    Args:
+        options: The options of a call.
+        timeout: Time limit [s].
+    """
+    return _core.SearchSpec(
+        position_tolerance=options.position_tolerance,
+        rotation_tolerance=options.rotation_tolerance,
+        max_starts=options.max_seeds,
+        timeout=timeout,
+        max_solutions=1,
+        single=True,
+        nearest=options.prefer == "nearest",
+        comfortable=options.prefer == "comfortable",
+        max_move=options.max_move or 0.0,
+        explain=options.explain,
+        threads=options.threads,
+        merged_at_once=_MERGED[math.isfinite(timeout)],
+    )
+
+
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
-    """Return the arrays of solutions in the order of the fields of `SolutionArrays`."""
+    """Return the arrays of solutions in the order of the fields of `Solutions`."""
     restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

@@ -26,7 +26,7 @@ from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
 from supple.ik.problem import seed_range, task_numbers
 from supple.ik.solution import Solution
-from supple.ik.solution_arrays import BatchSolution
+from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, largest_errors
 from supple.motion.linearization import Array, Linearization
@@ -90,28 +90,31 @@ class StepSearch:
         ]
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
-    def solve(self, targets: Array, seeds: Array | None) -> Solution | BatchSolution:
-        """Solve one target (k,) or a batch (..., k), from the seeds (n,) or (..., n)."""
+    def solve_batch(self, targets: Array, seeds: Array | None) -> Solutions:
+        """Solve targets (..., k), from the seeds (n,) or (..., n)."""
         lead, n = targets.shape[:-1], self.layout.robot.dof
         flat = targets.reshape(-1, targets.shape[-1])
         start = None if seeds is None else np.broadcast_to(seeds, (*lead, n)).reshape(-1, n)
         found = self._search(flat, start)
-        if not lead:
-            if found.status[0] == SolveStatus.NONFINITE_INPUT:
-                raise_nonfinite(targets, seeds)
-            return found[0]
-        parts = (part.reshape(*lead, *part.shape[1:]) for part in found._parts())
+        parts = (part.reshape((*lead, *part.shape[1:])) for part in found._parts())
         layout = self.layout
-        return BatchSolution(
+        return Solutions(
             *parts, robot=layout.robot, q0=seeds, tasks=layout.tasks, _asked=self._asked(targets)
         )
+
+    def solve_single(self, target: Array, seed: Array | None) -> Solution:
+        """Solve one target (k,), from a seed (n,) if there is one."""
+        found = self._search(target[None], None if seed is None else seed[None])
+        if found.status[0] == SolveStatus.NONFINITE_INPUT:
+            raise_nonfinite(target, seed)
+        return found[0]
 
     def _asked(self, targets: Array) -> Asked | None:
         """Return what is needed to compute the errors of each task later, if there are several."""
         several = len(self.layout.tasks) > 1
         return Asked(targets, self.options.tolerances[:2]) if several else None
 
-    def _search(self, targets: Array, start: Array | None) -> BatchSolution:
+    def _search(self, targets: Array, start: Array | None) -> Solutions:
         """Solve targets (B, k); the first start is from the seeds (B, n)."""
         robot, options = self.layout.robot, self.options
         count = len(targets)
@@ -149,7 +152,7 @@ class StepSearch:
         restarts = np.maximum(restarts, 0)
         parts = (best, named, position, rotation, iterations, restarts)
         asked = self._asked(targets)
-        return BatchSolution(*parts, robot=robot, q0=start, tasks=self.layout.tasks, _asked=asked)
+        return Solutions(*parts, robot=robot, q0=start, tasks=self.layout.tasks, _asked=asked)
 
     def _descend(
         self,

@@ -1,122 +1,105 @@
-"""Position inverse kinematics: configurations that meet targets."""
+"""Position inverse kinematics of one target, in one call."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from functools import wraps
+from threading import Lock
+from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
-from supple import _core
 from supple.control.arguments import check_robot_first
-from supple.control.controller import AnyStep
-from supple.damping import DampingRule
 from supple.errors import HINTS, known_arguments
-from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
-from supple.ik.arguments import (
-    Progress,
-    check_iterated,
-    parse_options,
-    seeds_of,
-)
-from supple.ik.branches.solve_all import all_solver, check_all, solve_all
-from supple.ik.driver import Driver
-from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
+from supple.ik.arguments import seconds
+from supple.ik.branches.solve_all import TOLERANCE
 from supple.ik.preference import Preference
-from supple.ik.problem import compile_problem
 from supple.ik.solution import Solution
-from supple.ik.solutions import Solutions
-from supple.ik.status import NEAR_STATUS, STATUS
-from supple.ik.subproblems import decoupled_solver
+from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
 from supple.tasks import Task, TaskLike
-from supple.tasks.inputs import common_shapes, per_task
-from supple.tasks.layout import compile_tasks, selected_tasks
-
-if TYPE_CHECKING:
-    from typing import overload
-
-    from typing_extensions import Unpack
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_RELEVANT = 0.01  # part of a timeout above which the time to prepare a solver is subtracted
+_OF_SOLVER = ("damping", "max_step", "step", "max_iterations", "max_seeds", "threads")
+_MOVED = {  # hints for `known_arguments`
+    **{
+        name: f"It is an argument of Solver: supple.Solver(robot, {name}=...)(target)."
+        for name in (*_OF_SOLVER, "device", "precision")
+    },
+    "solutions": "Several solutions: supple.Solver(robot).several(target, 8), or all of them: "
+    "supple.Solver(robot).all(target).",
+    "wraps": "It is an argument of Solver.all: supple.Solver(robot).all(target, wraps=True).",
+    **{
+        name: f"It is an argument of Solver.batch: supple.Solver(robot).batch(targets, {name}=...)."
+        for name in ("progress", "stream")
+    },
+}
 
-def _solver_of(robot: Robot, tasks: Any, damping: Any) -> Any:
-    return decoupled_solver(compile_problem(robot, tasks, damping))
 
+class _Solvers:
+    """The solvers of the last calls.
 
-def _fast_path(function: Function) -> Function:
-    """Return the function with a fast path in C++, for one target and common arguments.
-
-    Parsing the arguments in Python would take about as long as the solve itself. The fast path
-    neither checks for signals nor releases the GIL.
+    A key is a robot, or a tuple of a robot and the options of a call as pairs of name and value.
+    Reading needs no lock, also in free-threaded Python: an entry is replaced as a whole.
     """
-    whole = known_arguments(**HINTS)(function)
-    wrapped: Function = _core.with_fast_path(
-        whole, _solver_of, all_solver, Solution, STATUS, NEAR_STATUS, Task
-    )
-    return wrapped
+
+    def __init__(self, most: int) -> None:
+        self.known: dict[object, Solver] = {}
+        self._most = most
+        self._lock = Lock()
+
+    def of(self, robot: Robot, options: dict[str, Any]) -> Solver:
+        """Return the solver of a robot with options, made on first use."""
+        if not all(map(_is_constant, options.values())):
+            return Solver(robot, **options)
+        key: object = (robot, *options.items()) if options else robot
+        # As parts of a key, 0 and 1 equal False and True, which are no valid numbers.
+        if any(isinstance(one, float | int) and one in (0, 1) for one in options.values()):
+            key = (key, "numbers")
+        solver = self.known.get(key)
+        if solver is None:
+            solver = Solver(robot, **options)
+            with self._lock:
+                while len(self.known) >= self._most:
+                    del self.known[next(iter(self.known))]
+                self.known[key] = solver
+        return solver
+
+    def cache_clear(self) -> None:
+        """Release all solvers."""
+        with self._lock:
+            self.known.clear()
 
 
-class Options(TypedDict, total=False):
-    """The keyword arguments that do not change the type that `solve` returns."""
-
-    frame: FrameNames
-    tasks: TaskLike | Sequence[TaskLike] | None
-    q0: ArrayLike | None
-    prefer: Preference | None
-    max_move: float | None
-    position_tolerance: float
-    rotation_tolerance: float
-    damping: DampingRule | None
-    max_step: float | None
-    step: AnyStep | None
-    max_iterations: int | None
-    timeout: float | None
-    max_seeds: int | None
-    threads: int | None
-    progress: Progress | None
-    device: str | None
-    stream: Any
-    precision: Precision
+_solvers = _Solvers(64)
 
 
-# For type checkers only: at run time, typing's registry of overloads would keep this module and its
-# compiled objects alive beyond the end of the interpreter.
-if TYPE_CHECKING:
-    # The type of an array does not contain its shape, so the type checker cannot distinguish one
-    # target from a batch: the result is Any.
-    @overload
-    def solve(
-        robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
-    ) -> Solution: ...
-    @overload
-    def solve(
-        robot: Robot, target: Any, *, solutions: int, **options: Unpack[Options]
-    ) -> Solutions: ...
-    @overload
-    def solve(
-        robot: Robot,
-        target: Any,
-        *,
-        solutions: Literal["all"],
-        wraps: bool = False,
-        **options: Unpack[Options],
-    ) -> Any: ...
-    @overload
-    def solve(
-        robot: Robot,
-        target: Any,
-        *,
-        solutions: None = None,
-        explain: bool = False,
-        **options: Unpack[Options],
-    ) -> Any: ...
+def _with_known_solver(function: Function) -> Function:
+    """Return the function with a short way for the options of previous calls.
+
+    Checking all arguments and making a solver would take longer than most searches.
+    """
+    known, every = _solvers.known, known_arguments(**HINTS, **_MOVED)(function)
+
+    @wraps(function)
+    def call(robot: Any, target: Any, *others: Any, q0: Any = None, **options: Any) -> Any:
+        if not others:
+            try:
+                solver = known[(robot, *options.items()) if options else robot]
+            except (KeyError, TypeError, ValueError):  # new options, or options without a hash
+                pass
+            else:
+                return solver(target, q0)
+        return every(robot, target, *others, q0=q0, **options)
+
+    return call  # type: ignore[return-value]
 
 
-@_fast_path
+@_with_known_solver
 def solve(
     robot: Robot,
     target: Any,
@@ -126,53 +109,30 @@ def solve(
     q0: ArrayLike | None = None,
     prefer: Preference | None = None,
     max_move: float | None = None,
-    solutions: int | Literal["all"] | None = None,
-    wraps: bool = False,
-    position_tolerance: float = 1e-6,
-    rotation_tolerance: float = 1e-6,
-    damping: DampingRule | None = None,
-    max_step: float | None = None,
-    step: AnyStep | None = None,
-    max_iterations: int | None = None,
+    position_tolerance: float = TOLERANCE,
+    rotation_tolerance: float = TOLERANCE,
     timeout: float | None = None,
-    max_seeds: int | None = None,
     explain: bool = False,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    device: str | None = None,
-    stream: Any = None,
-    precision: Precision = "mixed",
-) -> Any:
-    """Find configurations that meet targets, inside the joint limits.
+) -> Solution:
+    """Find a configuration that meets a target, inside the joint limits.
 
         solve(robot, T)                    one pose (4, 4) -> Solution
         solve(robot, T, q0=q)              the solution near q, for example along a path
-        solve(robot, poses)                a batch (..., 4, 4) -> BatchSolution
-        solve(robot, T, solutions=8)       several solutions of one pose -> Solutions
-        solve(robot, T, solutions="all")   all of them; for a batch -> BatchSolutions
 
-    No initial guess is needed: damped least squares starts from many seeds, comfortable ones first,
-    and solutions are verified in double precision. If no seed reaches the target, the result is the
-    No initial guess is needed: damped least squares starts from many seeds, comfortable ones first,
-    and solutions are verified in double precision. If no seed reaches the target, the result is the
-    closest pose found (with the smallest weighted error), and the status is
-    `SolveStatus.UNREACHABLE` if the target is proven to be out of reach, else
-    `SolveStatus.NOT_CONVERGED`. The same arguments give the same result, regardless of the number
-    of threads and of the other targets in a batch; but a target alone and the same target in a
-    batch may get different solutions.
+    This is the call of a `Solver` in one line. Batches, several solutions and all solutions are
+    methods of `Solver`, which also has more settings: `Solver(robot).batch(poses)`.
 
     Args:
         robot: The robot to solve for.
         target: Target of the task, (4, 4) for a pose. For several tasks, a sequence with one target
-            per task; k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it, and k
-            positions (..., k, 3). Leading axes are batch axes. Arrays in GPU memory (CuPy, PyTorch,
-            JAX) are solved on their GPU.
+            per task; k poses may also be an array (k, 4, 4), as `Robot.fk` returns it, and k
+            positions (k, 3).
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
             `PostureTask` is secondary: the solution moves along its branch toward the posture
             while the other targets stay met.
-        q0: Seed (n,), or one per target (..., n) [rad or m]. `Solution.moved` and `same_branch` say
-            how far the solution is from it, and whether it is on the same branch.
+        q0: Seed (n,) [rad or m]. `Solution.moved` and `same_branch` say how far the solution is
+            from it, and whether it is on the same branch.
         prefer: Preference among the solutions. "comfortable" starts from seeds with joints near the
             middle of their ranges, at no extra cost (default without q0). "fast" returns the first
             solution found, wherever it is. "nearest" returns one near q0 or, if there is none, the
@@ -181,101 +141,40 @@ def solve(
             return the best of up to 8 solutions.
         max_move: Largest displacement of each joint from q0 [rad or m]: the search stays in this
             box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
-        solutions: Maximum number of distinct solutions of one target, at most 100,000, ordered by
-            `prefer`. With "fast" (default without q0) the search stops at this number and orders
-            them as "limits". "all"
-            gives every solution of one pose or of a batch, for arms of 6 revolute joints: in closed
-            form if three consecutive axes intersect or are parallel (`robot.structure`), also on a
-            GPU; otherwise as eigenvalues. For other robots, they are searched. All are verified;
-            `Solutions.complete` says whether these are all solutions.
-        wraps: Whether `solutions="all"` includes solutions that differ by full turns of a joint;
-            otherwise only the one nearest to q0, or to the middle of the joint's range, is given.
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
-        damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
-        max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. With a
-            smaller value the search stays closer to the branch of q0 and takes more iterations.
-        step: Step that is repeated until the target is met, instead of the default search: any step
-            of a `Servo`. It starts from q0, or the neutral configuration, then from other seeds,
-            and never reports `SolveStatus.UNREACHABLE`. This search and all problems with an
-            `OpenTask` run in Python around the kernel, without explain, solutions or device.
-        max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`; by
-            default 1000.
-        timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
-        max_seeds: Maximum number of seeds of a target, counted separately for tasks that share no
-            joint. By default 512; up to 1024 if the smallest error found is below 6 % of the reach,
-            and up to 16,384 if it is below 0.06 %, except with fewer than 6 joints for more rows;
-            8 with `step` or an `OpenTask`.
-        explain: Whether the solution includes a diagnosis, `Solution.report`; for one target only.
-        threads: Maximum number of threads for a batch; all cores by default.
-        progress: Function called repeatedly during a batch, with the number of finished targets and
-            the number of all targets.
-        device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
-            that holds the target. On a GPU, timeout, explain, threads and progress are not
-            available; with max_move, the CPU searches again where the GPU's solution is too far.
-        stream: CUDA stream for targets in GPU memory; by default that of the array, or the default
-            stream. The call is asynchronous and returns a `GpuSolution`, or `GpuSolutions` with
-            solutions="all"; max_move and a number of solutions are not supported, and `prefer` must
-            be "comfortable", "fast" or "nearest"; the first two are the same on a GPU.
-        precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
-            "double".
+        timeout: Time limit of the call [s]; the status is then `SolveStatus.TIMEOUT`.
+        explain: Whether the solution includes a diagnosis, `Solution.report`.
 
     Raises:
-        InputError: An argument is malformed, or a single target or seed is not finite; in a batch,
-            such targets get `SolveStatus.NONFINITE_INPUT`.
-        MissingExtraError, DeviceError: The GPU is not available.
+        InputError: An argument is malformed or not finite, or there are several targets.
     """
-    began = time.perf_counter()
     check_robot_first(robot, "solve(robot, target)", target)
-    selected, single = selected_tasks(robot, frame, tasks)
-    iterates = needs_iteration(selected, step)
-    every = check_all(solutions, wraps)
-    check_iterated(
-        iterates,
-        target,
-        max_iterations,
-        device,
-        prefer,
-        max_move=max_move,
-        solutions=solutions,
-        explain=explain or None,
-    )
-    if prefer is None and q0 is None and solutions is not None:
-        prefer = "fast"
-    options = parse_options(
-        target,
-        began=began,
-        seeded=q0 is not None,
-        prefer=prefer,
-        solutions=None if isinstance(solutions, str) else solutions,
-        position_tolerance=position_tolerance,
-        rotation_tolerance=rotation_tolerance,
-        timeout=timeout,
-        max_seeds=max_seeds,
-        explain=explain,
-        threads=threads,
-        progress=progress,
-        device=device,
-        stream=stream,
-        precision=precision,
-        max_move=max_move,
-    )
-    if iterates:
-        layout = compile_tasks(robot, selected)
-        most = MAX_ITERATIONS if max_iterations is None else max_iterations
-        search = step_search(layout, step, damping, max_step, most, options)
-        targets = search.targets(per_task(target, single, layout.tasks))
-        return search.solve(targets, seeds_of(q0, robot, targets.shape[:-1]))
-    problem = compile_problem(robot, selected, damping, max_step)
-    if every:
-        return solve_all(problem, target, single, q0, bool(wraps), options, stream)
-    driver = Driver(problem, options)
-    if options.gpu is not None and on_a_gpu(target):
-        own = problem.layout.tasks
-        arrays = each_on_gpu(target, len(own), common_shapes(own))
-        return driver.gpu_solver().solve_on_device(arrays, q0, driver.gpu_options(), stream)
-    targets = problem.targets(per_task(target, single, selected), options.threads)
-    seeds = seeds_of(q0, robot, targets.shape[:-1])
-    if targets.ndim == 1:
-        return driver.solve_single(targets, seeds)
-    return driver.solve_batch(targets, seeds)
+    given: dict[str, Any] = {
+        "frame": frame,
+        "tasks": tasks,
+        "prefer": prefer,
+        "max_move": max_move,
+        "position_tolerance": position_tolerance,
+        "rotation_tolerance": rotation_tolerance,
+        "timeout": timeout,
+    }
+    defaults = {"position_tolerance": TOLERANCE, "rotation_tolerance": TOLERANCE}
+    options: dict[str, Any] = {
+        name: one for name, one in given.items() if one is not defaults.get(name)
+    }
+    began = time.perf_counter()
+    solver = _solvers.of(robot, options)
+    spent = time.perf_counter() - began
+    if timeout is not None and spent > _RELEVANT * seconds(timeout):
+        # The problem was compiled first.
+        solver = Solver(robot, **options | {"timeout": max(0.0, timeout - spent)})
+    return solver(target, q0, explain)
+
+
+def _is_constant(given: object) -> bool:
+    """Return whether a value means the same in a later call; a list may then have other entries."""
+    if type(given) is tuple:
+        return all(isinstance(one, str | Task) for one in given)
+    number = isinstance(given, float | int) and not isinstance(given, bool)
+    return number or isinstance(given, str | Task)

@@ -44,7 +44,7 @@ class Solution:
     rotation_error: float
     iterations: int
     restarts: int
-    report: SolveReport | Any = None  # Any: callers with explain=True need no check for None
+    report: SolveReport | None = None
     robot: Robot | None = field(default=None, repr=False)
     _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
     tasks: Any = field(default=None, repr=False)

@@ -1,76 +1,297 @@
-"""Several solutions of a target: the results of `solve(solutions=...)`."""
+"""Solutions as arrays: of a batch of targets, or several of one target."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
-from supple.ik.solution import Solution, small_errors
-from supple.ik.solution_arrays import SolutionArrays
+from supple.gpu.arrays import GpuArray
+from supple.ik.branches.same_branch import largest_move, on_same_branch
+from supple.ik.solution import Solution, robot_of, seed_of
+from supple.ik.solutions_text import short_text, summary
 from supple.ik.status import SolveStatus
+from supple.ik.task_errors import Asked, solution_errors
 from supple.kinematics import Robot
-from supple.kinematics.branch import (
-    BRANCHES,
-    branch_legend,
-    branch_signs,
-    branch_words,
-    has_branches,
-)
-from supple.kinematics.unit_text import joint_unit
+from supple.kinematics.branch import BRANCHES, branch_signs, branch_words
 from supple.motion.linearization import Array
 
-_MAX_LISTED = 20  # maximum number of solutions that `str()` lists
+if TYPE_CHECKING:
+    from typing import overload
+
+_PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
+# Fields that are set to zeros when they are first read, if they are not given.
 _LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
+_PART_SELECTED = "a part of them was selected"
 
 
-def _none_sampled() -> NDArray[np.bool_]:
-    return np.empty(0, dtype=np.bool_)
+def _later() -> Any:
+    return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solutions(SolutionArrays):
-    """Several solutions of one target, the best first; `str()` lists them.
+class Solutions:
+    """Solutions of a batch of targets, or several solutions of one target, as arrays.
 
-    They are ordered by `prefer` of `solve`; by default the solution nearest to q0 is first or,
-    without q0, the one farthest from joint limits. `found[0]` is the best `Solution`, and iteration
-    yields each. If the target is unreachable, the only entry is the closest pose found;
-    with solutions="all" there are no entries. Indexing always returns a copy.
+    `Solver.batch` gives one solution of each target: the axes of all arrays are those of the batch.
+    `Solver.several` and `Solver.all` give the solutions of one target along one axis, the best
+    first. `Solver.all` gives those of a batch along one axis as well, target after target: `count`
+    is the number of solutions of each target, and `of` or `split` selects those of one target.
+
+    Solutions are indexed like an array. With one axis, `len` is the number of solutions, and an
+    integer index or iteration gives each `Solution`. With several axes, `len` and iteration refer
+    to the first axis, and one integer per axis gives a `Solution`. Slices, masks and index arrays
+    select a part: `found[found.success]`. Indexing always returns a copy: writing to its arrays
+    does not change the others. `str()` is a summary, or a list of the solutions of one target.
 
     At a singular target, and for a redundant robot, solutions form a continuum: some joints can
-    move while the frame stays. With solutions="all" the continuum is sampled.
+    move while the frame stays. `Solver.all` samples the continuum.
+
+    The arrays are where the targets were. For targets in GPU memory, a call returns before the GPU
+    has finished, with arrays that CuPy, PyTorch and JAX take without a copy (DLPack) once the
+    stream has computed them; `numpy()` waits and returns a copy in host memory, which has all
+    methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8), NaN in q and
+    infinite errors where a target has fewer solutions.
 
     Attributes:
-        q: Joint coordinates (s, n) [rad or m], inside the limits.
-        status: Statuses (s,), an int8 array whose entries are `SolveStatus`.
-        position_error: Largest position error of all tasks (s,) [m].
-        rotation_error: Largest rotation error of all tasks (s,) [rad].
-        iterations: Number of iterations until each solution was found (s,).
-        restarts: Number of seeds after the first until each solution was found (s,).
-        sampled: Whether each solution is a sample of a continuum (s,); empty without
-            solutions="all".
-        complete: Whether these are all solutions of the target inside the limits.
-        reason: The reason why there may be more solutions; empty if they are complete.
+        q: Joint coordinates (..., n) [rad or m], inside the limits.
+        status: Statuses (...), an int8 array whose entries are `SolveStatus`: `status[3].name`,
+            `status.count(SolveStatus.CONVERGED)`.
+        position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
+        rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
+        iterations: Number of iterations of the search (...).
+        restarts: Number of seeds after the first (...), including those that ran in parallel.
+        sampled: Whether each solution is a sample of a continuum (...), with `Solver.all`.
+        reason: The reason why targets that are not `complete` may have more solutions.
         robot: The robot of the call.
-        q0: The seed of the call (n,) [rad or m]; None without one.
-        tasks: The tasks of the call; None with solutions="all" and without q0.
-        frame: Name of the frame whose pose is the target; None for other tasks.
+        q0: The seeds of the call, (n,) or (..., n) [rad or m]; None without any.
+        tasks: The tasks of the call; None for `Solver.all` without q0.
+        frame: Name of the frame whose pose is the target, with `Solver.all`; else None.
     """
 
-    sampled: NDArray[np.bool_] = field(default_factory=_none_sampled, kw_only=True)
-    complete: bool = field(default=False, kw_only=True)
+    q: Array
+    status: StatusArray[SolveStatus] = field(default_factory=_later)
+    position_error: Array = field(default_factory=_later)
+    rotation_error: Array = field(default_factory=_later)
+    iterations: NDArray[np.int32] = field(default_factory=_later)
+    restarts: NDArray[np.int32] = field(default_factory=_later)
+    sampled: NDArray[np.bool_] = field(default_factory=_later, kw_only=True)
     reason: str = field(default="only some were searched", kw_only=True)
+    robot: Robot | None = field(default=None, kw_only=True)
+    q0: Array | None = field(default=None, kw_only=True)
+    tasks: Any = field(default=None, kw_only=True)
     frame: str | None = field(default=None, kw_only=True)
+    _asked: Asked | None = field(default=None, kw_only=True)  # with several tasks
+    # Axes of the targets, if each may have several solutions; their numbers of solutions (...), by
+    # default all for one target; and whether these are all solutions (...), by default not.
+    _targets: tuple[int, ...] | None = field(default=None, kw_only=True)
+    _count: NDArray[np.int32] | None = field(default=None, kw_only=True)
+    _complete: NDArray[np.bool_] | bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in _LATER:
+            if self.__dict__[name] is None:
+                del self.__dict__[name]
+        if "status" in self.__dict__ and not self._on_gpu:
+            object.__setattr__(self, "status", StatusArray.of(SolveStatus, self.status))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field of `_LATER` that is not given, after setting it to zeros."""
+            if name not in _LATER or "q" not in self.__dict__:
+                raise AttributeError(f"Solutions has no attribute {name!r}")
+            self._check_host(name)
+            value = np.zeros(self.shape, dtype=_LATER[name])
+            if name == "status":
+                value = StatusArray.of(SolveStatus, value)
+            return self.__dict__.setdefault(name, value)
+
+    # ---- where the arrays are -------------------------------------------------------------------
+
+    @property
+    def _on_gpu(self) -> bool:
+        """Whether the arrays are in GPU memory; type checkers see those in host memory."""
+        q: object = self.q
+        return isinstance(q, GpuArray)
+
+    def numpy(self) -> Solutions:
+        """Return the solutions with all arrays in host memory, after waiting for their stream."""
+        if not self._on_gpu:
+            return self
+        host: dict[str, Any] = {
+            name: value.numpy() if isinstance(value, GpuArray) else value
+            for name, value in self.__dict__.items()
+        }
+        if self._targets is not None:  # only the used entries of each target
+            used = np.arange(host["q"].shape[-2]) < host["_count"][..., None]
+            for name in ("q", "position_error", "rotation_error"):
+                host[name] = host[name][used]
+            host["_complete"] = host["_complete"] != 0
+        return Solutions(**host)
+
+    def _check_host(self, what: str) -> None:
+        """Raise an error if the arrays are in GPU memory."""
+        if self._on_gpu:
+            raise InputError(
+                f"{what} needs arrays in host memory: use numpy(); given: arrays in GPU memory"
+            )
+
+    # ---- targets --------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> NDArray[np.int32]:
+        """Number of solutions of each target (...), of shape () for one target."""
+        if self._count is not None:
+            return self._count
+        if self._targets is None:
+            return np.ones(self.shape, np.int32)
+        return np.array(len(self.q), np.int32)
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """Whether these are all solutions of each target inside the limits (...)."""
+        if isinstance(self._complete, bool):
+            axes = self.shape if self._targets is None else self._targets
+            return np.full(axes, self._complete)
+        return self._complete
+
+    @property
+    def target(self) -> NDArray[np.intp]:
+        """Flat index (s,) of the target of each solution, in the order of the arrays."""
+        count = np.ravel(self.count)
+        return np.repeat(np.arange(count.size), count)
+
+    def of(self, index: int | tuple[int, ...]) -> Solutions:
+        """Return the solutions of one target of a batch.
+
+        Args:
+            index: Index of the target: one integer for each axis of the batch.
+        """
+        self._check_host("of")
+        each = index if isinstance(index, tuple) else (index,)
+        axes = self.count.shape
+        if len(each) != len(axes) or not all(isinstance(i, int | np.integer) for i in each):
+            raise IndexError(
+                f"an index must be one integer for each of the batch axes {axes}; "
+                f"given: {short_repr(index)}"
+            )
+        flat = int(np.arange(self.count.size).reshape(axes)[each])
+        return self._of(flat, int(np.ravel(self.count)[:flat].sum()))
+
+    def split(self) -> list[Solutions]:
+        """Return the solutions of each target, in the order of the targets."""
+        self._check_host("split")
+        begins = np.cumsum(np.ravel(self.count)) - np.ravel(self.count)
+        return [self._of(i, begin) for i, begin in enumerate(begins.tolist())]
+
+    def _of(self, target: int, begin: int) -> Solutions:
+        """Return the solutions of the target with a flat index, which begin at an index."""
+        complete = bool(np.ravel(self.complete)[target])
+        part = slice(begin, begin + int(np.ravel(self.count)[target]))
+        q0 = self.q0
+        if q0 is not None and q0.ndim > 1:
+            q0 = np.array(q0.reshape(-1, q0.shape[-1])[target])
+        axes = len(self.shape)
+        parts: Any = (np.array(x.reshape(-1, *x.shape[axes:])[part]) for x in self._parts())
+        return Solutions(
+            *parts,
+            sampled=np.array(self.sampled.ravel()[part]),
+            reason="" if complete else self.reason,
+            robot=self.robot,
+            q0=q0,
+            tasks=self.tasks,
+            frame=self.frame,
+            _targets=(),
+            _complete=complete,
+        )
+
+    def padded(self) -> Array:
+        """Return the solutions as (..., k, n) [rad or m], k the largest count, padded with NaN."""
+        self._check_host("padded")
+        flat = np.ravel(self.count)
+        made = np.full((flat.size, int(flat.max(initial=0)), self.q.shape[-1]), np.nan)
+        made[np.arange(made.shape[1]) < flat[:, None]] = self.q.reshape(-1, self.q.shape[-1])
+        return made.reshape(*self.count.shape, *made.shape[1:])
+
+    # ---- errors and branches --------------------------------------------------------------------
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """Whether each target is met within the tolerances (...)."""
+        self._check_host("success")
+        return np.asarray(self.status == SolveStatus.CONVERGED)
+
+    @property
+    def position_errors(self) -> Array:
+        """The position error of each task (..., k) [m]; zero for tasks without a position.
+
+        The definition is that of `Solution.position_errors`; computed when it is read.
+        """
+        return self._errors()[..., 0]
+
+    @property
+    def rotation_errors(self) -> Array:
+        """The rotation error of each task (..., k) [rad]; zero for tasks without a rotation."""
+        return self._errors()[..., 1]
+
+    def _errors(self) -> Array:
+        """Return the position and rotation errors of each task (..., k, 2)."""
+        self._check_host("the error of each task")
+        whole = np.stack([self.position_error, self.rotation_error], axis=-1)[..., None, :]
+        if self._asked is None:
+            return whole
+        errors = solution_errors(robot_of(self), self.tasks, self.q, self._asked.targets)
+        return np.where(np.isfinite(whole).all(axis=-1, keepdims=True), errors, np.inf)
+
+    @property
+    def moved(self) -> Array:
+        """The largest displacement of a joint (...), max |q - q0| [rad or m].
+
+        Raises:
+            InputError: The call had no q0.
+        """
+        return largest_move(self.q, self._seeds("moved"))
+
+    @property
+    def same_branch(self) -> NDArray[np.bool_]:
+        """Whether a motion without a singularity in between joins q0 to each q (...).
+
+        The definition is that of `Solution.same_branch`. The property is computed when it is read.
+
+        Raises:
+            InputError: The call had no q0.
+        """
+        q0 = self._seeds("same_branch")
+        return on_same_branch(robot_of(self), self.tasks, q0, self.q)
+
+    def _seeds(self, what: str) -> Array:
+        """Return the seed of each solution, (n,) or (..., n)."""
+        self._check_host(what)
+        q0 = seed_of(self, what)
+        if self._targets and q0.ndim > 1:
+            return np.asarray(q0.reshape(-1, q0.shape[-1])[self.target])
+        return q0
 
     @property
     def free(self) -> NDArray[np.bool_]:
         """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
-        return _free(self.robot, self.frame, self.q, self.sampled)
+        if self.robot is None or self.frame is None:
+            raise InputError("free is for all solutions of poses; given: other solutions")
+        free = np.zeros(self.q.shape, dtype=np.bool_)
+        if self.sampled.any():
+            J = self.robot.jacobian(self.q[self.sampled], self.frame)
+            _, sigma, Vt = np.linalg.svd(J)
+            still = np.ones(Vt.shape[:-1], dtype=np.bool_)
+            still[:, : sigma.shape[-1]] = sigma <= 1e-6 * sigma[:, :1]
+            free[self.sampled] = ((np.abs(Vt) > 1e-6) & still[..., None]).any(axis=-2)
+        return free
 
     @property
     def branch(self) -> NDArray[np.int8]:
@@ -80,9 +301,11 @@ class Solutions(SolutionArrays):
         `branch_names` has them in words.
 
         Raises:
-            InputError: The arm has no such branches, or the targets are not poses.
+            InputError: The arm has no such branches, or these are not all solutions of poses.
         """
-        return _branch(self.robot, self.frame, self.q)
+        if self.robot is None or self.frame is None:
+            raise InputError("branch is for all solutions of poses; given: other solutions")
+        return branch_signs(self.robot, self.q, self.frame)
 
     @property
     def branch_names(self) -> tuple[str, ...]:
@@ -91,172 +314,128 @@ class Solutions(SolutionArrays):
         `str()` explains the words.
 
         Raises:
-            InputError: The arm has no such branches, or the targets are not poses.
+            InputError: The arm has no such branches, or these are not all solutions of poses.
         """
         signs = self.branch
-        assert self.robot is not None
         assert self.frame is not None
-        words = branch_words(self.robot, signs, self.frame)
+        words = branch_words(robot_of(self), signs, self.frame)
         return tuple(
             ", ".join(f"{part} {word}" for part, word in zip(BRANCHES, each, strict=True))
             for each in words
         )
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Return a field that `all_of_one` does not set, after setting it to its default."""
-            if name not in _LATER:
-                raise AttributeError(f"Solutions has no attribute {name!r}")
-            value = np.zeros(len(self.q), dtype=_LATER[name])
-            if name == "status":
-                value = StatusArray.of(SolveStatus, value)
-            return self.__dict__.setdefault(name, value)
-
-        def __getitem__(self, index: Any) -> Any:
-            part = super().__getitem__(index)
-            if isinstance(part, Solution):
-                return part
-            each = index if isinstance(index, tuple) else (index,)
-            sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
-            return replace(
-                part, sampled=sampled, complete=False, reason="a part of them was selected"
-            )
-
-    def __str__(self) -> str:
-        count = self.status.count(SolveStatus.CONVERGED)
-        if not count:
-            return f"no solution; {self[0]}" if len(self) else "no solution"
-        every = "all " * (self.complete and count > 1)
-        lines = [f"{every}{count} solution{'s' * (count != 1)} of one target, the best first"]
-        lines[0] += self._units()
-        names = self._names()
-        for k in range(min(len(self), _MAX_LISTED)):
-            joints = " ".join(f"{x:9.4f}" for x in self.q[k])
-            lines.append(f"{k:>4}: {joints}{'   ' * bool(names)}{names[k] if names else ''}")
-        more = len(self) - _MAX_LISTED
-        lines += [f"  and {more} more"] * (more > 0)
-        if names and self.robot is not None and self.frame is not None:
-            lines += [f"  {line}" for line in branch_legend(self.robot, self.frame)]
-        return "\n".join(lines)
-
-    def _units(self) -> str:
-        """Return the unit of the joints and the largest error as text."""
-        unit = "" if self.robot is None else f"; joints [{joint_unit(self.robot)}]"
-        p, r = float(self.position_error.max()), float(self.rotation_error.max())
-        return f"{unit}, errors of at most {small_errors(p, r)}"
-
-    def _names(self) -> tuple[str, ...]:
-        """Return the names of the branches, or nothing if the arm has none."""
-        if self.robot is None or self.frame is None or not has_branches(self.robot, self.frame):
-            return ()
-        return self.branch_names
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class BatchSolutions:
-    """All solutions of each target of a batch, in the order of the targets.
-
-    `found[3]` is the `Solutions` of target 3, iteration yields each, and `str()` is a summary. A
-    batch with several axes is indexed by one integer per axis.
-
-    Attributes:
-        q: Joint coordinates (s, n) of all solutions of all targets [rad or m], those of the first
-            target first, each target's best first.
-        position_error: Position error of each solution (s,) [m].
-        rotation_error: Rotation error of each solution (s,) [rad].
-        sampled: Whether each solution is a sample of a continuum (s,).
-        count: Number of solutions of each target (...).
-        complete: Whether these are all solutions of each target (...).
-        reason: The reason why targets that are not complete may have more solutions.
-        robot: The robot of the call.
-        frame: Name of the frame whose poses are the targets; None for other tasks.
-    """
-
-    q: Array
-    position_error: Array
-    rotation_error: Array
-    sampled: NDArray[np.bool_]
-    count: NDArray[np.int32]
-    complete: NDArray[np.bool_]
-    reason: str
-    robot: Robot
-    frame: str | None
-
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
-        return _free(self.robot, self.frame, self.q, self.sampled)
-
-    @property
-    def branch(self) -> NDArray[np.int8]:
-        """Signs (s, 3) of shoulder, elbow and wrist, for arms that have these.
-
-        The signs change only where the arm passes a singularity, where they are zero.
-
-        Raises:
-            InputError: The arm has no such branches, or the targets are not poses.
-        """
-        return _branch(self.robot, self.frame, self.q)
+    # ---- an array of solutions ------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The batch axes."""
-        return self.count.shape
+        """The axes of the arrays."""
+        return tuple(self.q.shape[:-1])
 
     @property
     def size(self) -> int:
-        """The number of targets."""
-        return self.count.size
-
-    @property
-    def target(self) -> NDArray[np.intp]:
-        """The flat index (s,) of the target of each solution."""
-        return np.repeat(np.arange(self.size), self.count.ravel())
-
-    def padded(self) -> Array:
-        """Return the solutions as (..., k, n) [rad or m], k the largest count, padded with NaN."""
-        flat = self.count.ravel()
-        made = np.full((self.size, int(flat.max(initial=0)), self.q.shape[1]), np.nan)
-        made[np.arange(made.shape[1]) < flat[:, None]] = self.q
-        return made.reshape(*self.shape, *made.shape[1:])
+        """The number of solutions along all axes."""
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
-        return len(self.count)
+        if not self.shape:
+            raise TypeError("len() needs a batch; given: solutions of one target, with no axes")
+        return self.shape[0]
 
-    def __iter__(self) -> Iterator[Solutions]:
-        return (self[i] for i in np.ndindex(self.shape))
+    def __iter__(self) -> Iterator[Solution]:
+        return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Solutions:
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, index: int | tuple[int, ...]) -> Solution: ...
+        @overload
+        def __getitem__(
+            self, index: slice | NDArray[Any] | list[int] | tuple[Any, ...]
+        ) -> Solutions: ...
+
+    def __getitem__(self, index: Any) -> Solution | Solutions:
+        self._check_host("an index")
         each = index if isinstance(index, tuple) else (index,)
-        if len(each) != len(self.shape) or not all(isinstance(i, int | np.integer) for i in each):
+        integers = all(isinstance(one, int | np.integer) for one in each)
+        if len(each) > len(self.shape):
             raise IndexError(
-                f"an index must be one integer for each of the batch axes {self.shape}; "
+                f"an index must have at most one entry for each of the batch axes {self.shape}; "
                 f"given: {short_repr(index)}"
             )
-        flat = int(np.arange(self.size).reshape(self.shape)[each])
-        begin = int(self.count.ravel()[:flat].sum())
-        part = slice(begin, begin + int(self.count[each]))
-        made = all_of_one(
-            self.q[part].copy(),
-            self.position_error[part].copy(),
-            self.rotation_error[part].copy(),
-            bool(self.complete[each]),
-            self.reason,
-            self.robot,
-            self.frame,
+        if not integers or len(each) < len(self.shape):
+            return self._select(index)
+        q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
+        q0 = self._seed(each)
+        return Solution(
+            q.copy(),
+            status,
+            float(position),
+            float(rotation),
+            int(iterations),
+            int(restarts),
+            robot=self.robot,
+            _q0=None if q0 is None else q0.tobytes(),
+            tasks=self.tasks,
+            _asked=None if self._asked is None else self._asked.part(each, self.shape).tobytes(),
         )
-        return replace(made, sampled=self.sampled[part].copy())
+
+    def _select(self, index: Any) -> Solutions:
+        """Return a copy of the solutions that a slice, a mask or an index array selects."""
+        parts: Any = (np.array(part[index]) for part in self._parts())
+        named = dict(zip(_PARTS, parts, strict=True))
+        asked = None if self._asked is None else self._asked.part(index, self.shape)
+        made = replace(self, **named, sampled=np.array(self.sampled[index]), _asked=asked)
+        if self._targets is None:
+            return replace(made, q0=self._seed(index))
+        count = None
+        if self._targets:
+            target = self.target[index]
+            if (np.diff(target) < 0).any():
+                raise IndexError("an index must keep the order of the targets; given: another")
+            sizes = np.bincount(target, minlength=math.prod(self._targets))
+            count = sizes.astype(np.int32).reshape(self._targets)
+        return replace(made, reason=_PART_SELECTED, _count=count, _complete=False)
+
+    def _seed(self, index: Any) -> Array | None:
+        """Return the seeds of a part of the solutions."""
+        if self.q0 is None or self.q0.ndim == 1:
+            return self.q0
+        return np.array(self._seeds("q0")[index])
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _PARTS)
+
+    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
+        """Return a Matplotlib figure of the robot at these solutions, the first one in full color.
+
+        Args:
+            target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
+            title: Title of the figure; the robot and the number of solutions by default.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+        """
+        self._check_host("plot")
+        robot = robot_of(self)
+        q = np.asarray(self.q).reshape(-1, robot.dof)[::-1]
+        words = f"{robot.name}: {repr(self)[1:-1]}" if title is None else title
+        return robot.plot(q, target=target, title=words)
+
+    def _repr_html_(self) -> str:
+        from supple.plot.html import solutions_html
+
+        return solutions_html(self)
+
+    def __bool__(self) -> NoReturn:
+        raise InputError(
+            "the truth value of several solutions is ambiguous: use success.all() or success.any()"
+        )
 
     def __repr__(self) -> str:
-        return f"<BatchSolutions {self.shape}: {len(self.q)} solutions>"
+        return f"<Solutions {short_text(self)}>"
 
     def __str__(self) -> str:
-        count, complete = self.count.ravel(), int(self.complete.sum())
-        lines = [f"{len(self.q)} solutions of {self.size} targets, {complete} of them complete"]
-        numbers, targets = np.unique(count, return_counts=True)
-        lines += [f"  {t:>6} with {n}" for n, t in zip(numbers, targets, strict=True)]
-        return "\n".join(lines)
+        return summary(self)
 
 
 def all_of_one(
@@ -268,41 +447,14 @@ def all_of_one(
     robot: Robot,
     frame: str | None,
 ) -> Solutions:
-    """Return all solutions (s, n) of one target as `Solutions`.
-
-    This is faster than the constructor, which would take longer than computing the solutions. The
-    other fields, such as `sampled` and `iterations`, are set to zeros when they are first read.
-    """
-    made = object.__new__(Solutions)
-    fields = made.__dict__
-    fields["q"] = q
-    fields["position_error"] = position_error
-    fields["rotation_error"] = rotation_error
-    fields["complete"] = complete
-    fields["reason"] = "" if complete else reason
-    fields["robot"] = robot
-    fields["frame"] = frame
-    return made
-
-
-def _free(
-    robot: Robot | None, frame: str | None, q: Array, sampled: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Return which joints (s, n) take part in the null space of J, at the sampled solutions."""
-    if robot is None or frame is None or len(sampled) != len(q):
-        raise InputError('free is for poses solved with solutions="all"; given: other solutions')
-    free = np.zeros(q.shape, dtype=np.bool_)
-    if sampled.any():
-        J = robot.jacobian(q[sampled], frame)
-        _, sigma, Vt = np.linalg.svd(J)
-        still = np.ones(Vt.shape[:-1], dtype=np.bool_)
-        still[:, : sigma.shape[-1]] = sigma <= 1e-6 * sigma[:, :1]
-        free[sampled] = ((np.abs(Vt) > 1e-6) & still[..., None]).any(axis=-2)
-    return free
-
-
-def _branch(robot: Robot | None, frame: str | None, q: Array) -> NDArray[np.int8]:
-    """Return the signs (s, 3) of shoulder, elbow and wrist."""
-    if robot is None or frame is None:
-        raise InputError('branch is for poses solved with solutions="all"; given: other solutions')
-    return branch_signs(robot, q, frame)
+    """Return all solutions (s, n) of one target."""
+    return Solutions(
+        q,
+        position_error=position_error,
+        rotation_error=rotation_error,
+        reason="" if complete else reason,
+        robot=robot,
+        frame=frame,
+        _targets=(),
+        _complete=complete,
+    )

@@ -27,7 +27,6 @@ def _leave() -> None:
             for value in list(vars(module).values()):
                 if hasattr(type(value), "cache_clear"):
                     value.cache_clear()
-    _core.release_solvers()
     for robot in list(EVERY_ROBOT):
         robot._chains.clear()
     if any(thread.daemon for thread in threading.enumerate()):

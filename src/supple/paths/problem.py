@@ -252,7 +252,7 @@ class PathProblem:
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
         """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
-        found: Any = self.driver(count, seeds=seeds).solve_single(self.targets.numbers[at], None)
+        found = self.driver(count, seeds=seeds).solve_several(self.targets.numbers[at], None)
         if not found.success.any() and at not in self._closest:
             found = self.closest(at)
         return np.asarray(found.q[found.success])

@@ -215,11 +215,11 @@ class Simulation:
         They are all solutions if these are finitely many and known, otherwise up to `most`.
         """
         goals, q0 = self._goals(self.targets), self.q
-        found = sp.solve(self.robot, goals, tasks=self._tasks, q0=q0, solutions="all")
+        solver = sp.Solver(self.robot, self._tasks)
+        found = solver.all(goals, q0)
         if not found.complete or found.sampled.any():
-            found = sp.solve(self.robot, goals, tasks=self._tasks, q0=q0, solutions=most)
-        made: sp.Solutions = found[found.success]
-        return made
+            found = solver.several(goals, most, q0)
+        return found[found.success]
 
     def follow(self, targets: Sequence[Array]) -> sp.paths.Followed:
         """Return a path along straight lines through targets, each (tips, 4, 4) [m].

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError, short_repr
+from supple.errors import InputError
 from supple.gpu.device import on_a_gpu
 from supple.ik.arguments import SolveOptions, seeds_of
 from supple.ik.branches.arms import AnyArm, ClosedFormArm, Found, arm_of
@@ -22,7 +22,7 @@ from supple.ik.branches.same_branch import largest_move
 from supple.ik.driver import Driver
 from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem, compile_problem
-from supple.ik.solutions import BatchSolutions, Solutions, all_of_one
+from supple.ik.solutions import Solutions, all_of_one
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask
@@ -43,19 +43,17 @@ def solve_all(
     wraps: bool,
     options: SolveOptions,
     stream: object = None,
-) -> Any:
-    """Return all solutions of one target, as `Solutions`, or of a batch, as `BatchSolutions`.
+) -> Solutions:
+    """Return all solutions of one target or of a batch.
 
-    For targets in GPU memory, they are computed on a CUDA stream and returned as `GpuSolutions`.
+    For targets in GPU memory, they are computed on a CUDA stream and stay there.
     """
-    if options.explain:
-        raise InputError('solutions="all" needs explain=False; given: explain=True')
     robot, arm = problem.layout.robot, arm_of(problem)
     if options.gpu is not None:
         if not isinstance(arm, ClosedFormArm) or wraps:
             why = "wraps=True" if wraps else f"{robot.name}, which has no closed form"
             raise InputError(
-                f'solutions="all" on a GPU needs an arm with a closed form, and wraps=False; '
+                f"all solutions on a GPU need an arm with a closed form, and wraps=False; "
                 f"given: {why}"
             )
         if on_a_gpu(target):
@@ -94,16 +92,19 @@ def solve_all(
         complete = bool(certain[0])
         made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
         return replace(made, sampled=sampled, q0=seeds, tasks=problem.layout.tasks)
-    return BatchSolutions(
+    return Solutions(
         q,
-        position,
-        rotation,
-        sampled,
-        count.reshape(batch),
-        certain.reshape(batch),
-        arm.reason,
-        robot,
-        arm.frame,
+        position_error=position,
+        rotation_error=rotation,
+        sampled=sampled,
+        reason=arm.reason,
+        robot=robot,
+        q0=None if seeds is None or seeds.ndim == 1 else seeds.reshape(*batch, robot.dof),
+        tasks=problem.layout.tasks,
+        frame=arm.frame,
+        _targets=batch,
+        _count=count.reshape(batch),
+        _complete=certain.reshape(batch),
     )
 
 
@@ -138,7 +139,7 @@ def all_solver(robot: Robot) -> Callable[[object], Solutions | None] | None:
     )
     if not isinstance(arm, ClosedFormArm | AnyArm):
         return None
-    shared = {"reason": "", "robot": robot, "frame": arm.frame}
+    shared = {"reason": "", "robot": robot, "frame": arm.frame, "_targets": ()}
     only_certain = isinstance(arm, AnyArm) or arm.spec.slack > 0
     arm.kernel.prepare(spec, Solutions, shared, only_certain)
     function: Callable[[object], Solutions | None] = arm.kernel.solve_pose
@@ -182,7 +183,7 @@ def _searched(
     seeds: Array | None,
     options: SolveOptions,
     why: str,
-) -> Solutions | BatchSolutions:
+) -> Solutions:
     """Return the solutions that a search finds."""
     driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
     batch, robot = targets.shape[:-1], problem.layout.robot
@@ -191,12 +192,10 @@ def _searched(
         frame = task.frame or robot.tips[0]
 
     def one(target: Array, seed: Array | None) -> Solutions:
-        found = driver.solve_single(target, seed)
-        assert isinstance(found, Solutions)
+        found = driver.solve_several(target, seed)
         converged = found[found.success]
         sampled = np.full(len(converged), problem.primary < robot.dof)
-        made: Solutions = replace(converged, sampled=sampled, reason=reason, frame=frame)
-        return made
+        return replace(converged, sampled=sampled, reason=reason, frame=frame)
 
     if not batch:
         return one(targets, seeds)
@@ -205,29 +204,19 @@ def _searched(
         one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.dof)[i])
         for i, target in enumerate(flat)
     ]
-    return BatchSolutions(
-        np.concatenate([found.q for found in every]).reshape(-1, robot.dof),
-        np.concatenate([found.position_error for found in every]),
-        np.concatenate([found.rotation_error for found in every]),
-        np.concatenate([found.sampled for found in every]),
-        np.array([len(found) for found in every], dtype=np.int32).reshape(batch),
-        np.zeros(batch, dtype=np.bool_),
-        reason,
-        robot,
-        frame,
+    empty = np.empty((0, robot.dof)), *(np.empty(0, dtype) for dtype in (np.int8, float, float))
+    columns = [[first] for first in (*empty, *(np.empty(0, dtype) for dtype in (np.int32,) * 2))]
+    for found in every:
+        for column, part in zip(columns, found._parts(), strict=True):
+            column.append(part)
+    return Solutions(
+        *(np.concatenate(column) for column in columns),  # type: ignore[arg-type]
+        sampled=np.concatenate([np.empty(0, np.bool_), *(found.sampled for found in every)]),
+        reason=reason,
+        robot=robot,
+        q0=seeds,
+        tasks=problem.kernel.given_tasks,
+        frame=frame,
+        _targets=batch,
+        _count=np.array([len(found) for found in every], dtype=np.int32).reshape(batch),
     )
-
-
-def check_all(given: object, wraps: object) -> bool:
-    """Return whether `solutions` is "all".
-
-    Raises:
-        InputError: `solutions` is another string, or `wraps` is given without "all".
-    """
-    if not isinstance(given, str):
-        if wraps:
-            raise InputError(f'wraps needs solutions="all"; given: solutions={short_repr(given)}')
-        return False
-    if given != "all":
-        raise InputError(f'solutions must be a number or "all"; given: {short_repr(given)}')
-    return True

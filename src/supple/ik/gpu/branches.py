@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, Found, replaced
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem
+from supple.ik.solutions import Solutions
 from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
@@ -39,38 +39,6 @@ class Request(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class GpuSolutions:
-    """All solutions of each target, in arrays that stay in GPU memory.
-
-    `solve` returns before the GPU has finished: the arrays are valid once the stream has computed
-    them.
-
-    Attributes:
-        q: Joint coordinates (..., 8, n) [rad or m] of up to 8 solutions of each target, the best
-            first; NaN in unused entries.
-        position_error: Position errors (..., 8) [m]; infinite in unused entries.
-        rotation_error: Rotation errors (..., 8) [rad]; infinite in unused entries.
-        count: Number of solutions of each target (...), int32.
-        complete: Whether these are all solutions of each target (...), int8. Zero where they form a
-            continuum, of which there is one sample.
-    """
-
-    q: GpuArray
-    position_error: GpuArray
-    rotation_error: GpuArray
-    count: GpuArray
-    complete: GpuArray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The batch axes."""
-        return self.count.shape
-
-    def __str__(self) -> str:
-        return f"all solutions of {math.prod(self.shape)} targets, in GPU memory"
-
-
 def text_of(problem: CompiledProblem, arm: _core.ArmSpec) -> str:
     """Return the source of the CUDA kernel for an arm."""
     return source("branches.cu", problem.kernel.constants() + _constants(arm))
@@ -83,7 +51,7 @@ class GpuBranches:
         self, problem: CompiledProblem, arm: ClosedFormArm, number: int, architecture: str
     ) -> None:
         self.problem, self.device = problem, open_device(number)
-        self._architecture = architecture
+        self._architecture, self._frame = architecture, arm.frame
         self.device.use()
         code = compile_source(text_of(problem, arm.spec), architecture)
         self.kernels = self.device.load(code, ("find", "verify"))
@@ -179,7 +147,7 @@ class GpuBranches:
 
     def solve_on_device(
         self, target: object, q0: object, spec: _core.BranchSpec, stream: object
-    ) -> GpuSolutions:
+    ) -> Solutions:
         """Solve poses in GPU memory; the results stay there. The call is asynchronous."""
         gpu = self.device
         gpu.use()
@@ -202,12 +170,20 @@ class GpuBranches:
             pointer = memory.pointer + first * dtype.itemsize
             return GpuArray((*lead, *inner), dtype, (*outer, *steps[1:]), pointer, memory)
 
-        return GpuSolutions(
-            array(q, (CAPACITY, n)),
-            array(error, (CAPACITY,), 0),
-            array(error, (CAPACITY,), 1),
-            array(found, ()),
-            array(certain, ()),
+        arrays: Any = {
+            "q": array(q, (CAPACITY, n)),
+            "position_error": array(error, (CAPACITY,), 0),
+            "rotation_error": array(error, (CAPACITY,), 1),
+            "_count": array(found, ()),
+            "_complete": array(certain, ()),
+        }
+        return Solutions(
+            **arrays,
+            reason="they form a continuum, of which there is one sample",
+            robot=self.problem.layout.robot,
+            tasks=self.problem.layout.tasks,
+            frame=self._frame,
+            _targets=lead,
         )
 
 

@@ -1,4 +1,4 @@
-"""Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`.
+"""Position inverse kinematics on a GPU: the solver of `supple.Solver(device="cuda")`.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.solution import GpuSolution
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, turns
+from supple.ik.solutions import Solutions
 from supple.motion.linearization import Array
 
 # Source files that are compiled in parallel and linked, and their CUDA kernels.
@@ -238,7 +238,7 @@ class GpuSolver:
 
     def solve_on_device(
         self, targets: Sequence[object], q0: object, options: SearchOptions, stream: object
-    ) -> GpuSolution:
+    ) -> Solutions:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
         The call is asynchronous. Targets that are not finite, or not valid poses, get
@@ -271,7 +271,8 @@ class GpuSolver:
             *(part("effort", np.int32, 2, i) for i in range(2)),
         ]
         layout = self.problem.layout
-        return GpuSolution(*results, robot=layout.robot, q0=seeds, tasks=layout.tasks)
+        near: Any = seeds
+        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks)
 
     def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """Allocate several arrays in one piece of memory; return it and the address of each."""

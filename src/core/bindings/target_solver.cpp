@@ -1,0 +1,201 @@
+// The base class of supple.Solver: a prepared search whose call solves one target.
+#define NO_IMPORT_ARRAY
+#include "bindings/module.hpp"
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "bindings/ik_solver.hpp"
+#include "bindings/search_spec.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+constexpr int solution_fields = 11;
+constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinematics.plausible [rad]
+
+// The Python class of a solution, whose instances have only slots. Setting the slots by their
+// descriptors, as object.__setattr__ does, takes a tenth of the time of calling the class.
+class SolutionClass {
+ public:
+  explicit SolutionClass(nb::handle given) : class_(nb::borrow(given)) {
+    const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
+    if (slots.size() != solution_fields)
+      throw nb::type_error("the solution class must have 11 slots");
+    for (int i = 0; i < solution_fields; ++i) {
+      slot_[i] = given.attr(slots[i]);
+      if (!Py_TYPE(slot_[i].ptr())->tp_descr_set)
+        throw nb::type_error("the slots of the solution class must be plain members");
+    }
+  }
+
+  // Returns a new solution with these fields, in the order of `__slots__`.
+  nb::object make(const std::array<nb::object, solution_fields>& field) const {
+    auto* const type = reinterpret_cast<PyTypeObject*>(class_.ptr());
+    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    bool complete = made.is_valid();
+    for (int i = 0; complete && i < solution_fields; ++i) {
+      PyObject* const slot = slot_[i].ptr();
+      complete =
+          field[i].is_valid() && Py_TYPE(slot)->tp_descr_set(slot, made.ptr(), field[i].ptr()) == 0;
+    }
+    if (!complete) throw nb::python_error();
+    return made;
+  }
+
+ private:
+  nb::object class_;
+  std::array<nb::object, solution_fields> slot_;
+};
+
+nb::object bytes_of(const double* numbers, int count) {
+  const char* const begin = reinterpret_cast<const char*>(numbers);
+  return nb::steal(PyBytes_FromStringAndSize(begin, count * Py_ssize_t(sizeof(double))));
+}
+
+class PyTargetSolver {
+ public:
+  // `kernel` is a PySolver, or None if Python solves all targets. The settings of the search
+  // without and with q0 are None if Python must solve these targets, or reject them. `statuses` are
+  // the statuses of all outcomes.
+  PyTargetSolver(nb::object kernel, nb::object robot, const std::optional<SearchSpec>& without_q0,
+                 const std::optional<SearchSpec>& with_q0, nb::type_object solution,
+                 nb::tuple statuses)
+      : kernel_(std::move(kernel)),
+        robot_(std::move(robot)),
+        spec_{without_q0, with_q0},
+        solution_(solution),
+        statuses_(std::move(statuses)) {
+    if (kernel_.is_none()) return;
+    if (!nb::isinstance<PySolver>(kernel_))
+      throw nb::type_error("kernel must be a Solver, or None");
+    solver_ = nb::inst_ptr<PySolver>(kernel_);
+  }
+
+  // Returns a solution with the fields q (n,), statuses[outcome], position error [m], rotation
+  // error [rad], iterations, restarts, None, the robot, the bytes of q0 (n,), the tasks, and, for
+  // several tasks, the bytes of the target and the tolerances. Returns an invalid object if Python
+  // must convert or reject the target or q0: they are not arrays of float64, not finite, or q0 may
+  // be in degrees.
+  //
+  // The call neither checks for signals nor releases the GIL, which would take longer than some
+  // searches.
+  nb::object solve(nb::handle target, nb::handle q0) const {
+    const bool seeded = !q0.is_none();
+    const std::optional<SearchSpec>& spec = spec_[seeded];
+    if (!solver_ || !spec) return {};
+    const npy_intp n = solver_->coordinates();
+    double numbers[12 * PySolver::max_tasks + 2];
+    SolveRequest request{};
+    if (seeded && !(request.q0 = contiguous_data(q0, n))) return {};
+    for (npy_intp j = 0; seeded && j < n; ++j) {
+      if (std::abs(request.q0[j]) > largest_angle) return {};
+    }
+    if (!solver_->read_target(target, numbers)) return {};
+    nb::object q = new_array(NPY_DOUBLE, 1, &n);
+    Outcome outcome;
+    double error[2];
+    int effort[2], found;
+    std::atomic<std::ptrdiff_t> next{0};
+    request.count = 1;
+    request.target = numbers;
+    request.single = true;
+    request.max_solutions = 1;
+    request.nearest = spec->nearest;
+    request.comfortable = spec->comfortable;
+    request.max_move = spec->max_move;
+    request.q = data_of<double>(q);
+    request.outcome = &outcome;
+    request.error = error;
+    request.effort = effort;
+    request.found = &found;
+    request.next = &next;
+    const Bounds bounds{
+        .position = spec->position_tolerance,
+        .rotation = spec->rotation_tolerance,
+        .max_starts = spec->max_starts,
+        .deadline = std::isfinite(spec->timeout) ? now() + nanoseconds(spec->timeout) : 0};
+    solver_->run(bounds, request);
+    if (outcome == Outcome::nonfinite) return {};
+    nb::object asked = nb::none();
+    if (solver_->several_tasks()) {
+      const int size = solver_->targets();
+      numbers[size] = bounds.position;
+      numbers[size + 1] = bounds.rotation;
+      asked = bytes_of(numbers, size + 2);
+    }
+    // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.
+    return solution_.make(
+        {std::move(q), nb::borrow(statuses_[int(outcome)]), nb::steal(PyFloat_FromDouble(error[0])),
+         nb::steal(PyFloat_FromDouble(error[1])), nb::steal(PyLong_FromLong(effort[0])),
+         nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0))), nb::none(), robot_,
+         seeded ? bytes_of(request.q0, int(n)) : nb::none(), solver_->given_tasks,
+         std::move(asked)});
+  }
+
+ private:
+  nb::object kernel_, robot_;
+  std::optional<SearchSpec> spec_[2];  // without and with q0
+  SolutionClass solution_;
+  nb::tuple statuses_;
+  PySolver* solver_ = nullptr;  // of `kernel_`
+};
+
+// solver(target), solver(target, q0) or solver(target, q0=q0). Python's method `_solve_one` takes
+// all other arguments, and the targets that the kernel cannot read.
+//
+// A method `__call__` would be looked up in each call and its arguments converted twice, which
+// takes a tenth of the time of a short search.
+PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
+  static PyObject* const q0_name = PyUnicode_InternFromString("q0");
+  const Py_ssize_t count = PyTuple_GET_SIZE(args), more = named ? PyDict_GET_SIZE(named) : 0;
+  PyObject* q0 = nullptr;  // null for other arguments
+  if (count == 1 && more == 0) q0 = Py_None;
+  if (count == 1 && more == 1) q0 = PyDict_GetItemWithError(named, q0_name);
+  if (count == 2 && more == 0) q0 = PyTuple_GET_ITEM(args, 1);
+  try {
+    if (q0 && nb::inst_ready(self)) {
+      const PyTargetSolver& solver = *nb::inst_ptr<PyTargetSolver>(self);
+      nb::object made = solver.solve(PyTuple_GET_ITEM(args, 0), q0);
+      if (made.is_valid()) return made.release().ptr();
+    }
+    const nb::object in_python = nb::handle(self).attr("_solve_one");
+    return PyObject_Call(in_python.ptr(), args, named);
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call)}, {0, nullptr}};
+
+}  // namespace
+
+void bind_target_solver(nb::module_& m) {
+  nb::class_<PyTargetSolver>(m, "TargetSolver", nb::type_slots(slots),
+                             "A search for one target. Not for direct use: see supple.Solver.")
+      .def(nb::init<nb::object, nb::object, const std::optional<SearchSpec>&,
+                    const std::optional<SearchSpec>&, nb::type_object, nb::tuple>(),
+           nb::kw_only(), "kernel"_a.none(), "robot"_a, "without_q0"_a.none(), "with_q0"_a.none(),
+           "solution"_a, "statuses"_a,
+           nb::sig("def __init__(self, *, kernel: Solver | None, robot: object, without_q0: "
+                   "SearchSpec | None, with_q0: SearchSpec | None, solution: type[typing.Any], "
+                   "statuses: tuple[object, ...]) -> None"));
+}
+
+}  // namespace supple
