@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from supple.ik.solutions import Solutions
     from supple.ik.solver import Solver
     from supple.ik.status import SolveStatus
-    from supple.kinematics import Robot, dh, load, mjcf, urdf
+    from supple.kinematics.load import dh, load, mjcf, urdf
+    from supple.kinematics.robot import Robot
     from supple.motion.limits import Limits
     from supple.motion.linearization import Linearization
     from supple.paths.follow import follow

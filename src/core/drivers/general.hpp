@@ -80,7 +80,7 @@ class GeneralArm {
     Turn<double> zero[3];
     for (int i = 0; i < 3; ++i) zero[i] = {std::cos(zeros[i]), std::sin(zeros[i])};
     for (int k = 0; k < 24; ++k) {
-      const double off = abs(imaginary[k]) / (1 + std::hypot(real[k], imaginary[k]));
+      const double off = std::abs(imaginary[k]) / (1 + std::hypot(real[k], imaginary[k]));
       if (!(off <= general_real)) continue;
       Turn<double> turn[6], own[6];
       // A pair of complex eigenvalues close to the real axis: two solutions that almost coincide.
@@ -111,8 +111,8 @@ class GeneralArm {
       sum += size2;
       if (!(size2 > 1e-300)) continue;
       const double norm = sqrt(size2), head = v[k];
-      v[k] += copysign(norm, head);
-      const double tau = 1 / (norm * (norm + abs(head)));
+      v[k] += std::copysign(norm, head);
+      const double tau = 1 / (norm * (norm + std::abs(head)));
       double w[35] = {};
       for (int i = k; i < 14; ++i) {
         for (int j = k; j < 35; ++j) w[j] += v[i] * G[i][j];
@@ -131,7 +131,7 @@ class GeneralArm {
     // The order of the products is c2, s2, c1, c1 c2, c1 s2, s1, s1 c2, s1 s2.
     constexpr int row[4] = {0, 1, 2, 5};
     double worst = 0, size = 0;
-    for (int j = 0; j < 8; ++j) size = max(abs(G[j][j]), size);
+    for (int j = 0; j < 8; ++j) size = max(std::abs(G[j][j]), size);
     const double smallest = max(epsilon * size, 1e-300);
     for (int r = 0; r < 4; ++r) {
       double x[8] = {}, norm2 = 0;  // a row of the inverse of the triangle
@@ -139,7 +139,7 @@ class GeneralArm {
         double value = j == row[r];
         for (int i = row[r]; i < j; ++i) value -= x[i] * G[i][j];
         const double pivot = G[j][j];
-        x[j] = value / (abs(pivot) > smallest ? pivot : smallest);
+        x[j] = value / (std::abs(pivot) > smallest ? pivot : smallest);
         norm2 += x[j] * x[j];
       }
       worst = max(norm2, worst);
@@ -190,12 +190,12 @@ class GeneralArm {
     for (int k = 0; k < 12; ++k) {
       int pivot = k;
       for (int i = k + 1; i < 12; ++i) {
-        if (abs(M[i][k]) > abs(M[pivot][k])) pivot = i;
+        if (std::abs(M[i][k]) > std::abs(M[pivot][k])) pivot = i;
       }
       if (pivot != k) exchange(M[k] + k, M[pivot] + k, 36 - k);
-      size = max(abs(M[k][k]), size);
-      if (!(abs(M[k][k]) > epsilon * size)) M[k][k] = epsilon * size;
-      smallest = min(abs(M[k][k]), smallest);
+      size = max(std::abs(M[k][k]), size);
+      if (!(std::abs(M[k][k]) > epsilon * size)) M[k][k] = epsilon * size;
+      smallest = min(std::abs(M[k][k]), smallest);
       const double inverse = 1 / M[k][k];
       for (int i = k + 1; i < 12; ++i) {
         const double factor = M[i][k] * inverse;
@@ -213,7 +213,7 @@ class GeneralArm {
       const double inverse = 1 / M[k][k];
       for (int j = 0; j < 24; ++j) {
         row[j] *= inverse;
-        if (!(abs(row[j]) <= largest)) largest = abs(row[j]);
+        if (!(std::abs(row[j]) <= largest)) largest = std::abs(row[j]);
       }
     }
     return largest;
@@ -268,15 +268,15 @@ class GeneralArm {
     for (int k = 0; k < 12; ++k) {
       int pivot = k;
       for (int i = k + 1; i < 12; ++i) {
-        if (abs(M[i][k]) > abs(M[pivot][k])) pivot = i;
+        if (std::abs(M[i][k]) > std::abs(M[pivot][k])) pivot = i;
       }
       if (pivot != k) {
         exchange(M[k], M[pivot], 12);
         exchange(order + k, order + pivot, 1);
       }
-      size = max(abs(M[k][k]), size);
+      size = max(std::abs(M[k][k]), size);
       const double smallest = max(epsilon * size, 1e-300);
-      if (!(abs(M[k][k]) > smallest)) M[k][k] = smallest;
+      if (!(std::abs(M[k][k]) > smallest)) M[k][k] = smallest;
       const double inverse = 1 / M[k][k];
       for (int i = k + 1; i < 12; ++i) {
         const double factor = M[i][k] *= inverse;
@@ -296,7 +296,7 @@ class GeneralArm {
       for (int i = 11; i >= 0; --i) {
         for (int j = i + 1; j < 12; ++j) v[i] -= M[i][j] * v[j];
         v[i] /= M[i][i];
-        largest = max(abs(v[i]), largest);
+        largest = max(std::abs(v[i]), largest);
       }
       for (int i = 0; i < 12; ++i) v[i] /= largest;
     }
@@ -323,7 +323,7 @@ class GeneralArm {
     // q6.
     const Vec3<double>& h = lines_.direction(5);
     const Vec3<double> across =
-        abs(h.x) < 0.6 ? Vec3<double>{0, h.z, -h.y} : Vec3<double>{-h.z, 0, h.x};
+        std::abs(h.x) < 0.6 ? Vec3<double>{0, h.z, -h.y} : Vec3<double>{-h.z, 0, h.x};
     Vec3<double> v = across;
     for (int i = 0; i < 6; ++i) {
       if (i == lines_.place()) v = X.R * v;
@@ -356,7 +356,7 @@ class GeneralArm {
     double on_axis[24];
     int count = 0;
     for (int k = 0; k < 24; ++k) {
-      const double im = abs(imaginary[k]);
+      const double im = std::abs(imaginary[k]);
       if (im == 0) {
         on_axis[count++] = real[k];
       } else if (im <= general_double * sqrt(error) * (1 + std::hypot(real[k], im))) {

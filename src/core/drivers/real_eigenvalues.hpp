@@ -22,21 +22,21 @@ void balance(Square<n>& A) {
     changed = false;
     double columns[n] = {};
     for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < n; ++j) columns[j] += abs(A[i][j]);
+      for (int j = 0; j < n; ++j) columns[j] += std::abs(A[i][j]);
     }
     for (int i = 0; i < n; ++i) {
-      double row = -abs(A[i][i]);
-      for (int j = 0; j < n; ++j) row += abs(A[i][j]);
-      const double column = columns[i] - abs(A[i][i]);
+      double row = -std::abs(A[i][i]);
+      for (int j = 0; j < n; ++j) row += std::abs(A[i][j]);
+      const double column = columns[i] - std::abs(A[i][i]);
       if (!(row > 0 && column > 0)) continue;
       const int exponent = (std::ilogb(row) - std::ilogb(column)) / 2;
       const double f = std::ldexp(1.0, exponent);
       if (exponent == 0 || !(column * f + row / f < 0.95 * (column + row))) continue;
       changed = true;
       for (int j = 0; j < n; ++j) {
-        const double before = abs(A[i][j]);
+        const double before = std::abs(A[i][j]);
         A[i][j] /= f;
-        columns[j] += abs(A[i][j]) - before;
+        columns[j] += std::abs(A[i][j]) - before;
       }
       columns[i] *= f;
       for (int j = 0; j < n; ++j) A[j][i] *= f;
@@ -53,8 +53,8 @@ void reduce_to_hessenberg(Square<n>& A) {
     if (below == 0) continue;
     const double head = A[k + 1][k], norm = sqrt(head * head + below);
     for (int i = k + 1; i < n; ++i) v[i] = A[i][k];
-    v[k + 1] += copysign(norm, head);
-    const double tau = 1 / (norm * (norm + abs(head)));
+    v[k + 1] += std::copysign(norm, head);
+    const double tau = 1 / (norm * (norm + std::abs(head)));
     // A <- (I - tau v vᵀ) A, without the columns that are zero already
     double w[n] = {};
     for (int i = k + 1; i < n; ++i) {
@@ -64,7 +64,7 @@ void reduce_to_hessenberg(Square<n>& A) {
       const double factor = tau * v[i];
       for (int j = k + 1; j < n; ++j) A[i][j] -= factor * w[j];
     }
-    A[k + 1][k] = -copysign(norm, head);
+    A[k + 1][k] = -std::copysign(norm, head);
     for (int i = k + 2; i < n; ++i) A[i][k] = 0;
     // A <- A (I - tau v vᵀ), four rows at a time
     static_assert(n % 4 == 0);
@@ -95,13 +95,13 @@ void francis_step(Square<n>& H, int first, int last, double a, double d, double 
   for (int k = first; k < last; ++k) {
     const bool three = k + 2 <= last;
     if (!three) z = 0;
-    const double scale = abs(x) + abs(y) + abs(z);
+    const double scale = std::abs(x) + std::abs(y) + std::abs(z);
     if (scale > 0) {
       x /= scale;
       y /= scale;
       z /= scale;
       // The reflection I - (1, b, c)ᵀ (p, q, r) maps (x, y, z) to (-norm, 0, 0).
-      const double norm = copysign(sqrt(x * x + y * y + z * z), x);
+      const double norm = std::copysign(sqrt(x * x + y * y + z * z), x);
       const double head = x + norm, b = y / head, c = z / head;
       const double p = head / norm, q = y / norm, r = z / norm;
       if (k > first) {
@@ -165,9 +165,9 @@ bool eigenvalues(Square<n>& A, double* real, double* imaginary) {
   while (last >= 0) {
     int first = last;
     for (; first > 0; --first) {
-      double size = abs(A[first - 1][first - 1]) + abs(A[first][first]);
+      double size = std::abs(A[first - 1][first - 1]) + std::abs(A[first][first]);
       if (iteration >= 10) size = max(norm, size);
-      if (abs(A[first][first - 1]) <= epsilon * size) break;
+      if (std::abs(A[first][first - 1]) <= epsilon * size) break;
     }
     if (first == last) {
       real[last] = A[last][last];
@@ -180,9 +180,9 @@ bool eigenvalues(Square<n>& A, double* real, double* imaginary) {
                  d = A[last][last];
     if (first == last - 1) {
       const double half = 0.5 * (a - d), inside = half * half + b * c;
-      const double root = sqrt(abs(inside));
+      const double root = sqrt(std::abs(inside));
       if (inside >= 0) {
-        const double far = half + copysign(root, half);
+        const double far = half + std::copysign(root, half);
         real[last - 1] = d + far;
         real[last] = far != 0 ? d - b * c / far : d;
         imaginary[last - 1] = imaginary[last] = 0;
@@ -197,7 +197,7 @@ bool eigenvalues(Square<n>& A, double* real, double* imaginary) {
     }
     if (++iteration > 60) return false;
     if (iteration % 10 == 0) {  // other shifts end a cycle
-      const double size = abs(c) + abs(A[last - 1][last - 2]), shift = d + 0.75 * size;
+      const double size = std::abs(c) + std::abs(A[last - 1][last - 2]), shift = d + 0.75 * size;
       francis_step<n>(A, first, last, shift, shift, -0.4375 * size * size);
     } else {
       francis_step<n>(A, first, last, a, d, b * c);
