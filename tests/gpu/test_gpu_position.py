@@ -168,5 +168,5 @@ def test_what_is_not_for_a_gpu_is_refused() -> None:
     for name, given in {"timeout": 1.0, "explain": True, "threads": 2, "progress": print}.items():
         with pytest.raises(InputError, match=name):
             solve(robot, np.eye(4), device="cuda", **{name: given})
-    with pytest.raises(InputError, match="solutions needs one target"):
+    with pytest.raises(InputError, match="several needs one target"):
         solve(robot, np.stack([np.eye(4)] * 2), solutions=3, device="cuda")

@@ -1,4 +1,4 @@
-"""The modules that `import supple` loads, and its environment variables."""
+"""The modules that `import supple` loads, and its environment variables, read with a first name."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_import_prints_nothing() -> None:
 
 @pytest.mark.parametrize("isa", _core.isas())
 def test_the_environment_forces_an_instruction_set(isa: str) -> None:
-    done = python("import supple; print(supple._core.isa())", SUPPLE_ISA=isa)
+    done = python("import supple; supple.Robot; print(supple._core.isa())", SUPPLE_ISA=isa)
     assert done.stdout.strip() == isa, done.stderr
 
 
 def test_the_best_instruction_set_is_used_unasked() -> None:
     for environment in ({}, {"SUPPLE_ISA": ""}):
-        done = python("import supple; print(supple._core.isa())", **environment)
+        done = python("import supple; supple.Robot; print(supple._core.isa())", **environment)
         assert done.stdout.strip() == _core.isas()[-1], done.stderr
 
 
 def test_an_unknown_instruction_set_is_refused() -> None:
-    done = python("import supple", SUPPLE_ISA="mmx")
+    done = python("import supple; supple.Robot", SUPPLE_ISA="mmx")
     last = done.stderr.strip().splitlines()[-1]
     available = ", ".join(repr(isa) for isa in _core.isas())
     assert done.returncode == 1
@@ -95,7 +95,7 @@ def test_so_many_threads_run(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5", "²"])
 def test_a_number_of_threads_that_is_none_is_refused(threads: str) -> None:
-    done = python("import supple", SUPPLE_THREADS=threads, PYTHONIOENCODING="utf-8")
+    done = python("import supple; supple.Robot", SUPPLE_THREADS=threads, PYTHONIOENCODING="utf-8")
     last = done.stderr.strip().splitlines()[-1]
     expected = "SUPPLE_THREADS must be a positive whole number"
     assert last == f"supple.errors.InputError: {expected}; given: '{threads}'"

@@ -50,7 +50,7 @@ inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brak
 template <class T>
 inline constexpr T fold_blend = T(2);
 template <class T>
-inline constexpr T fold_time = T(1);  // t counts as lasting at most this long [s]
+inline constexpr T fold_time = T(1.0);  // t counts as lasting at most this long [s]
 template <class T>
 inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singular, in units of κ
 template <class T>
