@@ -52,8 +52,8 @@ _FAR = 10.0  # error above which the damping does not grow further
 _UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
-# Fewer than `_FEW_JOINTS` joints that move more rows meet only special targets, which few seeds
-# find; other targets are often nearly met, which is no sign of a solution.
+# Fewer than `_FEW_JOINTS` revolute joints that move more rows of a task meet only special targets,
+# which few seeds find; other targets are often nearly met, which is no sign of a solution.
 _FEW_JOINTS = 6
 _SURPLUS_STARTS = 512  # their default number of seeds
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
@@ -281,7 +281,8 @@ def _compiled(
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
     joints, demanded = moving_joints_and_rows(layout, primary)
-    default_starts = _SURPLUS_STARTS if joints < min(demanded, _FEW_JOINTS) else 0
+    few = joints < min(demanded, _FEW_JOINTS) and len(met) == 1 and not robot.prismatic.any()
+    default_starts = _SURPLUS_STARTS if few else 0
     spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,

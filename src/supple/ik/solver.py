@@ -138,8 +138,8 @@ class Solver(_core.TargetSolver):
             timeout: Time limit of a call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
             max_seeds: Maximum number of seeds of a target, counted separately for tasks that share
                 no joint. By default 512; up to 1024 if the smallest error found is below 6 % of the
-                reach, and up to 16,384 if it is below 0.06 %, except with fewer than 6 joints for
-                more rows; 8 with `step` or an `OpenTask`.
+                reach, and up to 16,384 if it is below 0.06 %, except with fewer than 6
+                revolute joints for more rows of one task; 8 with `step` or an `OpenTask`.
             threads: Maximum number of threads for a batch; all cores by default.
             device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the
                 device that holds the targets. On a GPU, timeout, explain, threads and progress are
