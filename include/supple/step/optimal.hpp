@@ -196,8 +196,8 @@ SUPPLE_INLINE Bidiagonal<L> bidiagonal_form(M m, N n, const L* J, const L* e, co
   L size(0);
   for (int i = 0; i < m; ++i) size = size + abs(alpha[i]) + (i ? abs(beta[i]) : L(0));
   mask_t<L> valid = (size >= L(shortest)) & (size <= L(longest));
-  valid =
-      valid & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
+  const L first = abs(beta[0]);
+  valid = valid & (first <= L(longest)) & ((first >= L(shortest)) | (largest == L(0)));
   const L unit = select(valid, power_of_two(size * L(T(1) / T(int(m)))), L(1));
   const L shrink = L(1) / unit, error = beta[0] * shrink / bound;
   L frobenius(0);
@@ -341,7 +341,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   }
   if (iterations) *iterations = count;
   *lambda2 = select(b.zero, L(0), found * (b.unit * b.unit));
-  valid = valid & !open & finite(*lambda2) & finite(at.determinant);
+  const mask_t<L> has_lambda2 = finite(*lambda2), has_determinant = finite(at.determinant);
+  valid = valid & !open & has_lambda2 & has_determinant;
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
   each(m, Expansion<L, M, N>{m, n, b.a, b.tau, dq});
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
