@@ -116,6 +116,13 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
   return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
 }
 
+// Whether a command with the square `asked` is only the rounding error of a target that is met.
+inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
+  const double* const J = state.exact_J ? state.exact_J : state.J;
+  const int entries = servo.rows * servo.chain.coordinates;
+  return asked <= square(256 * Number<double>::epsilon * servo.gain) * dot(entries, J, J);
+}
+
 // Whether jerks are limited, but no acceleration.
 inline bool smooth_only(const Servo<double>& servo) {
   const auto limited = [&](double JointLimit<double>::* which) {
@@ -155,6 +162,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= smooth_only(servo) ? at_jerk : at_acceleration;
   }
   const double asked = dot(m, state.desired, state.desired);
+  if (is_rounding(servo, state, asked)) return found;
   if (state.lost && dot(m, state.lost, state.lost) > square(noticed) * asked) found |= damped;
   if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
   return found;
