@@ -21,7 +21,7 @@ double now() {
 // always zero are not written.
 void linearize(const Chain<double>& chain, const double* q, const double* targets,
                Pose<double>* poses, double* J, double* e) {
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   forward(chain, q, poses);
   for (int f = 0; f < chain.frames; ++f) {
     const Frame<double>& frame = chain.frame[f];
@@ -53,8 +53,16 @@ double figure_updates(int coordinates, int joints, int frames, int phases,
                       const Joint<double>* joint, const Frame<double>* frame,
                       const Support* support, int method, double lambda2, double max_angle,
                       long updates, const double* targets, double* q) {
-  const Chain<double> chain{coordinates, joints, frames, false,  phases != 0,
-                            false,       joint,  frame,  support};
+  const Chain<double> chain{.nq = coordinates,
+                            .nv = coordinates,
+                            .joints = joints,
+                            .frames = frames,
+                            .mimics = false,
+                            .phases = phases != 0,
+                            .lengths = false,
+                            .joint = joint,
+                            .frame = frame,
+                            .support = support};
   const double none = __builtin_inf();
   const Step<double> how{
       Method(method), 0, 3, none, 3, max_angle, {Rule::constant, {lambda2, 0, 0, 0}}};
@@ -66,7 +74,7 @@ double figure_updates(int coordinates, int joints, int frames, int phases,
   for (long k = 0; k < updates; ++k) {
     linearize(chain, q, targets + k * m, poses.data(), J.data(), e.data());
     step(how, m, n, J.data(), e.data(), -1.0, 0.0, dq.data(), scratch.data());
-    for (int j = 0; j < n; ++j) q[j] += dq[j];
+    integrate(chain, q, dq.data(), 1.0, q);
   }
   return (now() - start) / double(updates);
 }

@@ -37,7 +37,7 @@ METHODS = ("transpose", "DLS")
 
 # The memory layouts of Joint<double>, Frame<double> and Support in include/supple/robot/chain.hpp.
 JOINT = np.dtype(
-    [(name, np.int32) for name in ("parent", "motion", "placement", "coordinate")]
+    [(name, np.int32) for name in ("parent", "motion", "placement", "q_index", "v_index")]
     + [("branches", np.bool_), ("scale", float), ("offset", float), ("phase", float, 2)]
     + [("rotation", float, 9), ("position", float, 3)],
     align=True,
@@ -47,6 +47,7 @@ FRAME = np.dtype(
     + [("rotation", float, 9), ("position", float, 3)],
     align=True,
 )
+JOINT_FIELDS = ("parent", "q_index", "v_index", "scale", "offset", "phase", "rotation", "position")
 SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 
 
@@ -56,7 +57,7 @@ def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
     joint_specs, frame_specs = chain_specs(tree.joints, [tree.frames[tip] for tip in robot.tips])
     joints, frames = np.zeros(len(joint_specs), JOINT), np.zeros(len(frame_specs), FRAME)
     for j, (joint, spec) in enumerate(zip(joints, joint_specs, strict=True)):
-        for name in ("parent", "coordinate", "scale", "offset", "phase", "rotation", "position"):
+        for name in JOINT_FIELDS:
             joint[name] = getattr(spec, name)
         joint["motion"], joint["placement"] = spec.motion.value, spec.placement.value
         if 0 <= spec.parent != j - 1:

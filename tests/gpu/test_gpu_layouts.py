@@ -1,19 +1,27 @@
-"""Structs that Python fills for CUDA kernels have the memory layout of the C++ compiler."""
+"""Structs that Python fills for CUDA kernels have the memory layout of the C++ compiler.
+
+Constants that Python and the kernel share have the same value.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from supple.control import gpu_velocities
+from supple.ik import arguments, problem
 from supple.ik.gpu import branches, position, subproblems, targets
+from supple.kinematics import plausible
+from supple.steps import weighted
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
 COMPILER = shlex.split(os.environ.get("CXX", "g++"))
@@ -60,3 +68,70 @@ def test_python_and_the_compiler_agree(
     text = tmp_path / "layout.cpp"
     text.write_text("\n".join([PRELUDE, struct[0], *checks]))
     subprocess.run([*COMPILER, "-std=c++20", "-fsyntax-only", str(text)], check=True)
+
+
+# Constants of Python that repeat one of the kernel: module, name, name in C++, its file.
+CONSTANTS = [
+    (branches, "CAPACITY", "capacity", "ik/gpu/branches.cu"),
+    (branches, "_THREADS", "threads", "ik/gpu/branches.cu"),
+    (position, "_LISTED", "listed", "ik/gpu/search.cu"),
+    (position, "_DISTINCT", "distinct", "../../include/supple/ik/restarts.hpp"),
+    (gpu_velocities, "_THREADS", "threads", "control/velocity.cu"),
+    (arguments, "LARGEST", "max_input", "../../include/supple/ik/restarts.hpp"),
+    (problem, "_MAX_TASKS", "max_tasks", "../core/bindings/ik_solver.hpp"),
+    (problem, "_FLOAT_TOLERANCE", "float_resolution", "../../include/supple/ik/iterate.hpp"),
+    (plausible, "LARGEST_ANGLE", "largest_angle", "../core/bindings/target_solver.cpp"),
+    (weighted, "RIDGE", "weighted_ridge", "../../include/supple/servo/limits.hpp"),
+]
+
+
+def constant_of(name: str, text: str) -> float:
+    """Return the value of a constant in C++ source."""
+    found = re.search(rf"\bconstexpr [\w:]+ (?:[^;]*, )?{name} = ([^,;]+)[,;]", text)
+    assert found is not None, name
+    number = found[1].partition("?")[2].partition(":")[0] or found[1]  # the value for double
+    factors = re.sub(r"\bT\(|\)|(?<=\d)f\b", "", number).split("*")
+    return math.prod(map(float, factors))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "there", "file"),
+    CONSTANTS,
+    ids=[f"{c[0].__name__}.{c[1]}" for c in CONSTANTS],
+)
+def test_constants_have_the_value_of_the_kernel(
+    module: ModuleType, name: str, there: str, file: str
+) -> None:
+    assert getattr(module, name) == constant_of(there, (SOURCES / file).read_text())
+
+
+def test_no_mirrored_constant_is_forgotten() -> None:
+    says = re.compile(
+        r"^(_?[A-Z][A-Z_]*) = .*#.*(?:\bas `|the same as|as in (?:the kernel|\S+\.[ch]))"
+    )
+    declared = {
+        (".".join(("supple", *file.relative_to(SOURCES).with_suffix("").parts)), match[1])
+        for file in SOURCES.rglob("*.py")
+        for line in file.read_text().splitlines()
+        if (match := says.match(line))
+    }
+    assert declared <= {(module.__name__, name) for module, name, *_ in CONSTANTS}
+
+
+def test_blocks_have_the_threads_for_which_kernels_are_compiled() -> None:
+    for name, count in position._THREADS.items():
+        text = "".join(file.read_text() for file in (SOURCES / "ik/gpu").glob("*.cu"))
+        assert f"__launch_bounds__({count}) {name}(" in text
+
+
+def test_kinds_of_targets_have_the_values_of_the_kernel() -> None:
+    text = (SOURCES / "ik/gpu/targets.cu").read_text()
+    (names,) = re.findall(r"enum Kind : int \{ (.*) \};", text)
+    kinds = {name: i for i, name in enumerate(names.split(", "))}
+    assert kinds["plain"] == targets.PLAIN
+    assert {task.__name__: kind for task, (kind, _) in targets.KINDS.items()} == {
+        "PoseTask": kinds["pose"],
+        "PositionTask": kinds["position"],
+        "AxisTask": kinds["direction"],
+        "OrientationTask": kinds["orientation"],
+    }

@@ -69,12 +69,13 @@ SUPPLE_FN L placed(const IkProblem<double>& ik, int j, double reference, double 
   // just inside.
   const double over = 1e-9 + 10 * slack, full_turn = 6.283185307179586476925286766559;
   const double lower = ik.lower[j], upper = ik.upper[j];
-  const L turns = (L(reference) - angle) * L(1 / full_turn);
+  const L turns = coordinate_difference(L(reference), angle) * L(1 / full_turn);
   const L magic(Number<double>::round_magic);
-  L q = angle + ((turns + magic) - magic) * L(full_turn);
+  L q = integrate_coordinate(angle, ((turns + magic) - magic) * L(full_turn));
   const mask_t<L> low = q<L(lower - over), high = q> L(upper + over);
   if (any(low | high)) {  // one more turn toward the reference, which is inside, may help
-    q = select(low, q + L(full_turn), select(high, q - L(full_turn), q));
+    q = select(low, integrate_coordinate(q, L(full_turn)),
+               select(high, integrate_coordinate(q, L(-full_turn)), q));
     inside = inside & (q >= L(lower - over)) & (q <= L(upper + over));
   }
   clamped = clamped | (q < L(lower)) | (q > L(upper));
@@ -93,7 +94,7 @@ SUPPLE_FN void evaluate_turns(const IkProblem<double>& ik, const int* coordinate
     p.z = displacement(joint, at.q);
     bool known = false;
     SUPPLE_UNROLL for (int i = 0; i < 6; ++i) {
-      if (joint.coordinate != coordinate[i] || joint.scale != 1 || joint.offset != 0) continue;
+      if (joint.q_index != coordinate[i] || joint.scale != 1 || joint.offset != 0) continue;
       p.x = cosine[i];
       p.y = sine[i];
       known = true;
@@ -135,20 +136,18 @@ SUPPLE_FN bool polish_branch(const IkProblem<double>& ik, const BranchTolerances
 // Whether two angles of a joint are the same up to full turns. Two solutions are the same if this
 // holds for each joint.
 SUPPLE_FN bool is_same_angle(double a, double b) {
-  return abs(without_turns(a - b)) <= branch_distinct;
+  return abs(without_turns(coordinate_difference(a, b))) <= branch_distinct;
 }
 
 // The cost by which solutions are sorted: the largest joint displacement from q0 or, without q0,
 // the largest proximity to a joint limit, as in supple/ik/preference.py.
 SUPPLE_FN double branch_cost(const IkProblem<double>& ik, const double* q, const double* q0) {
+  if (q0) return largest_difference(ik.chain, q, q0, [](int) { return 1.0; });
   double cost = 0;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
+  for (int j = 0; j < ik.chain.nq; ++j) {
     const double range = ik.upper[j] - ik.lower[j];
-    if (q0) {
-      cost = max(cost, abs(q[j] - q0[j]));
-    } else if (range > 0 && range < 1e300) {
-      cost = max(cost, abs(2 * q[j] - ik.lower[j] - ik.upper[j]) / range);
-    }
+    if (!(range > 0 && range < 1e300)) continue;
+    cost = max(cost, abs(twice_from_middle(q[j], ik.lower[j], ik.upper[j])) / range);
   }
   return cost;
 }

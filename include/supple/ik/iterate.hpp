@@ -43,7 +43,7 @@ SUPPLE_FN constexpr T max_joint_step(const IkProblem<T>& ik, int j) {
 // Number of lanes of scratch memory in an `IterateState`.
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
-  const int m = ik.rows, n = ik.chain.coordinates, evaluating = 12 * ik.chain.joints;
+  const int m = ik.rows, n = ik.chain.nv, evaluating = 12 * ik.chain.joints;
   const int stepping = m * m + m + n + (uses_error_norm(ik) ? m : step_scratch(m, n));
   return evaluating > stepping ? evaluating : stepping;
 }
@@ -95,8 +95,8 @@ SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
     } else {
       task_jacobian(ik.chain, task, joint_poses, J, has_tilt(task) ? target : nullptr);
     }
-    drop_met_rows(task, ik.chain.coordinates, e, J);
-    J += task.rows * ik.chain.coordinates;
+    drop_met_rows(task, ik.chain.nv, e, J);
+    J += task.rows * ik.chain.nv;
     e += task.rows;
     target += target_size(task);
   }
@@ -144,7 +144,7 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
-  const int m = ik.rows, n = ik.chain.coordinates;
+  const int m = ik.rows, n = ik.chain.nv;
   const Rule rule = ik.step.damping.rule;
   L change(0);
   if (rule == Rule::mayorga_rank) {
@@ -186,6 +186,14 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   }
 }
 
+// Moves a configuration q by dq, as far as the joint limits allow.
+template <class L, class T, class N>
+SUPPLE_INLINE void move_within_limits(const IkProblem<T>& ik, N n, const L* dq, L* q) {
+  integrate(ik.chain, n, q, dq, q, [&](int j, const L&, const L& to) {
+    return min(max(to, L(ik.lower[j])), L(ik.upper[j]));
+  });
+}
+
 // Takes one damped step inside the joint limits. The columns of joints at a limit that would leave
 // their range are set to zero in J.
 //
@@ -219,9 +227,7 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
     step_with_rule(ik, at, J, z, dq, dq + n);
   }
   clamp_step<slides>(ik, int(n), dq);
-  for (int j = 0; j < n; ++j) {
-    at.q[j] = min(max(at.q[j] + dq[j], L(ik.lower[j])), L(ik.upper[j]));
-  }
+  move_within_limits(ik, n, dq, at.q);
 }
 
 // `descend` for robots with prismatic joints. It is not inlined, to keep the code for other robots
@@ -229,13 +235,13 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_prismatic_joints(const IkProblem<T>& ik,
                                                         IterateState<L>& at) {
-  descend(ik, ik.rows, ik.chain.coordinates, at);
+  descend(ik, ik.rows, ik.chain.nv, at);
 }
 
 // Calls `descend`. Common sizes are passed as compile-time constants.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
-  const int m = ik.rows, n = ik.chain.coordinates;
+  const int m = ik.rows, n = ik.chain.nv;
   if (ik.joint_scale) return descend_with_prismatic_joints(ik, at);
   if (m == 6 && n == 7) return descend<true, false>(ik, Fixed<6>{}, Fixed<7>{}, at);
   if (m == 6 && n == 6) return descend<true, false>(ik, Fixed<6>{}, Fixed<6>{}, at);
@@ -254,7 +260,7 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   const Pose<L>* joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
   const L* e = at.e;
   for (int k = 0; k < ik.tasks; e += ik.task[k].rows, ++k) {
@@ -279,11 +285,11 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
     };
     for (int outer = frame.support_begin; outer < frame.support_end; ++outer) {
       const Twist<L> b = twist_of(outer);
-      const int j = chain.joint[chain.support[outer].joint].coordinate;
+      const int j = chain.joint[chain.support[outer].joint].v_index;
       // f · (w × v) = w · (v × f)
       const Vec3<L> lever = cross(b.v, force) + cross(b.w, torque) * L(T(0.5));
       for (int inner = frame.support_begin; inner <= outer; ++inner) {
-        const int i = chain.joint[chain.support[inner].joint].coordinate;
+        const int i = chain.joint[chain.support[inner].joint].v_index;
         const L curve = dot(twist_of(inner).w, lever);
         L& entry = H[(i > j ? i : j) * n + (i > j ? j : i)];
         entry = entry - (i == j && inner != outer ? curve + curve : curve);
@@ -303,7 +309,7 @@ SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            L* work) {
-  const int m = ik.rows, n = ik.chain.coordinates;
+  const int m = ik.rows, n = ik.chain.nv;
   L *H = work, *C = H + n * n, *g = C + n * n, *dq = g + n;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
@@ -350,7 +356,8 @@ SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L&
     if (pass == 1) break;
     mask_t<L> outside = L(0) != L(0);
     for (int i = 0; i < n; ++i) {
-      const L lower = L(ik.lower[i]) - at.q[i], upper = L(ik.upper[i]) - at.q[i];
+      const L lower = coordinate_difference(L(ik.lower[i]), at.q[i]),
+              upper = coordinate_difference(L(ik.upper[i]), at.q[i]);
       const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
       const L move = min(max(dq[i], lower), upper);
       fix(i, out, ik.joint_scale ? move / scale(i) : move);
@@ -358,9 +365,7 @@ SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L&
     }
     if (!any(outside)) break;
   }
-  for (int j = 0; j < n; ++j) {
-    at.q[j] = min(max(at.q[j] + dq[j], L(ik.lower[j])), L(ik.upper[j]));
-  }
+  move_within_limits(ik, n, dq, at.q);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

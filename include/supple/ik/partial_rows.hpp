@@ -42,7 +42,7 @@ SUPPLE_FN L rotation_coefficient(const Vec3<L>& turn) {
 template <class L, class T>
 SUPPLE_FN void partial_rows_jacobian(const Chain<T>& chain, const Task<T>& task,
                                      const Pose<L>* joint_poses, const L* target, L* J) {
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const bool turned = task.axes == task_axes_frame;
   const auto in_base = [&](const Vec3<L>& v) { return at.moved ? into(at.base.R, v) : v; };

@@ -143,7 +143,7 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
   const double quarter = 0.25 * ik.seed_range[j];
   const double scatter = seed_scatter * joint_unit(ik, j);
   const double radius = scatter < quarter ? scatter : quarter;
-  return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
+  return integrate_coordinate(q0, radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1));
 }
 
 // Decides when polishing a start in double precision ends. Several iterations without progress are
@@ -169,8 +169,8 @@ struct PolishProgress {
 SUPPLE_FN bool is_same_solution(const IkProblem<double>& ik, const double* wrap, const double* a,
                                 const double* b) {
   bool same = true;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
-    const double away = abs(difference(wrap ? wrap[j] : 0, a[j], b[j]));
+  for (int j = 0; j < ik.chain.nq; ++j) {
+    const double away = abs(wrapped_difference(wrap ? wrap[j] : 0, a[j], b[j]));
     same &= away <= distinct * joint_unit(ik, j);
   }
   return same;
@@ -181,8 +181,8 @@ SUPPLE_FN bool is_same_solution(const IkProblem<double>& ik, const double* wrap,
 template <class A, class B>
 SUPPLE_FN double max_displacement(const IkProblem<double>& ik, A&& a, B&& b) {
   double largest = 0;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
-    largest = max(largest, abs(a(j) - b(j)) / joint_unit(ik, j));
+  for (int j = 0; j < ik.chain.nq; ++j) {
+    largest = max(largest, abs(coordinate_difference(a(j), b(j))) / joint_unit(ik, j));
   }
   return largest;
 }

@@ -15,17 +15,21 @@ SUPPLE_FN double rounded(double x) {
 
 // Returns the difference of two angles modulo `turn` = 2π, or their plain difference if `turn` is
 // 0.
-SUPPLE_FN double difference(double turn, double one, double other) {
-  const double away = one - other;
+SUPPLE_FN double wrapped_difference(double turn, double one, double other) {
+  const double away = coordinate_difference(one, other);
   return turn > 0 ? away - turn * rounded(away / turn) : away;
 }
 
 // Returns the angle nearest to `to` among q and its 2π wraps inside the joint limits.
 SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, double upper) {
-  double next = q + turn * rounded((to - q) / turn);
-  if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
-  if (next < lower) next = q - turn * double(static_cast<long long>((q - lower) / turn));
-  return next >= lower && next <= upper && abs(next - to) < abs(q - to) ? next : q;
+  const auto turned = [&](double turns) { return integrate_coordinate(q, turn * turns); };
+  const auto whole = [&](double room) { return double(static_cast<long long>(room / turn)); };
+  double next = turned(rounded(coordinate_difference(to, q) / turn));
+  if (next > upper) next = turned(whole(coordinate_difference(upper, q)));
+  if (next < lower) next = turned(-whole(coordinate_difference(q, lower)));
+  const double here = abs(coordinate_difference(q, to)),
+               there = abs(coordinate_difference(next, to));
+  return next >= lower && next <= upper && there < here ? next : q;
 }
 
 // Wraps the joints of one lane to the angles nearest to reference(j) and evaluates the state again.
@@ -41,7 +45,7 @@ template <class L, class Reference, class Evaluate, class Acceptable>
 SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane,
                       const double* wrap, double* kept, Reference&& reference, Evaluate&& evaluate,
                       Acceptable&& acceptable) {
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nq;
   bool changed = false;
   for (int j = 0; j < n; ++j) {
     kept[j] = get(at.q[j], lane);
@@ -73,7 +77,7 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
 // memory of the state. `fixed` (n,) is scratch memory.
 SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
                                      const double* v, double* fixed) {
-  const int m = ik.rows, n = ik.chain.coordinates;
+  const int m = ik.rows, n = ik.chain.nv;
   double *A = at.work, *z = A + m * m, *d = z + m, *scratch = d + n;
   const double* const J = at.J;
   const auto leaves = [&](int j) {
@@ -129,26 +133,30 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 //   ready()                 updates J; returns false to stop
 //   correct()               moves back to the target; returns whether it is met
 //
-// `work` has 5 n numbers.
+// `work` has nq + 4 nv numbers.
 template <class Posture, class Weight, class Ready, class Correct>
 SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double>& at, double* work,
                                 Posture&& posture, Weight&& weight, Ready&& ready,
                                 Correct&& correct) {
-  const int n = ik.chain.coordinates;
-  double *v = work, *kept = v + n, *fixed = kept + n, *before = fixed + n, *moved = before + n;
+  const int n = ik.chain.nv;
+  double *v = work, *kept = v + n, *fixed = kept + ik.chain.nq, *before = fixed + n,
+         *moved = before + n;
   double gain = 1;
   bool known = false;  // whether `before` and `moved` belong to the last step
   const auto cost = [&] {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += weight(j) * (posture(j) - at.q[j]) * (posture(j) - at.q[j]);
+    for (int j = 0; j < n; ++j) {
+      const double away = coordinate_difference(posture(j), at.q[j]);
+      sum += weight(j) * away * away;
+    }
     return sum;
   };
   double least = cost();
   for (int i = 0; i < posture_iterations && gain > min_posture_gain; ++i) {
     double whole = 0, feasible = 0;
+    for (int j = 0; j < ik.chain.nq; ++j) kept[j] = at.q[j];
     for (int j = 0; j < n; ++j) {
-      kept[j] = at.q[j];
-      v[j] = weight(j) * (posture(j) - at.q[j]) * square(joint_unit(ik, j));
+      v[j] = weight(j) * coordinate_difference(posture(j), at.q[j]) * square(joint_unit(ik, j));
       whole += square(v[j] / joint_unit(ik, j));
     }
     if (!ready()) return;
@@ -167,24 +175,26 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
     }
     double part = gain;  // factor of d, reduced so that the step ends at the first joint limit
     for (int j = 0; j < n; ++j) {
-      const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
+      const double end = d[j] < 0 ? ik.lower[j] : ik.upper[j];
+      const double size = abs(d[j]), room = coordinate_difference(end, at.q[j]);
       if (part * size > abs(room)) part = abs(room) / size;
       if (part * size > max_joint_step(ik, j)) part = max_joint_step(ik, j) / size;
     }
     for (int j = 0; j < n; ++j) {
       before[j] = d[j];
-      at.q[j] = min(max(at.q[j] + part * d[j], ik.lower[j]), ik.upper[j]);
+      moved[j] = part * d[j];
     }
+    move_within_limits(ik, n, moved, at.q);
     const bool met = correct();
     const double now = cost();
     known = met && now < least;
     if (known) {
       least = now;
       if (part < gain) gain = 1, known = false;  // the feasible gradient changes at a limit
-      for (int j = 0; j < n; ++j) moved[j] = at.q[j] - kept[j];
+      difference(ik.chain, at.q, kept, moved);
       continue;
     }
-    for (int j = 0; j < n; ++j) at.q[j] = kept[j];
+    for (int j = 0; j < ik.chain.nq; ++j) at.q[j] = kept[j];
     evaluate(ik, at);
     gain = 0.3 * min(gain, part);
   }

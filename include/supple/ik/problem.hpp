@@ -21,16 +21,16 @@ struct IkProblem {
   const Task<T>* task;
   const Measure* measure;            // (rows,)
   const T *weight, *tolerance_unit;  // (rows,): weights, and their inverses
-  const T *lower, *upper;            // (n,): joint limits, infinite where there are none
-  const T *seed_lower, *seed_range;  // (n,): ranges from which seeds are drawn: lower end, width
-  const T* sequence_step;            // (n,): increment of the seed sequence, in units of seed_range
+  const T *lower, *upper;            // (nq,): joint limits, infinite where there are none
+  const T *seed_lower, *seed_range;  // (nq,): ranges from which seeds are drawn: lower end, width
+  const T* sequence_step;  // (nq,): increment of the seed sequence, in units of seed_range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and `direction` are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
   int iteration_factor;  // factor of all iteration limits, above 1 if max_joint_step is small
   T max_lambda2;         // largest λ² of a robot with prismatic joints
-  // Null unless some joints are prismatic, otherwise (n,). With them, multiplying all lengths of a
+  // Null unless some joints are prismatic, otherwise (nv,). With them, multiplying all lengths of a
   // robot by a number multiplies the coordinates of its prismatic joints by that number in each
   // iteration, and changes nothing else.
   const T* joint_scale;      // steps are computed in the coordinates q / joint_scale
@@ -45,15 +45,15 @@ namespace supple::inline SUPPLE_ISA {
 // A configuration on each lane, with the errors, J and e evaluated there.
 template <class L>
 struct IterateState {
-  L* q;                  // (n,)
+  L* q;                  // (nq,)
   L* target;             // (targets,)
   L position, rotation;  // largest position error [m] and rotation error [rad] of all tasks at q
   L cost;                // ‖e‖² of the weighted error
-  L* J;                  // (rows, n), weighted
+  L* J;                  // (rows, nv), weighted
   L* e;                  // (rows,), weighted
   L* work;               // scratch memory: `iterate_scratch` lanes
   // Quantities of the previous step, for damping rules that need them.
-  L* J_before;  // (rows, n), with zero columns for joints held at a limit: for `mayorga_rank`
+  L* J_before;  // (rows, nv), with zero columns for joints held at a limit: for `mayorga_rank`
   L before;     // manipulability, or 0 if the rule does not use it; negative before the first step
 };
 

@@ -126,17 +126,17 @@ SUPPLE_FN bool exhausted(const RestartBudget& budget, int starts, float cost, fl
 // State of a minimization by Newton's method, with the best configuration of each lane so far.
 template <class L>
 struct Minimization {
-  L *q, *work;           // best configuration (n,); scratch of `newton_scratch` lanes
+  L *q, *work;           // best configuration (nq,); scratch of `newton_scratch` lanes
   L value, newton_gain;  // smallest value of the objective; current gain of the damping
 };
 
-// Starts a minimization at the current q. `work` has n + `newton_scratch` lanes.
+// Starts a minimization at the current q. `work` has nq + `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const IterateState<L>& at,
                                              L* work, float gain_factor = 1) {
-  const int n = ik.chain.coordinates;
-  for (int j = 0; j < n; ++j) work[j] = at.q[j];
-  return {work, work + n, L(T(huge_cost)), L(T(gain_factor) * ik.newton_gain)};
+  const int nq = ik.chain.nq;
+  for (int j = 0; j < nq; ++j) work[j] = at.q[j];
+  return {work, work + nq, L(T(huge_cost)), L(T(gain_factor) * ik.newton_gain)};
 }
 
 // Performs one iteration of Newton's method. A step that has increased the objective is undone and
@@ -148,17 +148,17 @@ SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimi
   constexpr bool is_double = sizeof(T) == sizeof(double);
   const L little = size * L(T(is_double ? 1e-11 : 1e-5));
   const L noise = size * L(T(is_double ? 1e-9 : 1e-6));
-  const int n = ik.chain.coordinates;
+  const int nq = ik.chain.nq;
   const mask_t<L> better = value < minimum.value;
   const mask_t<L> done = ((abs(minimum.value - value) < little) &
                           (minimum.newton_gain <= L(T(min_gain_factor) * ik.newton_gain))) |
                          (minimum.newton_gain >= L(T(1e4) * ik.newton_gain));
-  for (int j = 0; j < n; ++j) minimum.q[j] = select(better, at.q[j], minimum.q[j]);
+  for (int j = 0; j < nq; ++j) minimum.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.value = select(better, value, minimum.value + noise);
   newton_step(ik, at, minimum.newton_gain, minimum.work);
   // Where the objective has increased, J and e are not those of minimum.q: discard the step, and
   // let the caller evaluate minimum.q again.
-  for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);
+  for (int j = 0; j < nq; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);
   // In double precision the damping may nearly vanish: nearly parallel prismatic joints need long
   // steps for small errors.
   const L least(T(is_double ? 1e-9 : 1e-3) * ik.newton_gain);

@@ -5,6 +5,7 @@
 #include "supple/math/lane.hpp"
 #include "supple/math/linalg.hpp"
 #include "supple/limits/stopping.hpp"
+#include "supple/robot/configuration.hpp"
 
 namespace supple {
 
@@ -72,7 +73,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
                                                   L& low, L& high) {
   const L ramp = L(limit.jerk) * dt * dt, zero(0), none = L(Number<T>::huge);
   const L most = largest_smooth_change(limit, dt, ramp), max_speed(limit.speed);
-  const L above = (L(limit.upper) - q) / dt, below = (q - L(limit.lower)) / dt;
+  const L above = coordinate_difference(L(limit.upper), q) / dt,
+          below = coordinate_difference(q, L(limit.lower)) / dt;
   const mask_t<L> over = above < zero, under = below < zero;
   const L noise = L(T(16) * Number<T>::epsilon) * abs(q) / dt;
   mask_t<L> valid = L(0) == L(0);
@@ -104,7 +106,8 @@ template <class L, class T>
 SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
                                  const L& dt, L& low, L& high, const T* later, int count) {
   const L max_speed(limit.speed), zero(0);
-  const L above = L(limit.upper) - q, below = q - L(limit.lower);
+  const L above = coordinate_difference(L(limit.upper), q),
+          below = coordinate_difference(q, L(limit.lower));
   const L to_upper = above / dt, to_lower = below / dt;  // speeds that reach the limits in one step
   const bool brakes = limit.acceleration < Number<T>::huge;
   L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
@@ -160,8 +163,8 @@ SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L&
     return min(max_speed, brakes ? braking_speed(room, brake, dt, span) : room / dt);
   };
   const bool bounded[] = {limit.lower > -Number<T>::huge, limit.upper < Number<T>::huge};
-  low = bounded[0] ? -fastest(q - L(limit.lower)) : -max_speed;
-  high = bounded[1] ? fastest(L(limit.upper) - q) : max_speed;
+  low = bounded[0] ? -fastest(coordinate_difference(q, L(limit.lower))) : -max_speed;
+  high = bounded[1] ? fastest(coordinate_difference(L(limit.upper), q)) : max_speed;
 }
 
 // Computes the admissible speeds [low, high] of one joint in the next step: by `smooth_joint_box`

@@ -20,14 +20,15 @@ enum class Placement : int {
 };
 
 // A joint: T_parent_joint(q) = (rotation, position) · (motion about or along z). The displacement
-// is scale * q[coordinate] + offset; a revolute joint is rotated further by the constant angle
+// is scale * q[q_index] + offset; a revolute joint is rotated further by the constant angle
 // `phase`.
 template <class T>
 struct Joint {
   int parent;  // index of the parent joint in the chain, -1 for the world
   Motion motion;
   Placement placement;
-  int coordinate;  // index into q
+  int q_index;  // index of its position in a configuration
+  int v_index;  // index of its speed in a velocity
   // Whether a frame, or a joint other than the next one, is attached to this joint: its full pose
   // is then stored.
   bool branches;
@@ -55,7 +56,9 @@ struct Support {
 
 template <class T>
 struct Chain {
-  int coordinates;  // length of q
+  // Lengths of a configuration q and of a velocity q̇ (configuration.hpp). They are equal as long as
+  // every joint has one coordinate.
+  int nq, nv;
   int joints, frames;
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero

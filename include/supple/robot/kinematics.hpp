@@ -42,7 +42,7 @@ SUPPLE_INLINE Rotation<L> times_constant(const Rotation<L>& R, const T* c) {
 // The displacement of a joint: an angle [rad] or a length [m].
 template <class L, class T>
 SUPPLE_INLINE L displacement(const Joint<T>& joint, const L* q) {
-  const L x = q[joint.coordinate];
+  const L x = q[joint.q_index];
   if (joint.scale == T(1) && joint.offset == T(0)) return x;
   return fma(x, L(joint.scale), L(joint.offset));
 }
@@ -208,7 +208,7 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
   return {cross(at.R.z, p - at.p), at.R.z};
 }
 
-// Calls column(coordinate, twist, first) for each joint that moves a frame whose origin is at p.
+// Calls column(v_index, twist, first) for each joint that moves a frame whose origin is at p.
 // The twists are the columns of the frame's Jacobian. `first` is false if an earlier joint has the
 // same coordinate (a mimic joint): the caller then adds the twists. Coordinates that do not move
 // the frame are not visited.
@@ -220,7 +220,7 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
     const Joint<T>& joint = chain.joint[j];
     Twist<L> twist = partial_velocity(joint, joint_poses[j], p);
     if (joint.scale != T(1)) twist = {twist.v * L(joint.scale), twist.w * L(joint.scale)};
-    column(joint.coordinate, twist, chain.support[s].first);
+    column(joint.v_index, twist, chain.support[s].first);
   }
 }
 
@@ -307,8 +307,8 @@ SUPPLE_INLINE R<L> frame_rates(const Chain<T>& chain, const Frame<T>& frame,
     const Pose<L>& at = joint_poses[j];
     body = shift_rates(body, at.p - point);
     point = at.p;
-    const L speed = qd[joint.coordinate] * L(joint.scale);
-    const L faster = qdd ? qdd[joint.coordinate] * L(joint.scale) : L(0);
+    const L speed = qd[joint.v_index] * L(joint.scale);
+    const L faster = qdd ? qdd[joint.v_index] * L(joint.scale) : L(0);
     add_joint(body, at.R.z, joint.motion == Motion::prismatic, speed, faster);
   }
   return shift_rates(body, p - point);

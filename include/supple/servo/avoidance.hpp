@@ -37,13 +37,13 @@ SUPPLE_FN void add_singular_slope(const Servo<T>& servo, const ServoState<T>& st
   const T weight = T(1) / max(sigma, least_divisor<T> * kappa) - T(1) / (avoided_sigma<T> * kappa);
   if (!(weight > 0)) return;
   singular_gradient(rows_of(servo, state), joint_poses, u, v, slope);
-  for (int j = 0; j < servo.chain.coordinates; ++j) g[j] = fma(weight, slope[j], g[j]);
+  for (int j = 0; j < servo.chain.nv; ++j) g[j] = fma(weight, slope[j], g[j]);
 }
 
 // Adds the terms of joints that are near their limits to g (n), as above.
 template <class T>
 SUPPLE_FN void add_limit_slope(const Servo<T>& servo, const T* q, T* g) {
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     const T range = limit.upper - limit.lower;
     if (!(range < Number<T>::huge) || !(range > 0)) continue;
@@ -52,7 +52,8 @@ SUPPLE_FN void add_limit_slope(const Servo<T>& servo, const T* q, T* g) {
       return near < avoided_range<T> ? limit_weight<T> * (1 / near - 1 / avoided_range<T>) / range
                                      : T(0);
     };
-    g[j] += push(q[j] - limit.lower) - push(limit.upper - q[j]);
+    g[j] += push(coordinate_difference(q[j], limit.lower)) -
+            push(coordinate_difference(limit.upper, q[j]));
   }
 }
 

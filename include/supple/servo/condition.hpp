@@ -19,7 +19,7 @@ SUPPLE_FN T condition_number(int m, int n, T* J, T* scratch) {
 // each joint of the chain, (all, n) for J and what `condition_number` needs.
 template <class T>
 SUPPLE_FN T condition_at(const StepRows<T>& rows, const T* q, T* scratch) {
-  const int n = rows.chain.coordinates;
+  const int n = rows.chain.nv;
   Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T* const J = scratch + 12 * rows.chain.joints;
   forward(rows.chain, q, joint_poses);

@@ -119,7 +119,7 @@ SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, 
 
 template <class T>
 SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   return 12 * chain.joints + 3 * m * n + m * m + 3 * m + 8 * n;
 }
 
@@ -131,7 +131,7 @@ template <class T, class Accepts>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch,
                            const Accepts& accepts) {
   const Chain<T>& chain = of.rows.chain;
-  const int m = of.rows.count, n = chain.coordinates;
+  const int m = of.rows.count, n = chain.nv;
   bool brakes = false;
   for (int j = 0; j < n; ++j) {
     brakes = brakes || min(of.limit[j].acceleration, of.limit[j].jerk) < Number<T>::huge;
@@ -157,8 +157,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
       const T speed = found.least * x[j];
       c[j] = speed - v[j];
       v[j] = speed;
-      q[j] = fma(speed, of.dt, q[j]);
     }
+    integrate(chain, q, v, of.dt, q);
   }
   return false;
 }
@@ -198,7 +198,7 @@ inline constexpr int slower_tries = 3;
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, T most, const T* x, const T* low,
                              const T* high, const T* q, const T* v, bool& halts, T* scratch) {
-  const int n = of.rows.chain.coordinates;
+  const int n = of.rows.chain.nv;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
@@ -209,8 +209,8 @@ SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, T most, const T* 
     for (int j = 0; j < n; ++j) {
       speed[j] = s * x[j];
       change[j] = speed[j] - v[j];
-      next[j] = fma(speed[j], of.dt, q[j]);
     }
+    integrate(of.rows.chain, q, speed, of.dt, next);
     if (stops_along(of, d, next, speed, change, rest)) {
       if (may_stop_at(of, next, rest)) return s;
       halts = true;

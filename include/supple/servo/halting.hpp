@@ -33,11 +33,11 @@ SUPPLE_FN T ramp_at(const Servo<T>& servo, T condition) {
 template <class T>
 SUPPLE_FN T ramp_factor(const Servo<T>& servo, const StepRows<T>& rows, T here, const T* q,
                         const T* x, T* scratch) {
-  const int n = rows.chain.coordinates;
+  const int n = rows.chain.nv;
   T *trial = scratch, *rest = trial + n;
   const T size = length(n, x);
   if (here <= servo.slow_condition || !(size > 0)) return T(1);
-  for (int j = 0; j < n; ++j) trial[j] = fma(probe<T> / size, x[j], q[j]);
+  integrate(rows.chain, q, x, T(probe<T> / size), trial);
   return condition_at(rows, trial, rest) < here ? T(1) : ramp_at(servo, here);
 }
 
@@ -46,7 +46,7 @@ SUPPLE_FN T ramp_factor(const Servo<T>& servo, const StepRows<T>& rows, T here, 
 template <class T>
 SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, const T* x, T& here,
                            T* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   T* const J = scratch;
   for (int i = 0; i < m * n; ++i) J[i] = state.J[i];
   here = condition_number(m, n, J, J + m * n);
@@ -80,7 +80,7 @@ template <class T>
 SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, const Stopper<T>& of,
                          const T* d, T unit, T here, T most, const T* x, const T* low,
                          const T* high, bool& halts, T* scratch) {
-  const int m = of.rows.count, n = of.rows.chain.coordinates;
+  const int m = of.rows.count, n = of.rows.chain.nv;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!has_any(found)) return T(-1);
@@ -98,8 +98,8 @@ SUPPLE_FN T halting_step(const Servo<T>& servo, const ServoState<T>& state, cons
       for (int j = 0; j < n; ++j) {
         speed[j] = s * x[j];
         change[j] = speed[j] - state.qd[j];
-        next[j] = fma(speed[j], of.dt, state.q[j]);
       }
+      integrate(of.rows.chain, state.q, speed, of.dt, next);
       if (stops_on_ramp(servo, of, d, unit, s * unit, next, speed, change, rest)) {
         if (may_stop_at(of, next, rest)) return s;
         halts = true;

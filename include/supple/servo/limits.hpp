@@ -30,7 +30,7 @@ inline constexpr T priority_weight = T(1e-2);
 // row weights of the step, or with smaller weights for lower priorities.
 template <class L, class T>
 SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   if (servo.mode == ControlMode::step) {
     if (!servo.step->task_scale) return J;
     scale_jacobian(*servo.step, m, n, J, weighted);
@@ -298,16 +298,17 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
 template <class L, class T, class N>
 SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, const L* x,
                            const L* x0) {
-  const L dt(servo.dt);
+  // Rounding must not move a joint past a limit that it has not passed.
+  const auto clip = [&](int j, const L& from, const L& to) {
+    const L lower(servo.limit[j].lower), upper(servo.limit[j].upper);
+    const L not_above = select(from <= upper, min(to, upper), to);
+    return select(from >= lower, max(not_above, lower), not_above);
+  };
+  integrate(servo.chain, n, state.q, x, L(servo.dt), state.q, clip);
   state.limited = L(0);
   for (int j = 0; j < n; ++j) {
-    const JointLimit<T>& limit = servo.limit[j];
     const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
     state.limited = select(abs(x[j] - x0[j]) > noise, L(1), state.limited);
-    const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
-    // Rounding must not move a joint past a limit that it has not passed.
-    const L not_above = select(q <= upper, min(next, upper), next);
-    state.q[j] = select(q >= lower, max(not_above, lower), not_above);
     if (state.change) state.change[j] = x[j] - state.qd[j];
     state.qd[j] = x[j];
   }
@@ -329,7 +330,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
 // become J at the start of the step and its command again.
 template <class T>
 SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
   const bool shares = shares_bound(servo);
   all_boxes(servo, n, state, !shares, low, high, x0);

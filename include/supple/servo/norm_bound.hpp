@@ -52,7 +52,7 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
 template <class T>
 SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
   bool limited = false;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
     limited = limited || servo.limit[j].jerk < Number<T>::huge;
   }
   return limited;

@@ -18,7 +18,7 @@ template <class T>
 SUPPLE_FN int frame_part(const Chain<T>& chain, int frame, const int* label) {
   const Frame<T>& of = chain.frame[frame];
   if (of.support_begin == of.support_end) return -1;
-  return part_of(label, chain.joint[chain.support[of.support_begin].joint].coordinate);
+  return part_of(label, chain.joint[chain.support[of.support_begin].joint].v_index);
 }
 
 // Gives coordinates the same label (n), the index of one of them, if joints that they move are
@@ -26,12 +26,12 @@ SUPPLE_FN int frame_part(const Chain<T>& chain, int frame, const int* label) {
 template <class T>
 SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
   const Chain<T>& chain = of.chain;
-  for (int j = 0; j < chain.coordinates; ++j) label[j] = of.tasks == 1 ? 0 : j;
+  for (int j = 0; j < chain.nv; ++j) label[j] = of.tasks == 1 ? 0 : j;
   if (of.tasks == 1) return;
   for (int k = 0; k < chain.joints; ++k) {
     const Joint<T>& joint = chain.joint[k];
     if (joint.parent < 0) continue;
-    label[part_of(label, joint.coordinate)] = part_of(label, chain.joint[joint.parent].coordinate);
+    label[part_of(label, joint.v_index)] = part_of(label, chain.joint[joint.parent].v_index);
   }
   for (int k = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
@@ -40,7 +40,7 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
     const int base = frame_part(chain, task.base, label);
     if (part >= 0 && base >= 0) label[base] = part;
   }
-  for (int j = 0; j < chain.coordinates; ++j) label[j] = part_of(label, j);
+  for (int j = 0; j < chain.nv; ++j) label[j] = part_of(label, j);
 }
 
 // Divides coordinates and rows into parts: each row that takes part in the step gets the label of

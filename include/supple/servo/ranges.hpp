@@ -68,7 +68,7 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
 // state.q and state.qd.
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m,
     *offset = J + m * n, *direction = offset + m;
   const auto end_of = [&](int i) {  // 1 at the upper end of an interval, -1 at the lower

@@ -17,7 +17,7 @@ namespace supple::inline SUPPLE_ISA {
 
 template <class T>
 SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   const bool weighted = servo.in_python || servo.step->joint_scale;
   int every = 0;  // rows of all tasks
   for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
@@ -42,7 +42,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
                               ServoState<L>& state, L* scratch) {
-  const int n = servo.chain.coordinates;
+  const int n = servo.chain.nv;
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(scratch);
   L* rows = scratch + 12 * servo.chain.joints;
   forward(servo.chain, state.q, joint_poses);
@@ -115,7 +115,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
 // Computes the step state.dq and its damping state.lambda2, by a step of the kernel.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   const L *J = state.J, *e = state.e;
   L change(0);
   if (servo.step->damping.rule == Rule::mayorga_rank && state.has_previous) {
@@ -163,7 +163,7 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
 // Stores the quantities of this step that the damping rule of the next step reads.
 template <class L, class T>
 SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   const Rule rule = servo.step->damping.rule;
   if (rule == Rule::mayorga_rank) weighted_jacobian(servo, state.J, state.J_before);
   if (rule == Rule::manipulability_rate) {

@@ -75,7 +75,7 @@ SUPPLE_FN void add_twist_gradient(const Chain<T>& chain, const Task<T>& task,
 template <class T>
 SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_poses, const T* u,
                                  const T* v, T* g) {
-  for (int j = 0; j < of.chain.coordinates; ++j) g[j] = T(0);
+  for (int j = 0; j < of.chain.nv; ++j) g[j] = T(0);
   for (int k = 0, first = 0, row = 0; k < of.tasks; first += of.task[k++].rows) {
     const Task<T>& task = of.task[k];
     if (traits_of(task).is_linear) {

@@ -93,7 +93,7 @@ template <class T>
 SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, const T* v, T* g) {
   const StepRows<T> rows = rows_of(of.servo, of.state);
   if (!of.row) return singular_gradient(rows, of.joint_poses, u, v, g);
-  const int all_m = rows.count, all_n = of.servo.chain.coordinates;
+  const int all_m = rows.count, all_n = of.servo.chain.nv;
   T *all_u = of.whole, *all_v = all_u + all_m, *all_g = all_v + all_n;
   for (int i = 0; i < all_m + all_n; ++i) all_u[i] = T(0);
   for (int r = 0; r < m; ++r) all_u[of.row[r]] = u[r];
@@ -107,7 +107,7 @@ template <class T>
 SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bias) {
   const StepRows<T> rows = rows_of(of.servo, of.state);
   if (!of.row) return rows_bias_acceleration(rows, of.joint_poses, v, bias);
-  const int all_n = of.servo.chain.coordinates;
+  const int all_n = of.servo.chain.nv;
   T *all_v = of.whole, *all_bias = all_v + all_n;
   for (int j = 0; j < all_n; ++j) all_v[j] = T(0);
   for (int j = 0; j < n; ++j) all_v[of.column[j]] = v[j];
@@ -133,7 +133,7 @@ SUPPLE_FN T room_toward(int n, const JointLimit<T>* limit, const T* q, const T* 
     const T part = sign * v[j];
     if (abs(part) < T(1e-3)) continue;
     const T end = part > 0 ? limit[j].upper : limit[j].lower;
-    room = min(room, max(T((end - q[j]) / part), T(0)));
+    room = min(room, max(T(coordinate_difference(end, q[j]) / part), T(0)));
   }
   return room;
 }

@@ -64,10 +64,11 @@ struct Command {
   const L *target, *velocity, *acceleration;
 };
 
-// The values that a control loop keeps from step to step, and the result of its last step.
+// The values that a control loop keeps from step to step, and the result of its last step. n is nv
+// of the chain.
 template <class L>
 struct ServoState {
-  L* q;               // (n,): joint positions, updated by `advance`
+  L* q;               // (nq,): joint positions, updated by `advance`
   L* qd;              // (n,): joint speeds, updated by `advance`
   L* change;          // (n,): change of qd in the last step, updated by `advance`; null if unknown
   L* J;               // (rows, n), weighted
@@ -129,7 +130,7 @@ SUPPLE_FN StepRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state)
 template <class L, class T>
 SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;
-  scale_jacobian(*servo.step, m, servo.chain.coordinates, J, seen);
+  scale_jacobian(*servo.step, m, servo.chain.nv, J, seen);
   return m;
 }
 

@@ -34,7 +34,7 @@ SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
 // Computes J (count, n) of the rows that take part. The array J has room for (all, n).
 template <class T>
 SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J) {
-  const int n = of.chain.coordinates;
+  const int n = of.chain.nv;
   for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
     task_jacobian(of.chain, of.task[k], joint_poses, J + row * n);
   }
@@ -47,7 +47,7 @@ SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
   if (traits_of(task).is_linear) return false;
   const auto any = [&](const Frame<T>& frame) {
     for (int s = frame.support_begin; s < frame.support_end; ++s) {
-      if (v[chain.joint[chain.support[s].joint].coordinate] != 0) return true;
+      if (v[chain.joint[chain.support[s].joint].v_index] != 0) return true;
     }
     return false;
   };

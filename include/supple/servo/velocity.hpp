@@ -21,7 +21,7 @@ template <class T>
 SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   constexpr T none = Number<T>::huge;
   bool limited = servo.bound < none;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     limited = limited || limit.lower > -none || limit.upper < none || limit.speed < none ||
               limit.acceleration < none || limit.jerk < none;
@@ -33,7 +33,7 @@ SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   bool limited = false;
-  for (int j = 0; j < servo.chain.coordinates; ++j) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
     limited = limited || servo.limit[j].acceleration < Number<T>::huge ||
               servo.limit[j].jerk < Number<T>::huge;
   }
@@ -43,7 +43,7 @@ SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
 // Number of lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
 template <class T>
 SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
-  const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
+  const int m = servo.rows, n = servo.chain.nv, one = step_scratch(m, n);
   const int other = servo_scratch(servo);
   return one > other ? one : other;
 }
@@ -67,7 +67,7 @@ SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* veloci
 // Returns the lanes where the limits do not change a step dq (n).
 template <class L, class T>
 SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
-  const int n = servo.chain.coordinates;
+  const int n = servo.chain.nv;
   const L most = L(servo.bound * (servo.keep_direction ? just_below<T> : T(1)));
   mask_t<L> inside = dot(n, dq, dq) <= most * most;
   for (int j = 0; j < n; ++j) {
@@ -90,7 +90,7 @@ struct TaskRows {
   SUPPLE_INLINE void operator()(K k) const {
     int rows = 0;
     for (int i = 0; i < k; ++i) rows += servo.task[i].rows;
-    const int n = servo.chain.coordinates;
+    const int n = servo.chain.nv;
     task_jacobian(servo.chain, servo.task[k], joint_poses, J + rows * n);
     task_command(servo.chain, servo.task[k], joint_poses, velocity + 6 * k, e + rows);
   }

@@ -40,7 +40,7 @@ inline constexpr T held_ridge = T(1e-9);
 // Number of entries of scratch memory that `yielding_step` needs.
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
-  const int n = chain.coordinates, k = m < n ? m : n;
+  const int n = chain.nv, k = m < n ? m : n;
   return 12 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + 13 * k;
 }
 
@@ -58,7 +58,7 @@ SUPPLE_FN bool is_slide(const Chain<T>& chain, int coordinate) {
   bool slides = true;
   for (int k = 0; k < chain.joints; ++k) {
     const Joint<T>& joint = chain.joint[k];
-    slides = slides && (joint.coordinate != coordinate || joint.motion == Motion::prismatic);
+    slides = slides && (joint.v_index != coordinate || joint.motion == Motion::prismatic);
   }
   return slides;
 }
@@ -123,7 +123,7 @@ SUPPLE_FN void take_problem_step(int m, int n, const StepProblem<T>& of, T* scra
 template <class T>
 SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
   const Servo<T>& servo = all.servo;
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   int *label = reinterpret_cast<int*>(scratch), *row_label = label + n, *posture = row_label + m,
       *row = posture + m, *column = row + m;
   if (!find_parts(rows_of(servo, all.state), label, row_label, posture)) return false;
@@ -178,7 +178,7 @@ SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
 // state.stopped (n) marks the joints that are left out.
 template <class T>
 SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+  const int m = servo.rows, n = servo.chain.nv;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
     *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
@@ -187,8 +187,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
   }
-  for (int j = 0; j < n; ++j)
-    rest[j] = fma(aims ? T(0) : T(0.5) * servo.dt, state.qd[j], state.q[j]);
+  integrate(servo.chain, state.q, state.qd, aims ? T(0) : T(0.5) * servo.dt, rest);
   forward(servo.chain, rest, joint_poses);
   if (!aims) {
     rows_jacobian(rows_of(servo, state), joint_poses, rest);

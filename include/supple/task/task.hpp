@@ -6,6 +6,7 @@
 // the formulas; tests/motion compares the two.
 #pragma once
 
+#include "supple/robot/configuration.hpp"
 #include "supple/robot/kinematics.hpp"
 #include "supple/task/axes.hpp"
 #include "supple/task/spec.hpp"
@@ -39,7 +40,7 @@ SUPPLE_FN SeparateSupports<T> separate_supports(const Chain<T>& chain, const Tas
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target = nullptr) {
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   SUPPLE_UNROLL for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
   if (task.goal == Goal::posture) {
     SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) {
@@ -96,7 +97,7 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
                            const L* q, const L* target, L* e) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) {
-      e[i] = (target[i] - q[task.coordinate[i]]) * L(task.posture_weight[i]);
+      e[i] = coordinate_difference(target[i], q[task.coordinate[i]]) * L(task.posture_weight[i]);
     }
     return;
   }

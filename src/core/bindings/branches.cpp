@@ -196,13 +196,13 @@ class PyBranches {
  public:
   template <class Spec>
   PyBranches(nb::object solver, const Spec& spec)
-      : solver_(std::move(solver)), arm_(arm_of(spec, problem().coordinates())) {
+      : solver_(std::move(solver)), arm_(arm_of(spec, problem().nq())) {
     check_length("the solver's target", 12, std::size_t(problem().targets()));
   }
 
   // Returns all solutions of the targets, as arrays. A target that is not finite has no solution.
   nb::tuple solve(nb::handle targets, nb::handle q0, const BranchSpec& spec) const {
-    const int n = problem().coordinates();
+    const int n = problem().nq();
     const Targets given(targets, q0, n);
     const auto arm = with_samples(spec);
     const IkProblem<double> ik = within(spec);
@@ -290,7 +290,7 @@ class PyBranches {
         PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
         PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("_complete")};
     const npy_intp size = npy_intp(all.sampled.size());
-    const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().coordinates()}),
+    const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().nq()}),
                                 column(all.error, 0, 2), column(all.error, 1, 2),
                                 nb::borrow(certain ? Py_True : Py_False)};
     auto* const type = reinterpret_cast<PyTypeObject*>(single_->solutions.ptr());

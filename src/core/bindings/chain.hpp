@@ -20,11 +20,12 @@ struct OwnedChain {
   std::vector<Joint<T>> joints;
   std::vector<Frame<T>> frames;
   std::vector<Support> support;
-  int coordinates = 0;
+  int nq = 0, nv = 0;
   bool mimics = false, phases = false, lengths = false;
 
   Chain<T> view() const {
-    return {.coordinates = coordinates,
+    return {.nq = nq,
+            .nv = nv,
             .joints = int(joints.size()),
             .frames = int(frames.size()),
             .mimics = mimics,
@@ -37,15 +38,17 @@ struct OwnedChain {
 };
 
 template <class T>
-OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
+OwnedChain<T> build_chain(int nq, int nv, const std::vector<JointSpec>& joints,
                           const std::vector<FrameSpec>& frames) {
   OwnedChain<T> chain;
-  chain.coordinates = coordinates;
+  chain.nq = nq;
+  chain.nv = nv;
   const int count = int(joints.size());
-  Ints uses(coordinates, 0);
+  Ints uses(nq, 0);
   for (int j = 0; j < count; ++j) {
     const JointSpec& spec = joints[j];
-    check_index("coordinate", 0, coordinates, spec.coordinate);
+    check_index("q_index", 0, nq, spec.q_index);
+    check_index("v_index", 0, nv, spec.v_index);
     if (spec.placement == Placement::root) {
       check_index("parent", -1, 0, spec.parent);
     } else {
@@ -54,7 +57,8 @@ OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
     Joint<T> joint{.parent = spec.parent,
                    .motion = spec.motion,
                    .placement = spec.placement,
-                   .coordinate = spec.coordinate,
+                   .q_index = spec.q_index,
+                   .v_index = spec.v_index,
                    .branches = false,
                    .scale = T(spec.scale),
                    .offset = T(spec.offset),
@@ -65,7 +69,7 @@ OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
     std::copy(spec.rotation.begin(), spec.rotation.end(), joint.rotation);
     std::copy(spec.position.begin(), spec.position.end(), joint.position);
     chain.phases |= joint.phase[0] != T(1) || joint.phase[1] != T(0);
-    chain.mimics |= ++uses[joint.coordinate] > 1;
+    chain.mimics |= ++uses[joint.q_index] > 1;
     chain.lengths |=
         joint.motion == Motion::prismatic || joint.scale != T(1) || joint.offset != T(0);
     if (joint.parent >= 0 && joint.parent != j - 1) chain.joints[joint.parent].branches = true;
@@ -81,9 +85,9 @@ OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
                    .position = {}};
     Ints path;
     for (int j = spec.joint; j >= 0; j = joints[j].parent) path.push_back(j);
-    std::vector<bool> seen(coordinates, false);
+    std::vector<bool> seen(nv, false);
     for (auto j = path.rbegin(); j != path.rend(); ++j) {
-      const int c = joints[*j].coordinate;
+      const int c = joints[*j].v_index;
       chain.support.push_back({.joint = *j, .first = !seen[c]});
       seen[c] = true;
     }
@@ -110,11 +114,11 @@ class PyChain {
  public:
   // Results are computed for the first `outputs` frames; they have a frame axis if `stack`. Further
   // frames only provide the `axes` of twists. Singular values are those of the `rows` of the
-  // stacked Jacobian (6 * outputs, coordinates).
-  PyChain(int coordinates, const std::vector<JointSpec>& joints,
+  // stacked Jacobian (6 * outputs, nv).
+  PyChain(int nq, int nv, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
-      : f64_(build_chain<double>(coordinates, joints, frames)),
-        f32_(build_chain<float>(coordinates, joints, frames)),
+      : f64_(build_chain<double>(nq, nv, joints, frames)),
+        f32_(build_chain<float>(nq, nv, joints, frames)),
         outputs_(outputs),
         stack_(stack),
         axes_(axes),
@@ -131,7 +135,7 @@ class PyChain {
 
   Outputs evaluate(nb::handle q, Speeds speeds, int threads, Wanted wanted,
                    Outputs out = {}) const {
-    Batch batch(q, f64_.coordinates, "q");
+    Batch batch(q, f64_.nq, "q");
     if (batch.overlaps(out.poses) || batch.overlaps(out.jacobian)) batch.copy();
     return batch.is_double()
                ? evaluate(batch, speeds, threads, wanted, std::move(out), f64_.view(), isa().f64)
@@ -164,7 +168,7 @@ class PyChain {
   template <class T>
   Outputs evaluate(const Batch& q, Speeds speeds, int threads, Wanted wanted, Outputs out,
                    const Chain<T>& chain, const Kernel<T>& kernel) const {
-    const int n = chain.coordinates, f = outputs_, sigmas = std::min(int(rows_.size()), n);
+    const int n = chain.nv, f = outputs_, sigmas = std::min(int(rows_.size()), n);
     const auto result = [&](bool want, nb::object& given, std::initializer_list<int> one,
                             std::initializer_list<int> many) {
       given = want ? q.result(given, stack_ ? many : one) : nb::object();

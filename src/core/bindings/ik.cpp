@@ -108,7 +108,7 @@ SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff
   some.count = count;
   some.target += first * solver.targets();
   if (some.q0) some.q0 += first * some.q0_stride;
-  some.q += first * solver.coordinates();
+  some.q += first * solver.nq();
   some.outcome += first;
   some.error += 2 * first;
   some.effort += 2 * first;
@@ -123,7 +123,7 @@ SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff
 // starts and the two errors of the best failed start (B, 4).
 nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const SearchSpec& spec,
                       nb::handle progress) {
-  const int n = solver.coordinates(), most = spec.max_solutions;
+  const int n = solver.nq(), most = spec.max_solutions;
   check_at_least("max_solutions", 1, most);
   check_at_least("merged_at_once", 1, spec.merged_at_once);
   if (spec.max_move > 0 && q0.is_none()) throw nb::value_error("max_move needs q0; given: None");

@@ -26,17 +26,18 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   check_length("weights", rows, spec.weights.size());
   check_length("bounded_weights", rows, spec.bounded_weights.size());
   check_length("relaxed_weights", rows, spec.relaxed_weights.size());
-  const std::size_t n = std::size_t(tasks.chain<double>().coordinates);
-  check_length("lower", n, spec.lower.size());
-  check_length("upper", n, spec.upper.size());
-  check_length("seed_low", n, spec.seed_low.size());
-  check_length("seed_span", n, spec.seed_span.size());
-  check_length("seed_stride", n, spec.seed_stride.size());
-  if (!spec.joint_scale.empty()) check_length("joint_scale", n, spec.joint_scale.size());
+  const std::size_t nq = std::size_t(tasks.chain<double>().nq);
+  const std::size_t nv = std::size_t(tasks.chain<double>().nv);
+  check_length("lower", nq, spec.lower.size());
+  check_length("upper", nq, spec.upper.size());
+  check_length("seed_low", nq, spec.seed_low.size());
+  check_length("seed_span", nq, spec.seed_span.size());
+  check_length("seed_stride", nq, spec.seed_stride.size());
+  if (!spec.joint_scale.empty()) check_length("joint_scale", nv, spec.joint_scale.size());
   check_length("joint_unit", spec.joint_scale.size(), spec.joint_unit.size());
   check_length("max_joint_steps", spec.joint_scale.size(), spec.max_joint_steps.size());
-  check_length("wrap", n, spec.wrap.size());
-  if (!spec.posture_index.empty()) check_length("posture_index", n, spec.posture_index.size());
+  check_length("wrap", nq, spec.wrap.size());
+  if (!spec.posture_index.empty()) check_length("posture_index", nq, spec.posture_index.size());
   for (int index : spec.posture_index) check_index("posture_index", -1, tasks.targets(), index);
   check_length("posture_weight", spec.posture_index.size(), spec.posture_weight.size());
   check_length("feature_scale", std::size_t(tasks.targets()), spec.feature_scale.size());
@@ -142,9 +143,9 @@ void PySolver::set_subproblems(const std::vector<std::tuple<nb::object, Ints, In
   std::vector<Subproblem> made;
   for (const auto& [solver, joints, numbers] : given) {
     const PySolver& own = nb::cast<const PySolver&>(solver);
-    check_length("joints", std::size_t(own.coordinates()), joints.size());
+    check_length("joints", std::size_t(own.nq()), joints.size());
     check_length("numbers", std::size_t(own.targets()), numbers.size());
-    for (int j : joints) check_index("joints", 0, coordinates(), j);
+    for (int j : joints) check_index("joints", 0, nq(), j);
     for (int k : numbers) check_index("numbers", 0, targets(), k);
     made.push_back({solver, joints, numbers});
   }

@@ -43,7 +43,7 @@ struct OwnedProblem {
         joint_scale(spec.joint_scale.begin(), spec.joint_scale.end()),
         joint_unit(spec.joint_unit.begin(), spec.joint_unit.end()),
         max_joint_steps(spec.max_joint_steps.begin(), spec.max_joint_steps.end()),
-        step(spec.step, int(spec.measures.size()), tasks.chain<T>().coordinates),
+        step(spec.step, int(spec.measures.size()), tasks.chain<T>().nv),
         measure(spec.measures),
         task(tasks.tasks<T>()) {
     for (std::size_t row = 0, k = 0; int(k) < spec.primary; ++k) {
@@ -119,7 +119,7 @@ class PySolver {
     SolveRequest request;
   };
 
-  int coordinates() const { return fine_.ik.chain.coordinates; }
+  int nq() const { return fine_.ik.chain.nq; }
   int targets() const { return fine_.ik.targets; }
   const OwnedProblem<double>& fine() const { return fine_; }
 
@@ -207,7 +207,7 @@ template <class Run>
 void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
                                SubproblemArrays& own, Run&& run) const {
   const std::ptrdiff_t count = arrays.count;
-  const JointRange range{coordinates(), fine_.ik.lower, fine_.ik.upper};
+  const JointRange range{nq(), fine_.ik.lower, fine_.ik.upper};
   const SolutionArrays whole{1,           arrays.q, arrays.outcome, arrays.error, arrays.effort,
                              arrays.found};
   for (std::ptrdiff_t p = 0; p < count; ++p) {
@@ -257,8 +257,7 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
   if (!(arrays.max_move > 0)) return;
   for (std::ptrdiff_t p = 0; p < count; ++p) {
     const double *const q0 = arrays.q0 + p * arrays.q0_stride, *const q = arrays.q + p * range.n;
-    double moved = 0;
-    for (int j = 0; j < range.n; ++j) moved = std::max(moved, std::abs(q[j] - q0[j]));
+    const double moved = largest_difference(fine_.ik.chain, q, q0, [](int) { return 1.0; });
     if (arrays.outcome[p] == Outcome::solved && moved > arrays.max_move * (1 + 1e-12)) {
       arrays.outcome[p] = Outcome::unreachable;
     }

@@ -156,12 +156,12 @@ struct TrackSpec {
 nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
                    const TrackSpec& spec) {
   check_index("divisions", 0, 16, spec.divisions);
-  check_length("units", std::size_t(solver.coordinates()), spec.units.size());
-  const Batch start(q, solver.coordinates(), "q"), target(targets, solver.targets(), "targets");
+  check_length("units", std::size_t(solver.nq()), spec.units.size());
+  const Batch start(q, solver.nq(), "q"), target(targets, solver.targets(), "targets");
   if (!start.is_double() || !target.is_double() || start.leading() != 1 || target.leading() != 2) {
     throw nb::value_error("q must be float64 (K, n), and targets float64 (R, S, k)");
   }
-  const std::ptrdiff_t n = solver.coordinates(), k = solver.targets(), count = start.count();
+  const std::ptrdiff_t n = solver.nq(), k = solver.targets(), count = start.count();
   const npy_intp* const shape = PyArray_DIMS(target.array());
   const std::ptrdiff_t each = 2 << spec.divisions, steps = (shape[1] - 1) / each;
   if (shape[1] != steps * each + 1) {
@@ -210,7 +210,7 @@ nb::object tracked(const PySolver& solver, nb::handle q, nb::handle targets,
 // Returns the largest errors (K, 2) [m, rad] of configurations q (K, c, n) at c places of each of K
 // intervals, whose targets (K * c, k) are given, and those of their second differences (K, 2).
 nb::tuple interval_errors_of(const PySolver& solver, nb::handle q, nb::handle targets) {
-  const npy_intp n = solver.coordinates(), size = solver.targets();
+  const npy_intp n = solver.nq(), size = solver.targets();
   const Batch given(q, int(n), "q");
   if (!given.is_double() || given.leading() != 2) throw nb::value_error("q must be (K, c, n)");
   const npy_intp* const shape = PyArray_DIMS(given.array());

@@ -48,7 +48,7 @@ class PyServo {
         stacked_targets_(stacked_targets),
         stacked_velocities_(stacked_velocities) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
-    const int n = all.chain<double>().coordinates, m = all.rows();
+    const int n = all.chain<double>().nv, m = all.rows();
     targets_ = all.targets();
     velocities_ = all.velocities();
     for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
@@ -98,7 +98,7 @@ class PyServo {
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
                   nb::handle out) {
-    const int n = servo_.chain.coordinates;
+    const int n = servo_.chain.nq;
     const Batch at(q, n, "q");
     if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
@@ -125,7 +125,7 @@ class PyServo {
     };
     const Command<double> command{known(target, targets_), known(velocity, velocities_),
                                   known(acceleration, velocities_)};
-    const int n = servo_.chain.coordinates;
+    const int n = servo_.chain.nq;
     run(Batch(q, n, "q"), command, data_of<double>(result(out, n)));
   }
 
@@ -145,7 +145,7 @@ class PyServo {
 
   // Restarts the loop with the joint velocities `qd`.
   void reset(nb::handle qd) {
-    const Batch speed(qd, servo_.chain.coordinates, "qd");
+    const Batch speed(qd, servo_.chain.nv, "qd");
     memory_.reset([&speed](int j) { return number(speed, j); });
     limits_.remember_peaks(last(), servo_.dt);
   }
@@ -155,7 +155,7 @@ class PyServo {
   void set_limits(const LimitsSpec& limits, double gain, double slow_condition,
                   double halt_condition, nb::object open_rows) {
     limits_.remember_peaks(last(), servo_.dt);
-    limits_.set(limits, servo_.chain.coordinates);
+    limits_.set(limits, servo_.chain.nv);
     limits_.apply(last(), servo_);
     servo_.gain = gain;
     servo_.slow_condition = slow_condition;
@@ -163,16 +163,14 @@ class PyServo {
     open_rows_ = std::move(open_rows);
   }
 
-  nb::object speeds() const { return copy(last().qd, {servo_.chain.coordinates}); }
-  nb::object speeds_before() const {
-    return copy(memory_.last().before, {servo_.chain.coordinates});
-  }
-  nb::object sides() const { return copy(last().active_set, {servo_.chain.coordinates}); }
-  nb::object from() const { return copy(memory_.last().from, {servo_.chain.coordinates}); }
+  nb::object speeds() const { return copy(last().qd, {servo_.chain.nv}); }
+  nb::object speeds_before() const { return copy(memory_.last().before, {servo_.chain.nv}); }
+  nb::object sides() const { return copy(last().active_set, {servo_.chain.nv}); }
+  nb::object from() const { return copy(memory_.last().from, {servo_.chain.nq}); }
   nb::object jacobian() const { return jacobian_of(last()); }
   nb::object asked() const { return copy(last().desired, {servo_.rows}); }
   nb::object seen() const { return copy(last().e, {servo_.rows}); }
-  nb::object before_limits() const { return copy(last().dq, {servo_.chain.coordinates}); }
+  nb::object before_limits() const { return copy(last().dq, {servo_.chain.nv}); }
   // Returns σ̂, σ_eff, σ_o, α² (see `Estimate`) and λ² of a step that estimates singular values;
   // None for other steps and before the first step.
   nb::object estimates() const {
@@ -202,7 +200,7 @@ class PyServo {
   // Returns the limits of each joint that were active in the last step (n,), as flags of
   // StepStatus.
   nb::object joint_flags() const {
-    const npy_intp n = servo_.chain.coordinates;
+    const npy_intp n = servo_.chain.nv;
     const nb::object made = new_array(NPY_INT64, 1, &n);
     for (int j = 0; j < n; ++j) {
       const int found = supple::joint_flags(servo_, memory_.last(), j);
@@ -230,7 +228,7 @@ class PyServo {
   // Returns the constraints of the last step as rows [G, h, owner, state] (count, n + 3).
   nb::object rows() const {
     const ConstraintRows& from = memory_.last().rows;
-    const int n = servo_.chain.coordinates;
+    const int n = servo_.chain.nv;
     const npy_intp sizes[] = {from.count, n + 3};
     const nb::object made = new_array(NPY_DOUBLE, 2, sizes);
     double* to = data_of<double>(made);
@@ -270,7 +268,7 @@ class PyServo {
     const bool array = PyArray_CheckExact(given.ptr());
     auto* const rows = reinterpret_cast<PyArrayObject*>(given.ptr());
     const npy_intp count = array && PyArray_NDIM(rows) == 2 ? PyArray_DIM(rows, 0) : 0;
-    const double* const data = contiguous_data(given, count, servo_.chain.coordinates + more);
+    const double* const data = contiguous_data(given, count, servo_.chain.nv + more);
     if (!data)
       throw nb::value_error("rows of constraints must be a C-contiguous float64 array of rows");
     return {data, int(count)};
@@ -282,9 +280,9 @@ class PyServo {
   }
 
   void run(const Batch& at, const Command<double>& command, double* next) {
-    const int n = servo_.chain.coordinates;
+    const int nq = servo_.chain.nq, n = servo_.chain.nv;
     limits_.apply(last(), servo_);
-    for (int j = 0; j < n; ++j) {
+    for (int j = 0; j < nq; ++j) {
       if (!std::isfinite(number(at, j))) {
         raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
       }
@@ -297,12 +295,12 @@ class PyServo {
     const ServoKernel& kernel = *isa().servo;
     state.constraints = nullptr;
     if (!constraint_rows_.is_none()) {
-      const nb::object rows = constraint_rows_(copy(state.q, {n}));
+      const nb::object rows = constraint_rows_(copy(state.q, {nq}));
       const auto [from, count] = rows_in(rows, 2);
       memory_.constrain(from, count);
     }
     if (!secondary_velocity_.is_none()) {
-      const nb::object v = secondary_velocity_(copy(state.q, {n}));
+      const nb::object v = secondary_velocity_(copy(state.q, {nq}));
       if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
@@ -316,14 +314,13 @@ class PyServo {
       kernel.advance(servo_, state, memory_.scratch);
     }
     bool valid = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
-    for (int j = 0; j < n; ++j) {
-      valid = valid && std::isfinite(state.q[j]) && std::isfinite(state.qd[j]);
-    }
+    for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
+    for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
     if (!valid) {
       if (!python_step_.is_none()) python_step_.attr("undo")();
       raise_input_error("raise_overflow", at.object());
     }
-    for (int j = 0; j < n; ++j) next[j] = state.q[j];
+    for (int j = 0; j < nq; ++j) next[j] = state.q[j];
     memory_.accept();
   }
 
@@ -374,19 +371,20 @@ class PyServo {
   }
 
   nb::object jacobian_of(const ServoState<double>& state) const {
-    return copy(state.J, {servo_.rows, servo_.chain.coordinates});
+    return copy(state.J, {servo_.rows, servo_.chain.nv});
   }
 
   // Evaluates J and the desired motion of tasks that are defined in Python, which overwrites the
   // kernel's rows.
   void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
-    const int n = servo_.chain.coordinates, m = servo_.rows;
+    const int n = servo_.chain.nv, m = servo_.rows;
     const auto given = [](const double* numbers, int count) -> nb::object {
       return numbers ? copy(numbers, {count}) : nb::none();
     };
     const nb::object J = jacobian_of(state), desired = copy(state.desired, {m});
-    open_rows_(J, desired, copy(state.q, {n}), copy(state.qd, {n}), given(command.target, targets_),
-               given(command.velocity, velocities_), given(command.acceleration, velocities_));
+    open_rows_(J, desired, copy(state.q, {servo_.chain.nq}), copy(state.qd, {n}),
+               given(command.target, targets_), given(command.velocity, velocities_),
+               given(command.acceleration, velocities_));
     std::copy_n(data_of<double>(J), m * n, state.J);
     std::copy_n(data_of<double>(desired), m, state.desired);
     const double rest = servo_.acceleration_level ? servo_.rest_gain : 0.0;
@@ -398,9 +396,9 @@ class PyServo {
   // Calls a step in Python, which returns q̇ or q̈, λ², and the matrix of the norm that it
   // minimizes, flattened (n * n,), or None.
   void decide_in_python(ServoState<double>& state) {
-    const int n = servo_.chain.coordinates;
+    const int n = servo_.chain.nv;
     const nb::object e = copy(state.e, {servo_.rows});
-    const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
+    const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {servo_.chain.nq}));
     const nb::tuple parts = nb::cast<nb::tuple>(made);
     const nb::object dq = parts[0], metric = parts[2];
     if (!contiguous_data(dq, n))

@@ -18,7 +18,7 @@ class ServoMemory {
   // scratch memory that the kernel needs.
   void allocate(const Servo<double>& servo, int targets, int velocities, bool remembers,
                 int scratch_size) {
-    n_ = servo.chain.coordinates, m_ = servo.rows, remembers_ = remembers;
+    nq_ = servo.chain.nq, n_ = servo.chain.nv, m_ = servo.rows, remembers_ = remembers;
     const int n = n_, m = m_;
     const bool yields = servo.curvature > 0;
     const bool ranged = std::any_of(servo.task, servo.task + servo.tasks,
@@ -26,7 +26,7 @@ class ServoMemory {
     const int exact = yields ? m * n + 3 * m + n : 0, offset = yields ? m : 0;
     const int metric_size = servo.in_python ? n * n : 0;
     const int ranges = ranged && !servo.in_python ? ranges_memory(m, n) : 0;
-    record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
+    record_ = 2 * nq_ + 7 * n + 2 * m * n + (3 + max_directions) * m + exact;
     memory_.assign(
         2 * record_ + targets + 2 * velocities + metric_size + offset + ranges + scratch_size, 0.0);
     double* piece = memory_.data();
@@ -36,7 +36,7 @@ class ServoMemory {
       return taken;
     };
     for (ServoRecord* record : {&records_[0], &records_[1]}) {
-      record->state = {.q = take(n),
+      record->state = {.q = take(nq_),
                        .qd = take(n),
                        .change = take(n),
                        .J = take(m * n),
@@ -58,7 +58,7 @@ class ServoMemory {
       record->state.direction = take(m);
       record->before = take(n);
       record->change_before = take(n);
-      record->from = take(n);
+      record->from = take(nq_);
       if (yields) {
         record->state.exact_J = take(m * n);
         record->state.stopped = take(n);
@@ -87,8 +87,8 @@ class ServoMemory {
   ServoState<double>& begin(Q&& q) {
     const ServoState<double>& last = last_->state;
     ServoState<double>& state = next_->state;
+    for (int j = 0; j < nq_; ++j) next_->from[j] = state.q[j] = q(j);
     for (int j = 0; j < n_; ++j) {
-      next_->from[j] = state.q[j] = q(j);
       next_->before[j] = state.qd[j] = last.qd[j];
       next_->change_before[j] = state.change[j] = last.change[j];
     }
@@ -184,7 +184,7 @@ class ServoMemory {
   std::vector<double> memory_, row_scratch_;
   Constraints<double> constraints_;
   ServoRecord records_[2], *last_ = records_, *next_ = records_ + 1;
-  int n_, m_, record_;
+  int nq_, n_, m_, record_;
   bool remembers_;
 };
 

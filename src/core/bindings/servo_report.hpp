@@ -50,7 +50,7 @@ inline constexpr double noticed = 0.01;  // fraction of a command above which it
 // used in the step. Returns the length of this part.
 inline double lost_part(const Servo<double>& servo, const ServoRecord& record, double* to) {
   const ServoState<double>& state = record.state;
-  const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
+  const int n = servo.chain.nv, m = servo.rows, k = std::min(m, n);
   if (state.lost) {
     std::copy_n(state.lost, m, to);
     return std::sqrt(dot(m, to, to));
@@ -110,7 +110,7 @@ inline int joint_flags(const Servo<double>& servo, const ServoRecord& record, in
 // Returns ‖e - J q̇‖/‖e‖ for q̇ before limits.
 inline double missed_share(const Servo<double>& servo, const ServoRecord& record) {
   const ServoState<double>& state = record.state;
-  const int n = servo.chain.coordinates, m = servo.rows;
+  const int n = servo.chain.nv, m = servo.rows;
   double left = 0;
   for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
   return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
@@ -119,14 +119,14 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
 // Whether a command with the square `asked` is only the rounding error of a target that is met.
 inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
   const double* const J = state.exact_J ? state.exact_J : state.J;
-  const int entries = servo.rows * servo.chain.coordinates;
+  const int entries = servo.rows * servo.chain.nv;
   return asked <= square(256 * Number<double>::epsilon * servo.gain) * dot(entries, J, J);
 }
 
 // Whether jerks are limited, but no acceleration.
 inline bool smooth_only(const Servo<double>& servo) {
   const auto limited = [&](double JointLimit<double>::* which) {
-    return std::any_of(servo.limit, servo.limit + servo.chain.coordinates, [&](const auto& limit) {
+    return std::any_of(servo.limit, servo.limit + servo.chain.nv, [&](const auto& limit) {
       return limit.*which < std::numeric_limits<double>::infinity();
     });
   };
@@ -136,7 +136,7 @@ inline bool smooth_only(const Servo<double>& servo) {
 // Returns what changed or limited the last step, as flags of StepStatus.
 inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
   const ServoState<double>& state = record.state;
-  const int n = servo.chain.coordinates, m = servo.rows;
+  const int n = servo.chain.nv, m = servo.rows;
   int found = 0;
   double norm2 = 0;
   bool held = false;
@@ -170,7 +170,7 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
 
 // Returns the smallest singular value of J in the last step.
 inline double sigma_min(const Servo<double>& servo, const ServoRecord& record) {
-  const int n = servo.chain.coordinates, m = servo.rows, k = std::min(m, n);
+  const int n = servo.chain.nv, m = servo.rows, k = std::min(m, n);
   std::vector<double> J(record.state.J, record.state.J + m * n), sigma(k), work(m * n);
   singular_values(m, n, J.data(), sigma.data(), work.data());
   return sigma[k - 1];

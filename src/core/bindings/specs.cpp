@@ -53,8 +53,8 @@ void bind_specs(nb::module_& m) {
 
   bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot/chain.hpp).",
             required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),
-            required("placement", &JointSpec::placement),
-            required("coordinate", &JointSpec::coordinate), required("scale", &JointSpec::scale),
+            required("placement", &JointSpec::placement), required("q_index", &JointSpec::q_index),
+            required("v_index", &JointSpec::v_index), required("scale", &JointSpec::scale),
             required("offset", &JointSpec::offset), required("phase", &JointSpec::phase),
             required("rotation", &JointSpec::rotation), required("position", &JointSpec::position));
   bind_spec(m, "FrameSpec", "A frame of a chain (include/supple/robot/chain.hpp).",

@@ -46,7 +46,7 @@ struct JointSpec {
   int parent = -1;
   Motion motion = Motion::revolute;
   Placement placement = Placement::root;
-  int coordinate = 0;
+  int q_index = 0, v_index = 0;
   double scale = 1, offset = 0;
   std::array<double, 2> phase = {1, 0};
   std::array<double, 9> rotation = {};

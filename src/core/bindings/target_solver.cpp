@@ -95,7 +95,7 @@ class PyTargetSolver {
     const bool seeded = !q0.is_none();
     const std::optional<SearchSpec>& spec = spec_[seeded];
     if (!solver_ || !spec) return {};
-    const npy_intp n = solver_->coordinates();
+    const npy_intp n = solver_->nq();
     double numbers[12 * PySolver::max_tasks + 2];
     SolveRequest request{};
     if (seeded && !(request.q0 = contiguous_data(q0, n))) return {};

@@ -49,7 +49,7 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
   check_at_least("the number of tasks", 1, int(specs.size()));
   for (const TaskSpec& spec : specs) {
     const bool linear = traits_of(spec.goal).is_linear;
-    const int rows = linear ? chain.owned<double>().coordinates : 6;
+    const int rows = linear ? chain.owned<double>().nv : 6;
     check_index("the number of rows", 1, rows + 1, int(spec.rows.size()));
     check_length("weights", spec.rows.size(), spec.weights.size());
     for (int row : spec.rows) check_index("rows", 0, linear ? rows : task_tilt + 1, row);
@@ -124,8 +124,8 @@ void in_precision(const Batch& batch, Work&& work) {
 }  // namespace
 
 nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) const {
-  const int n = chain<double>().coordinates;
-  const Batch batch(q, n, "q"), target(targets, targets_, "targets");
+  const int n = chain<double>().nv;
+  const Batch batch(q, chain<double>().nq, "q"), target(targets, targets_, "targets");
   if (!batch.same_rows(target))
     throw nb::value_error("q and targets must have the same batch axes and type");
   const nb::object J = batch.result({}, {rows_, n}), e = batch.result({}, {rows_});
@@ -155,8 +155,8 @@ const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
 
 nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads,
                                       nb::handle targets) const {
-  const int n = chain<double>().coordinates;
-  const Batch batch(q, n, "q"), speed = PyChain::paired(batch, qd, n);
+  const int n = chain<double>().nv;
+  const Batch batch(q, chain<double>().nq, "q"), speed = PyChain::paired(batch, qd, n);
   const nb::object bias_acceleration = batch.result({}, {rows_});
   in_precision(batch, [&]<class T>(T) {
     TaskRequest<T> request{};
@@ -173,7 +173,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads,
 
 nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads,
                            nb::handle targets) const {
-  const Batch batch(q, chain<double>().coordinates, "q");
+  const Batch batch(q, chain<double>().nq, "q");
   const Batch velocity(velocities, velocities_, "velocities");
   if (!batch.same_rows(velocity))
     throw nb::value_error("q and velocities must have the same batch axes and type");

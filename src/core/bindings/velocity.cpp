@@ -23,8 +23,8 @@ template <class T>
 class OwnedServo {
  public:
   OwnedServo(const PyTasks& tasks, const StepSpec& step, const LimitsSpec& limits, double dt)
-      : owned_(step, tasks.rows(), tasks.chain<T>().coordinates),
-        limits_(limits.in_kernel<T>(tasks.chain<T>().coordinates)),
+      : owned_(step, tasks.rows(), tasks.chain<T>().nv),
+        limits_(limits.in_kernel<T>(tasks.chain<T>().nv)),
         step_(owned_.view()) {
     check_positive("dt", dt);
     for (const Task<T>& task : tasks.tasks<T>()) rows_.push_back(task.rows);
@@ -70,8 +70,8 @@ class PyVelocity {
   // not finite, or -1. `velocity` and `before`, if given, have the rows and the type of q.
   nb::tuple follow(nb::handle q, nb::handle velocity, nb::handle before, nb::handle out,
                    int threads) const {
-    const int n = f64_.view().chain.coordinates;
-    Batch at(q, n, "q"), asked(velocity, velocities_, "twist");
+    const int n = f64_.view().chain.nv;
+    Batch at(q, f64_.view().chain.nq, "q"), asked(velocity, velocities_, "twist");
     Batch speed(before.is_none() ? q : before, n, "qd");
     if (!at.same_rows(asked) || !at.same_rows(speed))
       throw nb::value_error("q, velocity and before must have the same batch axes and type");

@@ -113,7 +113,7 @@ class BatchSolver {
 
   // Polishes lanes that have converged in the precision of the search, and records their solutions.
   void polish_converged(const int* converging, int count) {
-    const int n = request_.polish->chain.coordinates;
+    const int n = request_.polish->chain.nq;
     for (int f = 0; f < polish_lanes; ++f) {
       const int lane = converging[std::min(f, count - 1)];
       load_configuration(request_, workspace_.polish, f, workspace_.lane[lane].problem,
@@ -145,7 +145,7 @@ class BatchSolver {
   }
 
   void copy_to_single(const LaneState& state, int f) {
-    for (int j = 0; j < request_.polish->chain.coordinates; ++j) {
+    for (int j = 0; j < request_.polish->chain.nq; ++j) {
       workspace_.single.q[j] = get(workspace_.polish.q[j], f);
     }
     set_polish_target(request_, workspace_.single, 0, state.problem);

@@ -54,7 +54,7 @@ class BranchSolver {
       : kernel_(isa().branches),
         ik_(ik),
         options_(options),
-        n_(std::size_t(ik.chain.coordinates)),
+        n_(std::size_t(ik.chain.nq)),
         memory_(std::make_unique<Scratch>(kernel_->memory(ik, arm))) {
     std::copy_n(arm.coordinate, 6, coordinate_);
     kernel_->prepare(ik, arm, memory_->get());
@@ -81,7 +81,7 @@ class BranchSolver {
     BranchSolver& self = *static_cast<BranchSolver*>(solver);
     if (self.is_known(q)) return false;
     Branches& to = *self.to_;
-    to.q.insert(to.q.end(), q, q + self.n_);
+    to.q.insert(to.q.end(), q, &q[self.n_]);
     to.error.push_back(position);
     to.error.push_back(rotation);
     to.sampled.push_back(sampled);
@@ -107,13 +107,14 @@ class BranchSolver {
       if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many wraps
       for (std::size_t s = first_; s < last; ++s) {
         const double q = to.q[s * n_ + j];
-        for (double k = std::ceil((lower - q) / full_turn); q + full_turn * k <= upper; ++k) {
+        double k = std::ceil(coordinate_difference(lower, q) / full_turn), turned;
+        for (; (turned = integrate_coordinate(q, full_turn * k)) <= upper; ++k) {
           if (k == 0) continue;
           const std::size_t copy = to.sampled.size();
           to.q.resize((copy + 1) * n_);
           std::copy_n(to.q.begin() + std::ptrdiff_t(s * n_), n_,
                       to.q.begin() + std::ptrdiff_t(copy * n_));
-          to.q[copy * n_ + j] = q + full_turn * k;
+          to.q[copy * n_ + j] = turned;
           to.error.push_back(to.error[2 * s]);
           to.error.push_back(to.error[2 * s + 1]);
           to.sampled.push_back(to.sampled[s]);
@@ -175,7 +176,7 @@ class GridSolver {
   using Arm = GridOfArms;
 
   GridSolver(const GridOfArms& grid, const IkProblem<double>& ik, const BranchOptions& options)
-      : grid_(grid), q0_(std::size_t(ik.chain.coordinates)) {
+      : grid_(grid), q0_(std::size_t(ik.chain.nq)) {
     for (const supple::Arm& arm : grid.arm) solver_.emplace_back(arm, ik, options);
   }
 

@@ -29,7 +29,7 @@ class BranchPolisher {
         tolerances_{ik.position_tolerance, ik.rotation_tolerance},
         slack_(slack),
         error_(error),
-        n_(ik.chain.coordinates) {
+        n_(ik.chain.nq) {
     for (int i = 0; i < 6; ++i) coordinate_[i] = coordinate[i];
   }
 
@@ -98,18 +98,18 @@ class BranchPolisher {
 
   // Number of lanes of an `IterateState`.
   int state_size() const {
-    const int n = n_, m = ik_.rows;
-    return n + ik_.targets + 2 * m * n + m + iterate_scratch(ik_);
+    const int nv = ik_.chain.nv, m = ik_.rows;
+    return n_ + ik_.targets + 2 * m * nv + m + iterate_scratch(ik_);
   }
   template <class L>
   IterateState<L> state(Arena<Line64>& arena) const {
-    const int n = n_, m = ik_.rows;
+    const int nv = ik_.chain.nv, m = ik_.rows;
     IterateState<L> made{};
     made.q = arena.take_as<L>(state_size());
-    made.target = made.q + n;
+    made.target = &made.q[n_];
     made.J = made.target + ik_.targets;
-    made.J_before = made.J + m * n;
-    made.e = made.J_before + m * n;
+    made.J_before = made.J + m * nv;
+    made.e = made.J_before + m * nv;
     made.work = made.e + m;
     made.before = L(-1);
     return made;
@@ -149,7 +149,8 @@ class BranchPolisher {
           continue;
         }
         for (int i = 0; i < 6 && !exact(); ++i) {
-          const double moved = without_turns(at_.q[coordinate_[i]] - get(start[i], k));
+          const int j = coordinate_[i];
+          const double moved = without_turns(coordinate_difference(at_.q[j], get(start[i], k)));
           if (abs(moved) > branch_far) certain_ = false;
         }
       }

@@ -36,7 +36,7 @@ template <class T>
 
 void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
                     FailedStarts& failures) {
-  const int n = request.search->chain.coordinates;
+  const int n = request.search->chain.nq;
   ++failures.since_review;
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
@@ -47,7 +47,7 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.minimized;
-  const int n = ik.chain.coordinates, k = ik.targets;
+  const int n = ik.chain.nq, k = ik.targets;
   float least = failures.minimized ? failures.cost[0] : huge_cost;
   IterateState<SearchLanes>& at = workspace.minimize;
   Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
@@ -120,7 +120,7 @@ float unreachable_error(const SolveRequest& request, std::ptrdiff_t problem) {
 int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                  const FailedStarts* failures) {
   const IkProblem<double>& ik = *request.closest;
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nq;
   IterateState<PolishLanes>& at = workspace.polish;
   const int count = failures ? std::min(failures->count, polish_lanes) : 0;
   for (int i = 0; i < polish_lanes; ++i) {

@@ -47,6 +47,16 @@ std::string of(const Measure&);
 std::string of(const JointLimit<double>&);
 std::string of(const Step<double>&);
 
+// Returns the source text ".name = x": members are initialized by name, so that none can take the
+// place of another of the same type.
+template <class X>
+std::string member(const char* name, const X& x) {
+  return std::string(".") + name + " = " + of(x);
+}
+// A member that points to the array of the same name, or is null if that is not there.
+std::string array_of(const char* name, bool there = true) {
+  return member(name, there ? name : "nullptr");
+}
 // Returns the source text "{a, b, c}".
 template <class... X>
 std::string braces(const X&... x) {
@@ -62,33 +72,48 @@ std::string array(int count, const X* x) {
 }
 
 std::string of(const Joint<double>& joint) {
-  return braces(joint.parent, of("Motion", joint.motion), of("Placement", joint.placement),
-                joint.coordinate, joint.branches, joint.scale, joint.offset, array(2, joint.phase),
-                array(9, joint.rotation), array(3, joint.position));
+  return braces(member("parent", joint.parent), member("motion", of("Motion", joint.motion)),
+                member("placement", of("Placement", joint.placement)),
+                member("q_index", joint.q_index), member("v_index", joint.v_index),
+                member("branches", joint.branches), member("scale", joint.scale),
+                member("offset", joint.offset), member("phase", array(2, joint.phase)),
+                member("rotation", array(9, joint.rotation)),
+                member("position", array(3, joint.position)));
 }
 std::string of(const Frame<double>& frame) {
-  return braces(frame.joint, frame.support_begin, frame.support_end, array(9, frame.rotation),
-                array(3, frame.position));
+  return braces(member("joint", frame.joint), member("support_begin", frame.support_begin),
+                member("support_end", frame.support_end),
+                member("rotation", array(9, frame.rotation)),
+                member("position", array(3, frame.position)));
 }
-std::string of(const Support& support) { return braces(support.joint, support.first); }
+std::string of(const Support& support) {
+  return braces(member("joint", support.joint), member("first", support.first));
+}
 std::string of(const Task<double>& task) {
-  return braces(of("Goal", task.goal), task.frame, task.base, task.axes, task.rows,
-                array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr",
-                task.alternate, task.about, task.ranged, array(task.rows, task.lower),
-                array(task.rows, task.upper));
+  return braces(member("goal", of("Goal", task.goal)), member("frame", task.frame),
+                member("base", task.base), member("axes", task.axes), member("rows", task.rows),
+                member("row", array(task.rows, task.row)),
+                member("weight", array(task.rows, task.weight)), member("coordinate", "nullptr"),
+                member("posture_weight", "nullptr"), member("alternate", task.alternate),
+                member("about", task.about), member("ranged", task.ranged),
+                member("lower", array(task.rows, task.lower)),
+                member("upper", array(task.rows, task.upper)));
 }
 std::string of(const Measure& measure) { return of("Measure", measure); }
 std::string of(const Step<double>& step) {
-  return braces(of("Method", step.method), step.p, step.max_angle,
-                braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
-                step.effector ? "effector" : "nullptr",
-                step.error_clamps ? "error_clamp" : "nullptr", step.error_clamps,
-                step.task_scale ? "task_scale" : "nullptr",
-                step.joint_scale ? "joint_scale" : "nullptr",
-                step.direction ? "direction" : "nullptr", step.min_weight);
+  const std::string damping =
+      braces(member("rule", of("Rule", step.damping.rule)), member("p", array(4, step.damping.p)));
+  return braces(member("method", of("Method", step.method)), member("p", step.p),
+                member("max_angle", step.max_angle), member("damping", damping),
+                array_of("effector", step.effector), array_of("error_clamp", step.error_clamps),
+                member("error_clamps", step.error_clamps), array_of("task_scale", step.task_scale),
+                array_of("joint_scale", step.joint_scale), array_of("direction", step.direction),
+                member("min_weight", step.min_weight));
 }
 std::string of(const JointLimit<double>& limit) {
-  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration, limit.jerk);
+  return braces(member("lower", limit.lower), member("upper", limit.upper),
+                member("speed", limit.speed), member("acceleration", limit.acceleration),
+                member("jerk", limit.jerk));
 }
 
 template <class X>
@@ -106,8 +131,10 @@ std::string lines(const Chain<double>& chain) {
          line("Support", "support", supports, chain.support);
 }
 std::string laid(const Chain<double>& chain) {
-  return braces(chain.coordinates, chain.joints, chain.frames, chain.mimics, chain.phases,
-                chain.lengths, "joint", "frame", "support");
+  return braces(member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
+                member("frames", chain.frames), member("mimics", chain.mimics),
+                member("phases", chain.phases), member("lengths", chain.lengths),
+                member("joint", "joint"), member("frame", "frame"), member("support", "support"));
 }
 std::string lines(const Step<double>& step, int rows, int columns) {
   std::string all;
@@ -119,7 +146,8 @@ std::string lines(const Step<double>& step, int rows, int columns) {
   for (int k = 0; k < step.error_clamps; ++k) {
     const std::string name = "clamp_effector_" + std::to_string(k);
     all += line("int", name.c_str(), rows, step.error_clamp[k].effector);
-    clamps += (k ? ", " : "") + braces(step.error_clamp[k].max_error, name.c_str());
+    clamps += (k ? ", " : "") + braces(member("max_error", step.error_clamp[k].max_error),
+                                       member("effector", name.c_str()));
   }
   if (step.error_clamps)
     all += "  static constexpr ErrorClamp<T> error_clamp[] = {" + clamps + "};\n";
@@ -133,44 +161,54 @@ std::string in_struct(const char* name, const std::string& all) {
 }  // namespace
 
 std::string constants(const char* name, const IkProblem<double>& ik, const float* feature_scale) {
-  const int n = ik.chain.coordinates;
+  const int nq = ik.chain.nq, nv = ik.chain.nv;
   std::string all = lines(ik.chain);
   all += line("Task<T>", "task", ik.tasks, ik.task);
   all += line("Measure", "measure", ik.rows, ik.measure);
   all += line("T", "weight", ik.rows, ik.weight);
   all += line("T", "tolerance_unit", ik.rows, ik.tolerance_unit);
-  all += line("T", "lower", n, ik.lower) + line("T", "upper", n, ik.upper);
-  all += line("T", "seed_lower", n, ik.seed_lower) + line("T", "seed_range", n, ik.seed_range);
-  all += line("T", "sequence_step", n, ik.sequence_step);
+  all += line("T", "lower", nq, ik.lower) + line("T", "upper", nq, ik.upper);
+  all += line("T", "seed_lower", nq, ik.seed_lower) + line("T", "seed_range", nq, ik.seed_range);
+  all += line("T", "sequence_step", nq, ik.sequence_step);
   if (ik.joint_scale) {
-    all += line("T", "joint_scale", n, ik.joint_scale) + line("T", "joint_unit", n, ik.joint_unit) +
-           line("T", "max_joint_steps", n, ik.max_joint_steps);
+    all += line("T", "joint_scale", nv, ik.joint_scale) +
+           line("T", "joint_unit", nv, ik.joint_unit) +
+           line("T", "max_joint_steps", nv, ik.max_joint_steps);
   }
   all += line("T", "feature_scale", ik.targets, feature_scale);
-  all += lines(ik.step, ik.rows, n);
-  all += "  static constexpr IkProblem<T> ik = " +
-         braces(laid(ik.chain), ik.tasks, ik.rows, ik.targets, "task", "measure", "weight",
-                "tolerance_unit", "lower", "upper", "seed_lower", "seed_range", "sequence_step",
-                "T(0)", "T(0)", of(ik.step), ik.newton_gain, ik.max_joint_step, ik.iteration_factor,
-                ik.max_lambda2, ik.joint_scale ? "joint_scale" : "nullptr",
-                ik.joint_scale ? "joint_unit" : "nullptr",
-                ik.joint_scale ? "max_joint_steps" : "nullptr") +
-         ";\n";
+  all += lines(ik.step, ik.rows, nv);
+  all +=
+      "  static constexpr IkProblem<T> ik = " +
+      braces(member("chain", laid(ik.chain)), member("tasks", ik.tasks), member("rows", ik.rows),
+             member("targets", ik.targets), array_of("task"), array_of("measure"),
+             array_of("weight"), array_of("tolerance_unit"), array_of("lower"), array_of("upper"),
+             array_of("seed_lower"), array_of("seed_range"), array_of("sequence_step"),
+             member("position_tolerance", "T(0)"), member("rotation_tolerance", "T(0)"),
+             member("step", of(ik.step)), member("newton_gain", ik.newton_gain),
+             member("max_joint_step", ik.max_joint_step),
+             member("iteration_factor", ik.iteration_factor), member("max_lambda2", ik.max_lambda2),
+             array_of("joint_scale", ik.joint_scale), array_of("joint_unit", ik.joint_scale),
+             array_of("max_joint_steps", ik.joint_scale)) +
+      ";\n";
   return in_struct(name, all);
 }
 
 std::string constants(const char* name, const Servo<double>& servo) {
-  const int n = servo.chain.coordinates;
+  const int n = servo.chain.nv;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
   all += line("Task<T>", "task", servo.tasks, servo.task);
   all += line("int", "task_rows", servo.tasks, servo.task_rows);
   all += line("JointLimit<T>", "limit", n, servo.limit);
   all += line("Step<T>", "step", 1, servo.step);
   all += "  static constexpr Servo<T> servo = " +
-         braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
-                of("ControlMode", servo.mode), "step", "{}", "{}", "limit", servo.bound,
-                servo.keep_direction, servo.acceleration_level, servo.dt, servo.gain,
-                servo.rate_gain, servo.rest_gain) +
+         braces(member("chain", laid(servo.chain)), member("tasks", servo.tasks),
+                member("rows", servo.rows), array_of("task"), array_of("task_rows"),
+                member("mode", of("ControlMode", servo.mode)), array_of("step"),
+                member("redundancy", "{}"), member("filter", "{}"), array_of("limit"),
+                member("bound", servo.bound), member("keep_direction", servo.keep_direction),
+                member("acceleration_level", servo.acceleration_level), member("dt", servo.dt),
+                member("gain", servo.gain), member("rate_gain", servo.rate_gain),
+                member("rest_gain", servo.rest_gain)) +
          ";\n";
   return in_struct(name, all);
 }

@@ -11,12 +11,12 @@ namespace {
 // its range of seeds, to `box` (4, n): lower and upper limits, lower ends and widths of the seeds.
 // Returns whether the box has configurations: q0 may be outside the limits.
 bool box_near(const IkProblem<double>& ik, const double* q0, double max_move, double* box) {
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nq;
   double *const lower = box, *const upper = box + n, *const low = box + 2 * n, *range = box + 3 * n;
   bool any = true;
   for (int j = 0; j < n; ++j) {
-    lower[j] = std::max(ik.lower[j], q0[j] - max_move);
-    upper[j] = std::min(ik.upper[j], q0[j] + max_move);
+    lower[j] = std::max(ik.lower[j], integrate_coordinate(q0[j], -max_move));
+    upper[j] = std::min(ik.upper[j], integrate_coordinate(q0[j], max_move));
     any = any && lower[j] <= upper[j];
     // Seeds fill the box or, if it is wider than the finite range of seeds, a part of the box with
     // the width of that range.
@@ -29,7 +29,7 @@ bool box_near(const IkProblem<double>& ik, const double* q0, double max_move, do
 // Replaces the limits and the range of seeds of a problem by those in `box` (4, n).
 template <class T>
 IkProblem<T> inside(IkProblem<T> ik, const T* box) {
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nq;
   ik.lower = box;
   ik.upper = box + n;
   ik.seed_lower = box + 2 * n;
@@ -39,7 +39,7 @@ IkProblem<T> inside(IkProblem<T> ik, const T* box) {
 
 // Solves a problem like `solve_single`, with joint limits that are at most max_move from q0.
 void solve_near_q0(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
-  const int n = request.polish->chain.coordinates;
+  const int n = request.polish->chain.nq;
   const bool any =
       box_near(*request.polish, q0_of(request, problem), request.max_move, workspace.box);
   if (!any) return mark_skipped(request, problem, Outcome::unreachable);

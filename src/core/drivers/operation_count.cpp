@@ -74,7 +74,7 @@ struct Lane<Counted> {
 namespace supple {
 
 Operations operations(const Chain<double>& chain) {
-  const std::vector<Counted> q(chain.coordinates, Counted(0));
+  const std::vector<Counted> q(chain.nq, Counted(0));
   std::vector<Pose<Counted>> joint_poses(chain.joints);
   tally = {};
   forward(chain, q.data(), joint_poses.data());
@@ -87,10 +87,10 @@ Operations operations(const Chain<double>& chain) {
 }
 
 Operations operations(const IkProblem<double>& ik) {
-  const int m = ik.rows, n = ik.chain.coordinates;
-  std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
-      work(iterate_scratch(ik));
-  for (int j = 0; j < n; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
+  const int m = ik.rows, n = ik.chain.nv;
+  std::vector<Counted> q(ik.chain.nq), target(ik.targets, Counted(0)), J(m * n), e(m),
+      J_before(m * n), work(iterate_scratch(ik));
+  for (int j = 0; j < ik.chain.nq; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
   for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // R = I, or the axis x
   IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
                            work.data(), J_before.data(), -1};

@@ -218,7 +218,7 @@ std::pair<std::vector<Link>, Pose<double>> links_of(const IkProblem<double>& ik,
   std::vector<Link> links;
   const auto add_motion = [&](int number, double sign) {
     const Joint<double>& joint = chain.joint[number];
-    const int j = joint.coordinate;
+    const int j = joint.q_index;
     const double phase =
         joint.motion == Motion::revolute ? std::atan2(joint.phase[1], joint.phase[0]) : 0;
     double ends[2];

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "supple/robot/configuration.hpp"
+
 namespace supple {
 
 // Configurations of n joints, some of which turn fully.
@@ -22,7 +24,7 @@ struct JointSpace {
 
   // Displacement of joint j from a to b, without full turns that are chosen later.
   double displacement(const double* a, const double* b, int j) const {
-    const double change = b[j] - a[j];
+    const double change = coordinate_difference(b[j], a[j]);
     return turn[j] > 0 ? change - turn[j] * std::nearbyint(change / turn[j]) : change;
   }
   // The sum of absolute displacements.
@@ -122,8 +124,8 @@ inline NearSteps near_steps(const RouteGraph& graph, const double* reach) {
       const double span = sorted.empty() ? 0 : sorted.back().first - sorted.front().first;
       const int turns = turn > 0 ? int(std::ceil((span + 2 * reach[first]) / turn)) + 1 : 0;
       for (int k = -turns; k <= turns; ++k) {
-        const double low = q[first] + k * turn - reach[first] - margin;
-        const double high = q[first] + k * turn + reach[first] + margin;
+        const double turned = integrate_coordinate(q[first], k * turn);
+        const double low = turned - reach[first] - margin, high = turned + reach[first] + margin;
         auto each = std::lower_bound(sorted.begin(), sorted.end(), std::pair{low, -1});
         for (; each != sorted.end() && each->first <= high; ++each) {
           if (graph.joints.are_near(q, graph.at(i + 1, each->second), reach, first)) {

@@ -37,16 +37,16 @@ class Seed {
   Seed(const IkProblem<double>& ik, const std::vector<double>& wrap)
       : ik_(ik),
         wrap_(wrap),
-        q_(ik.chain.coordinates),
+        q_(ik.chain.nq),
         target_(ik.targets),
-        J_(ik.rows * ik.chain.coordinates),
+        J_(ik.rows * ik.chain.nv),
         A_(ik.rows * ik.rows),
         e_(ik.rows),
         poses_(12 * ik.chain.joints) {}
 
   void evaluate(int number) {
-    const int n = ik_.chain.coordinates;
-    for (int j = 0; j < n; ++j) {
+    const int n = ik_.chain.nv;
+    for (int j = 0; j < ik_.chain.nq; ++j) {
       const double u = 2 * sequence_value(number, ik_.sequence_step[j]) - 1;
       const double spacing = number % even_seeds == 1 || wrap_[j] > 0 ? 1 : middle_spacing;
       const double x = u * (spacing + (1 - spacing) * u * u);
@@ -79,7 +79,7 @@ class Seed {
   // Computes the gains (6 * tasks, padded) of the first step toward a target displaced by d,
   // dq = Σ gain_c d_c. They are the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
-    const int m = ik_.rows, n = ik_.chain.coordinates;
+    const int m = ik_.rows, n = ik_.chain.nv;
     gram(m, n, J_.data(), A_.data());
     for (int i = 0; i < m; ++i) A_[i * m + i] += lambda2;
     cholesky(m, A_.data());
@@ -147,7 +147,7 @@ struct SeedTable::Draft {
 SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale,
                      const std::vector<double>& wrap, int entries, int lanes, double lambda2)
     : scale_(scale), ik_(ik), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
-  const int n = ik.chain.coordinates, k = ik.targets;
+  const int n = ik.chain.nv, k = ik.targets;
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * ik.tasks) + k, 16);
   limits_ = std::make_unique<Scratch>(sizeof(float) * 6 * padded);
@@ -210,8 +210,10 @@ bool SeedTable::build(long long deadline) {
 float SeedTable::discomfort(const float* q) const {
   const float *middle = table_.limits + 4 * table_.padded, *weight = middle + table_.padded;
   float sum = 0;
-  for (int j = 0; j < table_.padded; ++j)
-    sum += weight[j] * (q[j] - middle[j]) * (q[j] - middle[j]);
+  for (int j = 0; j < table_.padded; ++j) {
+    const float off = coordinate_difference(q[j], middle[j]);
+    sum += weight[j] * off * off;
+  }
   return sum;
 }
 

@@ -84,7 +84,7 @@ class SingleSolver {
   // Returns whether a solution was found.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
-    const int n = ik_.chain.coordinates;
+    const int n = ik_.chain.nq;
     const int left = request_.max_starts - next_start_;
     const int count = std::min(std::min(table_attempts, listed.count), left);
     for (int i = 0; i < count && !stopped(request_); ++i) {
@@ -118,7 +118,7 @@ class SingleSolver {
       descend(ik_, at);
     }
     count_failure(at, 0);
-    record_failure(ik_.chain.coordinates, at.q, float(at.cost), failures());
+    record_failure(ik_.chain.nq, at.q, float(at.cost), failures());
     return false;
   }
 
@@ -138,7 +138,7 @@ class SingleSolver {
   bool newton_from_q0() {
     const int best = find_closest(request_, workspace_, problem_, nullptr);
     if (!get(converged(ik_, workspace_.polish), best)) return false;
-    for (int j = 0; j < ik_.chain.coordinates; ++j) {
+    for (int j = 0; j < ik_.chain.nq; ++j) {
       workspace_.single.q[j] = get(workspace_.polish.q[j], best);
     }
     evaluate(ik_, workspace_.single);
@@ -150,7 +150,7 @@ class SingleSolver {
   void approach_q0() {
     if (!request_.nearest) return;
     load_configuration(request_, workspace_.single, 0, problem_,
-                       request_.q + problem_ * ik_.chain.coordinates);
+                       request_.q + problem_ * ik_.chain.nq);
     evaluate(ik_, workspace_.single);
     postprocess(request_, workspace_, problem_);
     if (!request_.posture && !(displacement_from_q0() < least_displacement_)) return;
@@ -167,7 +167,7 @@ class SingleSolver {
   // Records the solution in workspace.single, unless it was found before. If `nearest` is
   // requested, records it only if it is nearer to q0 than the others.
   void add_solution() {
-    const int n = ik_.chain.coordinates;
+    const int n = ik_.chain.nq;
     unwind_solution(request_, workspace_, problem_);
     if (request_.nearest) {
       const double displacement = displacement_from_q0();
@@ -200,7 +200,7 @@ class SingleSolver {
     if (best < 0) return false;
     close_cost_ = 0.1f * least;  // the next attempt must be much closer
     IterateState<double>& at = workspace_.single;
-    load_configuration(request_, at, 0, problem_, workspace_.lane_q(best, ik_.chain.coordinates));
+    load_configuration(request_, at, 0, problem_, workspace_.lane_q(best, ik_.chain.nq));
     for (double cost = 3e300;; cost = at.cost) {
       evaluate_error(ik_, at);
       if (converged(ik_, at)) break;
@@ -225,7 +225,7 @@ class SingleSolver {
       ++state.iteration;
       if (get(met, i)) {
         load_configuration(request_, workspace_.single, 0, problem_,
-                           workspace_.lane_q(i, ik_.chain.coordinates));
+                           workspace_.lane_q(i, ik_.chain.nq));
         if (polish(request_, workspace_.single) || polish_singular(request_, workspace_)) {
           if (!request_.nearest) postprocess(request_, workspace_, problem_);
           add_solution();

@@ -34,7 +34,7 @@ template <class L>
 void record(const SolveRequest& request, std::ptrdiff_t problem, int solution,
             const IterateState<L>& at, int lane, Outcome outcome, int iterations, int starts) {
   const auto q = [&](int j) { return get(at.q[j], lane); };
-  record(solution_arrays(request), request.polish->chain.coordinates, problem, solution, q,
+  record(solution_arrays(request), request.polish->chain.nq, problem, solution, q,
          get(at.position, lane), get(at.rotation, lane), outcome, iterations, starts);
 }
 
@@ -45,12 +45,12 @@ void mark_skipped(const SolveRequest& request, std::ptrdiff_t problem, Outcome o
     return outcome == Outcome::nonfinite ? clamped(0, ik.lower[j], ik.upper[j])
                                          : fallback_coordinate(request, problem, j);
   };
-  record_skipped(solution_arrays(request), ik.chain.coordinates, problem, q, outcome);
+  record_skipped(solution_arrays(request), ik.chain.nq, problem, q, outcome);
 }
 
 bool is_valid(const SolveRequest& request, std::ptrdiff_t problem) {
   const IkProblem<double>& ik = *request.polish;
-  return supple::is_valid(ik.targets, request.target + problem * ik.targets, ik.chain.coordinates,
+  return supple::is_valid(ik.targets, request.target + problem * ik.targets, ik.chain.nq,
                           q0_of(request, problem));
 }
 
@@ -84,7 +84,7 @@ bool polish_singular(const SolveRequest& request, Workspace& workspace) {
     if (converged(ik, at)) return true;
     if (minimize(ik, at, minimum, at.cost, at.cost)) break;
   }
-  for (int j = 0; j < ik.chain.coordinates; ++j) at.q[j] = minimum.q[j];
+  for (int j = 0; j < ik.chain.nq; ++j) at.q[j] = minimum.q[j];
   evaluate(ik, at);
   return converged(ik, at);
 }

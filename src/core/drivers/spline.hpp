@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "supple/robot/configuration.hpp"
+
 namespace supple {
 
 // Computes the slopes (count, width) of the cubic spline through q (count, width) at increasing s
@@ -22,7 +24,7 @@ inline void spline_slopes(int count, int width, const double* s, const double* q
   std::vector<double> h(n), diagonal(count), upper(count);
   for (int i = 0; i < n; ++i) h[i] = s[i + 1] - s[i];
   const auto chord = [&](int i, int j) {
-    return (q[(i + 1) * width + j] - q[i * width + j]) / h[i];
+    return coordinate_difference(q[(i + 1) * width + j], q[i * width + j]) / h[i];
   };
   // Rows of the system: lower[i] y[i-1] + diagonal[i] y[i] + upper[i] y[i+1] = right[i]. Gaussian
   // elimination proceeds while they are built.
@@ -109,7 +111,7 @@ class LimitedSpline {
 
   // The spline between points i and i + 1.
   Cubic plain(int i) const {
-    const double h = s_[i + 1] - s_[i], chord = (value(i + 1) - value(i)) / h;
+    const double h = s_[i + 1] - s_[i], chord = coordinate_difference(value(i + 1), value(i)) / h;
     const double m = slopes_[i * stride_], n = slopes_[(i + 1) * stride_];
     return {value(i), m, (3 * chord - 2 * m - n) / h, (m + n - 2 * chord) / (h * h)};
   }
@@ -126,7 +128,8 @@ class LimitedSpline {
     // The third derivative of each part is constant. Their sum, and their moments, follow from the
     // second derivative, the slope and the value at the end.
     const double sum = (c1 - c0) / t, first = ((m1 - m0) / t - 3 * c0) / t;
-    const double second = 6 * (((value(i + 1) - value(i)) / t - 3 * m0) / t - 4.5 * c0) / t;
+    const double rise = coordinate_difference(value(i + 1), value(i));
+    const double second = 6 * ((rise / t - 3 * m0) / t - 4.5 * c0) / t;
     const double d0 = (second + 2 * sum - 6 * first) / 6, d1 = first - sum / 2 - 2 * d0;
     const double d[] = {d0, d1, sum - d0 - d1};
     std::array<Cubic, 3> made;
@@ -173,7 +176,8 @@ class LimitedSpline {
     const Cubic own = plain(has_after ? i : i - 1);
     double second = has_after ? 2 * own.c : 2 * own.c + 6 * own.d * (s_[i] - s_[i - 1]);
     if (!changed_[std::size_t(i)]) return {slope, second};
-    const double up = std::max(upper_ - value(i), 0.0), down = std::max(value(i) - lower_, 0.0);
+    const double up = std::max(coordinate_difference(upper_, value(i)), 0.0);
+    const double down = std::max(coordinate_difference(value(i), lower_), 0.0);
     const double none = std::numeric_limits<double>::infinity();
     const double t = has_after ? (s_[i + 1] - s_[i]) / 3 : 0;
     const double r = has_before ? (s_[i] - s_[i - 1]) / 3 : 0;

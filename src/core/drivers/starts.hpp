@@ -84,7 +84,8 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   const Row* gain = from + rows;
   const float* reached = record + table.padded * (1 + 6 * ik.tasks);
   const auto axis = [](const float* x) { return Vec3<float>{x[0], x[1], x[2]}; };
-  for (int r = 0; r < rows; ++r) q[r] = Row(0.0f);
+  Row* const step = q;  // computed in the memory of q
+  for (int r = 0; r < rows; ++r) step[r] = Row(0.0f);
   for (int t = 0; t < ik.tasks; ++t) {
     float d[6] = {};
     Vec3<float> turn;
@@ -107,7 +108,7 @@ float predict_first_step(const SolveRequest& request, const float* record, const
     for (int c = 0; c < 3 && is_pose; ++c) d[c] = target[9 + c] - reached[9 + c];
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
     for (int c = 0; c < 6; ++c, gain += rows) {
-      for (int r = 0; r < rows; ++r) q[r] = fma(gain[r], Row(d[c]), q[r]);
+      for (int r = 0; r < rows; ++r) step[r] = fma(gain[r], Row(d[c]), step[r]);
     }
     reached += target_size(task);
     target += target_size(task);
@@ -117,12 +118,14 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   const Row *middle = per_unit + rows, *weight = middle + rows;
   Row value(0.0f);
   for (int r = 0; r < rows; ++r) {
-    const Row step = q[r], bound = longest[r];
-    q[r] = min(max(from[r] + min(max(step, -bound), bound), lower[r]), upper[r]);
-    const Row move = (q[r] - from[r]) * per_unit[r], clipped = step * per_unit[r] - move;
+    const Row whole = step[r], bound = longest[r];
+    const Row next = integrate_coordinate(from[r], min(max(whole, -bound), bound));
+    q[r] = min(max(next, lower[r]), upper[r]);
+    const Row move = coordinate_difference(q[r], from[r]) * per_unit[r];
+    const Row clipped = whole * per_unit[r] - move;
     value = fma(move, move, fma(clipped * Row(clipping_weight), clipped, value));
     if (!request.comfortable) continue;
-    const Row off = q[r] - middle[r];
+    const Row off = coordinate_difference(q[r], middle[r]);
     value = fma(off * weight[r], off, value);
   }
   float sum = 0;
@@ -136,7 +139,7 @@ float predict_first_step(const SolveRequest& request, const float* record, const
 void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                    SeedList& listed) {
   const Table& table = *request.table;
-  const int k = request.search->targets, n = request.search->chain.coordinates;
+  const int k = request.search->targets, n = request.search->chain.nq;
   float* const target = workspace.feature + k;
   for (int i = 0; i < k; ++i) {
     target[i] = float(request.target[problem * k + i]);
@@ -187,7 +190,7 @@ int seed_number(const SolveRequest& request, int start) {
 double start_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int start,
                         const SeedList& listed, int j) {
   const IkProblem<double>& ik = *request.polish;
-  const int n = ik.chain.coordinates, seed = seed_number(request, start);
+  const int n = ik.chain.nq, seed = seed_number(request, start);
   if (request.q0) {
     const double q0 = request.q0[problem * request.q0_stride + j];
     if (start == 0) return q0;
@@ -212,7 +215,7 @@ void set_target(const SolveRequest& request, IterateState<SearchLanes>& at, int 
 void load_corner(const SolveRequest& request, IterateState<SearchLanes>& at, int lane, int seed,
                  int candidate) {
   const IkProblem<double>& ik = *request.polish;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
+  for (int j = 0; j < ik.chain.nq; ++j) {
     const double q = corner_seed(ik, seed, candidate, request.table->entries, j);
     set(at.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }
@@ -220,7 +223,7 @@ void load_corner(const SolveRequest& request, IterateState<SearchLanes>& at, int
 
 // Starts a lane at the corner with the smallest cost among the candidates of its seed.
 void start_at_corner(const SolveRequest& request, Workspace& workspace, int lane, int seed) {
-  const int n = request.search->chain.coordinates;
+  const int n = request.search->chain.nq;
   IterateState<SearchLanes>& at = workspace.minimize;
   for (int i = 0; i < lanes; ++i) set_target(request, at, i, workspace.lane[lane].problem);
   float least = huge_cost;
@@ -242,7 +245,7 @@ void start_lane(const SolveRequest& request, Workspace& workspace, int lane,
                 const SeedList& listed) {
   LaneState& state = workspace.lane[lane];
   const IkProblem<double>& ik = *request.polish;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
+  for (int j = 0; j < ik.chain.nq; ++j) {
     const double q = start_coordinate(request, state.problem, state.start, listed, j);
     set(workspace.search.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }

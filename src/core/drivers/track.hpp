@@ -20,22 +20,22 @@ namespace {
 class Tracker {
  public:
   explicit Tracker(const TrackRequest& request)
-      : ik_(*request.ik), request_(request), n_(ik_.chain.coordinates) {}
+      : ik_(*request.ik), request_(request), n_(ik_.chain.nq) {}
 
   // Places the arrays in a block of memory, which may be null. Returns their size in numbers.
   int allocate(double* memory) {
     Arena<double> arena(memory);
-    const int m = ik_.rows;
+    const int m = ik_.rows, nv = ik_.chain.nv;
     at_.q = arena.take(n_);
     at_.target = arena.take(ik_.targets);
-    at_.J = arena.take(m * n_);
-    at_.J_before = arena.take(m * n_);
+    at_.J = arena.take(m * nv);
+    at_.J_before = arena.take(m * nv);
     at_.e = arena.take(m);
     at_.work = arena.take(iterate_scratch(ik_));
     middle_ = arena.take(request_.divisions * n_);
-    per_unit_ = arena.take(n_);
+    per_unit_ = arena.take(nv);
     if (memory) {
-      for (int j = 0; j < n_; ++j) per_unit_[j] = 1 / request_.unit[j];
+      for (int j = 0; j < nv; ++j) per_unit_[j] = 1 / request_.unit[j];
     }
     return arena.size();
   }
@@ -79,7 +79,7 @@ class Tracker {
   // most the square of their step; a jump does more than that.
   bool keeps(const double* q, const double* target, const double* then) {
     for (int i = 0; i < ik_.targets; ++i) at_.target[i] = target[i];
-    for (int j = 0; j < n_; ++j) at_.q[j] = (q[j] + then[j]) / 2;
+    halfway(ik_.chain, q, then, at_.q);
     evaluate_error(ik_, at_);
     const double most = moved(q, then), bend = most * most;
     const double far = bend * request_.reach + request_.exact_position;
@@ -88,9 +88,7 @@ class Tracker {
   }
 
   double moved(const double* a, const double* b) const {
-    double most = 0;
-    for (int j = 0; j < n_; ++j) most = max(abs(b[j] - a[j]) * per_unit_[j], most);
-    return most;
+    return largest_difference(ik_.chain, b, a, [&](int j) { return per_unit_[j]; });
   }
 
   const IkProblem<double>& ik_;

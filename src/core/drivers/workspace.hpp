@@ -28,9 +28,9 @@ struct CacheLine {
 
 template <class L, class T>
 IterateState<L> make_state(const IkProblem<T>& ik, Arena<CacheLine>& arena) {
-  const int n = ik.chain.coordinates, m = ik.rows;
+  const int n = ik.chain.nv, m = ik.rows;
   IterateState<L> at{};
-  at.q = arena.take_as<L>(n);
+  at.q = arena.take_as<L>(ik.chain.nq);
   at.target = arena.take_as<L>(ik.targets);
   at.J = arena.take_as<L>(m * n);
   at.e = arena.take_as<L>(m);
@@ -103,7 +103,7 @@ struct Workspace {
   // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
   std::size_t allocate(const SolveRequest& request, void* memory) {
     Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
-    const int n = request.search->chain.coordinates;
+    const int nq = request.search->chain.nq, nv = request.search->chain.nv;
     search = make_state<SearchLanes>(*request.search, arena);
     minimize = make_state<SearchLanes>(*request.search, arena);
     polish = make_state<PolishLanes>(*request.polish, arena);
@@ -111,16 +111,16 @@ struct Workspace {
     feature = arena.take_as<float>(2 * request.search->targets);
     row = arena.take_as<Row>(request.table->padded / Table::row);
     for (int i = 0; i < lanes; ++i) {
-      seeds[i].q = arena.take_as<float>(lanes * n);
-      failures[i].q = arena.take_as<float>(max_failures * n);
+      seeds[i].q = arena.take_as<float>(lanes * nq);
+      failures[i].q = arena.take_as<float>(max_failures * nq);
     }
-    gathered_q = arena.take_as<float>(n);
-    posture_work = arena.take_as<double>(5 * n);
-    minimize_work = arena.take_as<SearchLanes>(n + newton_scratch(n));
-    polish_work = arena.take_as<PolishLanes>(n + newton_scratch(n));
-    single_work = arena.take_as<double>(n + newton_scratch(n));
-    box = arena.take_as<double>(4 * n);
-    float_box = arena.take_as<float>(4 * n);
+    gathered_q = arena.take_as<float>(nq);
+    posture_work = arena.take_as<double>(nq + 4 * nv);
+    minimize_work = arena.take_as<SearchLanes>(nq + newton_scratch(nv));
+    polish_work = arena.take_as<PolishLanes>(nq + newton_scratch(nv));
+    single_work = arena.take_as<double>(nq + newton_scratch(nv));
+    box = arena.take_as<double>(4 * nq);
+    float_box = arena.take_as<float>(4 * nq);
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
@@ -128,7 +128,7 @@ struct Workspace {
   // the search down.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
-      for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);
+      for (int j = 0; j < request.search->chain.nq; ++j) at->q[j] = SearchLanes(0.0f);
       for (int i = 0; i < request.search->targets; ++i) at->target[i] = SearchLanes(0.0f);
     }
   }
@@ -159,7 +159,7 @@ template <class L, class T>
 void load_configuration(const SolveRequest& request, IterateState<L>& at, int lane,
                         std::ptrdiff_t problem, const T* q) {
   const IkProblem<double>& ik = *request.polish;
-  for (int j = 0; j < ik.chain.coordinates; ++j) {
+  for (int j = 0; j < ik.chain.nq; ++j) {
     set(at.q[j], lane, clamped(double(q[j]), ik.lower[j], ik.upper[j]));
   }
   set_polish_target(request, at, lane, problem);

@@ -62,7 +62,7 @@ constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
 template <class L, class T>
 mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   mask_t<L> valid = L(0) == L(0);
-  for (int k = 0; k < chain.coordinates; ++k) {
+  for (int k = 0; k < chain.nq; ++k) {
     valid = valid & finite(q[k]);
     if (qd) valid = valid & finite(qd[k]);
   }

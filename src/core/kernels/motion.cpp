@@ -28,10 +28,10 @@ struct Workspace {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const Request<T>& request, void* memory) {
-    const int n = chain.coordinates, f = request.frames;
+    const int n = chain.nv, f = request.frames;
     Arena<L> arena(static_cast<L*>(memory));
     const int picked = request.sigma || request.manipulability ? request.row_count * n : 0;
-    q = arena.take(n);
+    q = arena.take(chain.nq);
     qd = arena.take(request.qd ? n : 0);
     qdd = arena.take(request.qdd ? n : 0);
     joint_poses = arena.template take_as<Pose<L>>(chain.joints);
@@ -68,7 +68,7 @@ void write_pose(const Pose<L>& T, L* matrix) {
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {
-  const int n = chain.coordinates;
+  const int n = chain.nv;
   if (chain.mimics || frame.support_end - frame.support_begin < n) {
     for (int k = 0; k < 6 * n; ++k) J[k] = L(0);
   }
@@ -151,7 +151,7 @@ SUPPLE_NOINLINE_HOST void write_bias_jerk(const Chain<T>& chain, const Request<T
 template <class L, class T>
 mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
                       int lanes, const Workspace<L>& space) {
-  const int n = chain.coordinates, m = request.row_count;
+  const int n = chain.nv, m = request.row_count;
   for (int r = 0; r < m; ++r) {
     for (int c = 0; c < n; ++c) space.stacked[r * n + c] = space.jacobian[request.rows[r] * n + c];
   }
@@ -173,8 +173,8 @@ mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptr
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
                 const Workspace<L>& space) {
-  const int n = chain.coordinates, f = request.frames;
-  load(n, lanes, request.q + first * n, space.q);
+  const int n = chain.nv, f = request.frames;
+  load(chain.nq, lanes, &request.q[first * chain.nq], space.q);
   if (request.qd) load(n, lanes, request.qd + first * n, space.qd);
   if (request.qdd) load(n, lanes, request.qdd + first * n, space.qdd);
   mask_t<L> valid = within_bounds(chain, space.q, request.qd ? space.qd : nullptr);

@@ -26,7 +26,7 @@ using ErrorLanes = Unrolled<double>;
 
 IterateState<ErrorLanes> error_state(const IkProblem<double>& ik, Arena<ErrorLanes>& arena) {
   IterateState<ErrorLanes> at{};
-  at.q = arena.take(ik.chain.coordinates);
+  at.q = arena.take(ik.chain.nq);
   at.target = arena.take(ik.targets);
   at.e = arena.take(ik.rows);
   at.work = arena.take(iterate_scratch(ik));
@@ -44,7 +44,7 @@ void errors(const IkProblem<double>& ik, int places, const double* q, const doub
   Arena<ErrorLanes> arena(static_cast<ErrorLanes*>(memory));
   IterateState<ErrorLanes> at = error_state(ik, arena);
   for (int i = 0; i < arena.size(); ++i) at.q[i] = ErrorLanes(0);  // idle lanes are evaluated, too
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nq;
   for (int first = 0; first < places; first += width<ErrorLanes>) {
     const int left = places - first;
     const int used = left < width<ErrorLanes> ? left : width<ErrorLanes>;

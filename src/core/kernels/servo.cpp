@@ -47,9 +47,9 @@ struct Robots {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {
-    const int m = request.servo->rows, n = chain.coordinates;
+    const int m = request.servo->rows, n = chain.nv;
     Arena<L> arena(static_cast<L*>(memory));
-    state = {.q = arena.take(n),
+    state = {.q = arena.take(chain.nq),
              .qd = arena.take(n),
              .change = nullptr,
              .J = arena.take(m * n),
@@ -77,9 +77,9 @@ struct Robots {
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const VelocityRequest<T>& request, std::ptrdiff_t first,
                 int lanes, Robots<L>& space) {
-  const int n = chain.coordinates, k = request.velocities;
+  const int n = chain.nv, k = request.velocities;
   L* const qd = space.state.qd;
-  load(n, lanes, request.q + first * n, space.q);
+  load(chain.nq, lanes, &request.q[first * chain.nq], space.q);
   load(k, lanes, request.velocity + first * k, space.velocity);
   for (int j = 0; j < n; ++j) qd[j] = L(0);
   if (request.before) load(n, lanes, request.before + first * n, qd);

@@ -15,9 +15,9 @@ struct Space {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
-    const int n = chain.coordinates, m = request.rows;
+    const int n = chain.nv, m = request.rows;
     Arena<L> arena(static_cast<L*>(memory));
-    q = arena.take(n);
+    q = arena.take(chain.nq);
     qd = arena.take(request.bias_acceleration ? n : 0);
     target = arena.take(request.target ? request.targets : 0);
     velocity = arena.take(request.command ? request.velocities : 0);
@@ -35,8 +35,8 @@ struct Space {
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t first,
                 int lanes, const Space<L>& space) {
-  const int n = chain.coordinates, m = request.rows;
-  load(n, lanes, request.q + first * n, space.q);
+  const int n = chain.nv, m = request.rows;
+  load(chain.nq, lanes, &request.q[first * chain.nq], space.q);
   if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
   mask_t<L> valid = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
   const auto given = [&](const T* rows, int count, L* x) {

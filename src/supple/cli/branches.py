@@ -113,7 +113,8 @@ def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -
             moves = ("yes" if x else "" for x in free[:, j])
             rows.append([f"{robot.joint_names[j]} moves freely", *moves])
     if near is not None:
-        rows.append(["farthest from q0", *(f"{x:.3g}" for x in np.abs(found.q - near).max(axis=1))])
+        away = np.abs(robot.difference(found.q, near)).max(axis=1)
+        rows.append(["farthest from q0", *(f"{x:.3g}" for x in away)])
     label = max(len(row[0]) for row in rows) + 2
     fit = max((Console().width - label) // _COLUMN, 1)
     title = f"{robot.name}: {str(found).partition(chr(10))[0]}"

@@ -200,7 +200,7 @@ class DatasetJob:
 
     def _workspace(self, random: np.random.Generator, threads: int | None) -> Array:
         """Return solutions of random poses that are uniform over the reachable poses."""
-        q = np.empty((BLOCK, self.robot.dof))
+        q = np.empty((BLOCK, self.robot.nq))
         left = np.arange(BLOCK)
         solver = Solver(self.robot, PoseTask(self.frame), max_seeds=_SEEDS, threads=threads)
         for _ in range(_ROUNDS):

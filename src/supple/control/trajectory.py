@@ -17,6 +17,7 @@ from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, difference, mirrored
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
 from supple.steps.estimate import Estimates
@@ -174,7 +175,7 @@ class Trajectory:
             self,
             t=t - t[0] + self.t[0],
             q=q,
-            qd=np.diff(q, axis=0) / dt,
+            qd=difference(self.robot, q[1:], q[:-1]) / dt,
             status=StatusArray.of(StepStatus, np.asarray(self.status)[at]),
             estimates=estimates,
             **{name: getattr(self, name)[at] for name in kept},
@@ -266,7 +267,7 @@ def _check_continues(first: Trajectory, second: Trajectory) -> None:
             "two motions that are joined must have the same tasks; given: the rows "
             f"{join_names(first.rows)}, and {join_names(second.rows)}"
         )
-    gap = np.abs(second.q[0] - first.q[-1])
+    gap = np.abs(difference(first.robot, second.q[0], first.q[-1]))
     if not gap.max() <= _SAME:
         j = int(gap.argmax())
         robot = a if a is not None else b
@@ -288,7 +289,7 @@ def _rested(t: Array, q: Array) -> tuple[Array, Array]:
     """
     if len(t) < 4 or not _even(t):
         return t, q
-    speeds = np.linalg.norm(np.diff(q, axis=0), axis=1)
+    speeds = np.linalg.norm(coordinate_difference(q[1:], q[:-1]), axis=1)
     h = (t[-1] - t[0]) / (len(t) - 1)
     if speeds[0] < 0.75 * speeds[1]:
         t, q = np.append(t[0] - h, t), np.concatenate([q[:1], q])
@@ -302,7 +303,7 @@ def _between(t: Array, q: Array, at: Array) -> Array:
     if not _even(t):
         return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
     # one more point at either end, mirrored: the spline begins and ends at the samples
-    points = np.concatenate([[2 * q[0] - q[1]], q, [2 * q[-1] - q[-2]]])
+    points = np.concatenate([[mirrored(None, q[1], q[0])], q, [mirrored(None, q[-2], q[-1])]])
     place = (at - t[0]) * ((len(t) - 1) / (t[-1] - t[0]))
     k = np.clip(place.astype(int), 0, len(t) - 2)
     x = (place - k)[:, None]

@@ -13,7 +13,7 @@ namespace supple {
 namespace {
 
 using Constants = RobotConstants<Real>;
-constexpr int n = Constants::servo.chain.coordinates;
+constexpr int nq = Constants::servo.chain.nq, n = Constants::servo.chain.nv;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // number of threads in a block
@@ -39,7 +39,7 @@ struct SlowPath {
 
 // The arguments of a call. (The same layout as `Request` in gpu_velocities.py.)
 struct Request {
-  const Real* q;      // (count, n)
+  const Real* q;      // (count, nq)
   const Real* qd;     // (count, n): current joint speeds; null if no limit depends on them
   const Real* twist;  // (count, tasks, 6)
   Real* result;       // (count, n); may be the same array as qd
@@ -47,17 +47,20 @@ struct Request {
 };
 
 struct Robot {
-  Real q[n], qd[n], twist[twists], dq[n];
+  Real q[nq], qd[n], twist[twists], dq[n];
   bool valid;  // whether all input is finite
 };
 
 __device__ __forceinline__ Robot read(const Request& request, long long row) {
   Robot robot;
   robot.valid = true;
+  for (int j = 0; j < nq; ++j) {
+    robot.q[j] = request.q[row * nq + j];
+    robot.valid = robot.valid && finite(robot.q[j]);
+  }
   for (int j = 0; j < n; ++j) {
-    robot.q[j] = request.q[row * n + j];
     robot.qd[j] = brakes(Constants::servo) ? request.qd[row * n + j] : Real(0);
-    robot.valid = robot.valid && finite(robot.q[j]) && finite(robot.qd[j]);
+    robot.valid = robot.valid && finite(robot.qd[j]);
   }
   for (int i = 0; i < twists; ++i) {
     robot.twist[i] = request.twist[row * twists + i];

@@ -20,6 +20,7 @@ from supple.criteria.shapes import Shape, closest_points
 from supple.damping.scale import Rows
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, integrate
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, numbers_of
@@ -61,11 +62,15 @@ class RestPosture(ReadOnlyArrays):
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
-        return np.asarray(self.weight * (_configuration(q, len(self.q_rest)) - self.q_rest))
+        return np.asarray(self.weight * self._away(q))
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
-        return float(self(q) @ (_configuration(q, len(self.q_rest)) - self.q_rest)) / 2
+        return float(self(q) @ self._away(q)) / 2
+
+    def _away(self, q: ArrayLike) -> Array:
+        at = _configuration(q, len(self.q_rest))
+        return np.asarray(coordinate_difference(at, self.q_rest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,13 +171,13 @@ class GravityTorque(ReadOnlyArrays):
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
-        at = _configuration(q, self.robot.dof)
+        at = _configuration(q, self.robot.nq)
         stiffness = gravity_stiffness(self.robot, at, np.asarray(self.gravity))
         return np.asarray(stiffness @ (self.weight * self._torques(at)))
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
-        torques = self._torques(_configuration(q, self.robot.dof))
+        torques = self._torques(_configuration(q, self.robot.nq))
         return float((self.weight * torques) @ torques) / 2
 
     def _torques(self, q: Array) -> Array:
@@ -213,13 +218,15 @@ class Manipulability:
         n = self.robot.dof
         h = EPSILON ** (1 / 3)
         q = _configuration(q, n)
-        both = np.stack([q + h * np.eye(n), q - h * np.eye(n)])
+        both = np.stack(
+            [integrate(self.robot, q, h * np.eye(n)), integrate(self.robot, q, -h * np.eye(n))]
+        )
         w = np.asarray(self.robot.manipulability(both, self.frame, rows=self.rows))
         return np.asarray((w[1] - w[0]) / np.diagonal(both[0] - both[1]))
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
-        q = _configuration(q, self.robot.dof)
+        q = _configuration(q, self.robot.nq)
         return -float(self.robot.manipulability(q, self.frame, rows=self.rows))
 
 
@@ -306,7 +313,7 @@ class Clearance:
         """Return the poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
         names = list(dict.fromkeys(str(body.frame) for body in self.bodies))
         which = [names.index(str(body.frame)) for body in self.bodies]
-        poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.dof), tuple(names))
+        poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.nq), tuple(names))
         return np.asarray(poses, np.float64)[which], np.asarray(J, np.float64)[which]
 
     def _distances(self, poses: Array) -> tuple[Array, Array, Array]:

@@ -276,7 +276,7 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
     if q0 is None:
         return None
     # A copy, because results keep a reference to it.
-    q = np.array(coordinates(q0, robot.dof, "q0"), dtype=np.float64, order="C")
+    q = np.array(coordinates(q0, robot.nq, "q0"), dtype=np.float64, order="C")
     if q.ndim == 1:
         if not np.isfinite(q).all():
             raise InputError(f"q0 must be finite; given: {short_repr(q0)}")
@@ -284,7 +284,7 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
         return q
     if q.shape[:-1] != batch:
         raise InputError(
-            f"q0 must have the shape ({robot.dof},), or (..., {robot.dof}) with the batch axes of "
+            f"q0 must have the shape ({robot.nq},), or (..., {robot.nq}) with the batch axes of "
             f"the targets, {batch}; given: {q.shape}"
         )
     check_plausible(robot, q, "q0")

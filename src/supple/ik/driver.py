@@ -222,7 +222,7 @@ class Driver:
         found = replace(self, problem=moving.problem)._run(
             targets, own, max_solutions=max_solutions, single=True, progress=progress
         )
-        q = np.empty((*found[0].shape[:-1], robot.dof))
+        q = np.empty((*found[0].shape[:-1], robot.nq))
         q[...] = still if still.ndim == 1 else still[:, None]
         q[..., joints] = found[0]
         return (q, *found[1:])

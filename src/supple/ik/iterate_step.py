@@ -29,6 +29,7 @@ from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, largest_errors
+from supple.kinematics.configuration import integrate
 from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
 from supple.steps.batch import run_batch
@@ -224,7 +225,7 @@ class StepSearch:
             free &= ~out
         largest = np.abs(dq).max(axis=1, keepdims=True)
         shorter = np.minimum(1.0, self.max_step / np.maximum(largest, np.finfo(float).tiny))
-        return np.asarray(np.clip(q + shorter * dq, robot.lower, robot.upper))
+        return np.asarray(np.clip(integrate(robot, q, shorter * dq), robot.lower, robot.upper))
 
     def _steps(self, count: int) -> Move:
         """Return a function that computes the steps of `count` problems.

@@ -11,6 +11,7 @@ import numpy as np
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.ik.problem import CompiledProblem, seed_range
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, twice_from_middle
 from supple.motion.linearization import Array
 
 Objective: TypeAlias = Callable[[Array], float]
@@ -47,7 +48,7 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
     if prefer == "comfortable":
         return discomfort(problem.layout.robot, q)
     if prefer == "nearest" and q0 is not None:
-        return np.asarray(np.abs(q - q0).max(axis=-1))
+        return np.asarray(np.abs(coordinate_difference(q, q0)).max(axis=-1))
     if prefer == "manipulability":
         J = problem.layout.jacobian(q)[..., : problem.primary, :] * problem.units
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
@@ -65,7 +66,8 @@ def _limit_proximity(robot: Robot, q: Array) -> Array:
     if not bounded.any():
         return np.zeros(q.shape[:-1])
     low, high = robot.lower[bounded], robot.upper[bounded]
-    return np.asarray((np.abs(2 * q[..., bounded] - low - high) / (high - low)).max(axis=-1))
+    away = np.abs(twice_from_middle(q[..., bounded], low, high))
+    return np.asarray((away / (high - low)).max(axis=-1))
 
 
 def discomfort(robot: Robot, q: Array) -> Array:
@@ -79,7 +81,7 @@ def discomfort(robot: Robot, q: Array) -> Array:
     moves = (span > 0) & (np.isfinite(robot.lower) | np.isfinite(robot.upper))
     if not moves.any():
         return np.zeros(q.shape[:-1])
-    x = (2 * (q - low)[..., moves] - span[moves]) / span[moves]
+    x = (2 * coordinate_difference(q, low)[..., moves] - span[moves]) / span[moves]
     return np.asarray((x**2).mean(axis=-1))
 
 

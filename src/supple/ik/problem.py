@@ -421,8 +421,8 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     high = np.where(several, middle + np.pi, high)
     phi = 2.0
     for _ in range(60):
-        phi = (1 + phi) ** (1 / (robot.dof + 1))
-    return low, high - low, phi ** -np.arange(1.0, robot.dof + 1)
+        phi = (1 + phi) ** (1 / (robot.nq + 1))
+    return low, high - low, phi ** -np.arange(1.0, robot.nq + 1)
 
 
 def _ranges(robot: Robot) -> Array:

@@ -12,6 +12,7 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import missed_text, surplus_rows
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array, Linearization
 from supple.steps.step import DLS
 
@@ -174,7 +175,7 @@ def _limits(
             at.append((name, "lower"))
         elif q[j] >= robot.upper[j] - _AT_LIMIT:
             at.append((name, "upper"))
-        elif abs(q[j] - near[j]) >= max_move - _AT_LIMIT:
+        elif abs(coordinate_difference(q[j], near[j])) >= max_move - _AT_LIMIT:
             at.append((name, "max_move"))
         else:
             continue

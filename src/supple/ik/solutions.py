@@ -417,7 +417,7 @@ class Solutions:
         """
         self._check_host("plot")
         robot = robot_of(self)
-        q = np.asarray(self.q).reshape(-1, robot.dof)[::-1]
+        q = np.asarray(self.q).reshape(-1, robot.nq)[::-1]
         words = f"{robot.name}: {repr(self)[1:-1]}" if title is None else title
         return robot.plot(q, target=target, title=words)
 

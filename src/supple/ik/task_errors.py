@@ -100,7 +100,7 @@ def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Arra
     order = sorted(range(len(tasks)), key=lambda i: isinstance(tasks[i], PostureTask))
     layout = compile_tasks(robot, tuple(tasks[i] for i in order))
     lead = q.shape[:-1]
-    flat = np.ascontiguousarray(q.reshape(-1, robot.dof))
+    flat = np.ascontiguousarray(q.reshape(-1, robot.nq))
     aims = np.broadcast_to(targets, (*lead, targets.shape[-1])).reshape(len(flat), -1)
     finite = np.isfinite(aims).all(axis=1)
     made = np.full((len(flat), len(tasks), 2), np.inf)

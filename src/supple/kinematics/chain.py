@@ -90,7 +90,8 @@ class _Slot:
             parent=self.parent,
             motion=self.motion,
             placement=self.placement,
-            coordinate=self.coordinate,
+            q_index=self.coordinate,
+            v_index=self.coordinate,
             scale=self.scale,
             offset=self.offset,
             phase=self.phase,
@@ -103,7 +104,8 @@ def chain(
     joints: Sequence[MovingJoint],
     frames: Sequence[FixedFrame],
     *,
-    coordinates: int,
+    nq: int,
+    nv: int,
     stack: bool,
     axes: int | FixedFrame,
     rows: Sequence[int],
@@ -113,7 +115,8 @@ def chain(
     Args:
         joints: All moving joints, parents before children.
         frames: The frames whose kinematics are computed.
-        coordinates: Length of q.
+        nq: Length of a configuration.
+        nv: Length of a velocity.
         stack: Whether results get an axis for the frames.
         axes: `AXES_WORLD`, `AXES_BODY` or `AXES_SPATIAL` of `_core`, or the frame in whose axes
             twists are expressed.
@@ -122,7 +125,8 @@ def chain(
     extra = [] if isinstance(axes, int) else [axes]
     joint_specs, frame_specs = chain_specs(joints, [*frames, *extra])
     return _core.Chain(
-        coordinates=coordinates,
+        nq=nq,
+        nv=nv,
         joints=joint_specs,
         frames=frame_specs,
         outputs=len(frames),

@@ -98,7 +98,7 @@ def _lumped(parts: Sequence[tuple[Inertia, Matrix]]) -> tuple[float, Matrix, Mat
 
 @lru_cache(maxsize=64)
 def _chain_of_bodies(robot: Robot) -> _core.Chain:
-    return _chain(robot._tree.joints, bodies(robot).frames, robot.dof)
+    return _chain(robot._tree.joints, bodies(robot).frames, robot.nq, robot.nv)
 
 
 @lru_cache(maxsize=64)
@@ -108,13 +108,13 @@ def _chain_of_joints(robot: Robot) -> _core.Chain:
         replace(joint, coordinate=i, scale=1.0, offset=0.0)
         for i, joint in enumerate(robot._tree.joints)
     ]
-    return _chain(joints, bodies(robot).frames, len(joints))
+    return _chain(joints, bodies(robot).frames, len(joints), len(joints))
 
 
 def _chain(
-    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], coordinates: int
+    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nq: int, nv: int
 ) -> _core.Chain:
-    return chain(joints, frames, coordinates=coordinates, stack=True, axes=AXES_WORLD, rows=[0])
+    return chain(joints, frames, nq=nq, nv=nv, stack=True, axes=AXES_WORLD, rows=[0])
 
 
 def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
@@ -134,7 +134,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
     References:
         Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
     """
-    q = coordinates(q, self.dof, "q")
+    q = coordinates(q, self.nq, "q")
     each = bodies(self)
     if not each.frames:
         return np.zeros((*q.shape, self.dof), q.dtype)
@@ -172,7 +172,7 @@ def gravity_torques(
     Raises:
         DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
-    q, g = coordinates(q, self.dof, "q"), finite_array(gravity, (3,), "gravity")
+    q, g = coordinates(q, self.nq, "q"), finite_array(gravity, (3,), "gravity")
     each = bodies(self)
     if not each.frames:
         return np.zeros_like(q)
@@ -208,7 +208,7 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
     Raises:
         DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
-    q = coordinates(q, self.dof, "q")
+    q = coordinates(q, self.nq, "q")
     each = bodies(self)
     mass, moment = each.still
     if each.frames:

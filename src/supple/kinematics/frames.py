@@ -102,5 +102,5 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
     """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
     return chain(
-        robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
+        robot._tree.joints, frames, nq=robot.nq, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0]
     )

@@ -214,7 +214,7 @@ def bias_jerk(
     References:
         Wampler 1986, after eq. (51), on higher derivatives.
     """
-    at, faster = coordinates(q, self.dof, "q"), coordinates(qdd, self.dof, "qdd")
+    at, faster = coordinates(q, self.nq, "q"), coordinates(qdd, self.dof, "qdd")
     if not np.isfinite(faster).all():
         raise InputError(f"qdd must be finite; given: {short_repr(qdd)}")
     try:

@@ -15,7 +15,7 @@ from supple._arrays.checks import FloatArray, names_of, pose
 from supple._core import AXES_BODY, AXES_SPATIAL, AXES_WORLD
 from supple.describe import Description
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
-from supple.kinematics import dynamics, jacobians, variants
+from supple.kinematics import displacements, dynamics, jacobians, variants
 from supple.kinematics.chain import Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
@@ -50,7 +50,9 @@ class Robot:
 
     Attributes:
         name: Name of the robot.
-        dof: Number of degrees of freedom n.
+        dof: Number of degrees of freedom n; the same as nv.
+        nq: Length of a configuration; n as long as every joint has one coordinate.
+        nv: Length of a velocity, n.
         joint_names: Names of the n joints of a configuration.
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
         max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
@@ -68,6 +70,8 @@ class Robot:
     if TYPE_CHECKING:  # only for type checkers, so that help() does not list them twice
         name: str
         dof: int
+        nq: int
+        nv: int
         joint_names: tuple[str, ...]
         lower: Matrix
         upper: Matrix
@@ -103,6 +107,8 @@ class Robot:
         vars(self).update(
             name=description.name,
             dof=len(folded.names),
+            nq=len(folded.names),
+            nv=len(folded.names),
             joint_names=folded.names,
             lower=folded.lower,
             upper=folded.upper,
@@ -212,7 +218,10 @@ class Robot:
 
     def neutral(self) -> Matrix:
         """Return the configuration (n,) nearest to zero inside the joint limits."""
-        return np.clip(np.zeros(self.dof), self.lower, self.upper)
+        return np.clip(np.zeros(self.nq), self.lower, self.upper)
+
+    integrate = displacements.integrate
+    difference = displacements.difference
 
     def full_q(self, q: ArrayLike) -> FloatArray:
         """Convert configurations (..., n) to those of the robot before `freeze` (..., N).
@@ -250,7 +259,7 @@ class Robot:
         """
         shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
-            share = np.random.default_rng(seed).random(size=(*shape, self.dof))
+            share = np.random.default_rng(seed).random(size=(*shape, self.nq))
         except MemoryError:
             raise
         except Exception as error:  # raised by NumPy, or by an object's own conversion
@@ -375,7 +384,8 @@ class Robot:
             made = chain(
                 self._tree.joints,
                 [known[name] for name in names],
-                coordinates=self.dof,
+                nq=self.nq,
+                nv=self.nv,
                 stack=stack,
                 axes=AXES[axes] if axes in AXES else known[axes],
                 rows=[6 * k + ROWS.index(row) for k in range(len(names)) for row in picked],

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.ik.branches.arms import AnyArm, ClosedFormArm
+from supple.kinematics.configuration import integrate, integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import Layers
@@ -54,7 +55,7 @@ class Branches(Layers):
     def _graph(self) -> PathGraph:
         """Return the branches inside the joint limits, one in each column."""
         curves = [each for curve in self._curves() for each in self._inside(curve)]
-        q = np.full((self.count, max(1, len(curves)), self.path.robot.dof), np.nan)
+        q = np.full((self.count, max(1, len(curves)), self.path.robot.nq), np.nan)
         for column, curve in enumerate(curves):
             q[curve.first : curve.first + len(curve.q), column] = curve.q
         return PathGraph(self.path.targets.x[: self.count], q, None, self.path.cost)
@@ -78,7 +79,7 @@ class Branches(Layers):
         """Remove the connection of a part at x; connect the solutions there in smaller steps."""
         i = min(int(np.searchsorted(self.graph.x, x, side="right")) - 1, int(part.layers[-1]) - 1)
         q = self.graph.q[i, part.columns[0]]
-        a = int(np.nanargmin(np.abs(self.path.wrapped(self.solutions[i] - q)).max(axis=1)))
+        a = int(np.nanargmin(np.abs(self.path.away(self.solutions[i], q)).max(axis=1)))
         self.barred.add((i, a, int(self.following[i, a])))
         before, self.following[i] = self.following[i].copy(), self._between(i)
         self._keep(i, before)
@@ -97,7 +98,7 @@ class Branches(Layers):
         row = np.full(self.solutions.shape[1], -1)
         if len(inner) < len(x) - 2:
             return row
-        layers = np.full((len(x), k, self.path.robot.dof), np.nan)
+        layers = np.full((len(x), k, self.path.robot.nq), np.nan)
         layers[[0, -1], : len(row)] = self.solutions[i : i + 2]
         layers[1:-1, : inner.shape[1]] = inner
         there, sides = np.isfinite(layers[..., 0]), np.zeros(layers.shape[:2])
@@ -146,9 +147,7 @@ class Branches(Layers):
         ends = np.searchsorted(number[there][order], np.arange(number.max(initial=-1) + 2))
         made = []
         for begin, end in pairwise(ends):
-            steps = self.path.wrapped(np.diff(q[begin:end], axis=0))
-            first = q[begin : begin + 1]
-            made.append(Curve(int(layer[begin]), np.append(first, first + np.cumsum(steps, 0), 0)))
+            made.append(Curve(int(layer[begin]), self.path.unwound(q[begin:end])))
         return made
 
     def _numbers(self, there: NDArray[np.bool_]) -> Indices:
@@ -177,13 +176,12 @@ class Branches(Layers):
         robot = self.path.robot
         low, high = robot.lower - EDGE, robot.upper + EDGE
         made: list[Curve] = []
-        if self.start is not None and curve.first == 0:
-            away = self.start - curve.q[0]
-            if np.abs(self.path.wrapped(away)).max() < 1e-4:
-                q = curve.q + away - self.path.wrapped(away)
-                out = ((q < low) | (q > high)).any(axis=1)
-                end = int(out.argmax()) if out.any() else len(q)
-                made += [Curve(0, q[:end])] if end else []
+        start = self.start if curve.first == 0 else None
+        if start is not None and np.abs(self.path.away(start, curve.q[0])).max() < 1e-4:
+            q = self.path.turned(curve.q, curve.q[0], start)
+            out = ((q < low) | (q > high)).any(axis=1)
+            end = int(out.argmax()) if out.any() else len(q)
+            made += [Curve(0, q[:end])] if end else []
         least, most = curve.q.min(axis=0), curve.q.max(axis=0)
         leaving = np.nonzero((least < low) | (most > high))[0]
         if not len(leaving):
@@ -194,7 +192,8 @@ class Branches(Layers):
             end = min(each[2] for each in several)
             if begin < end:
                 q = curve.q[begin:end].copy()
-                q[:, leaving] += [each[0] for each in several]
+                shifts = [each[0] for each in several]
+                q[:, leaving] = integrate_coordinate(q[:, leaving], shifts)
                 made.append(Curve(curve.first + begin, q))
         return made
 
@@ -211,7 +210,7 @@ def _solutions(path: PathProblem, x: Array, slide: bool = False) -> Array:
         q, count = _with_slid(path, q, count.astype(np.intp))
     empty = np.nonzero(count == 0)[0]
     count = count[: empty[0]] if len(empty) else count
-    made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.dof), np.nan)
+    made = np.full((len(count), max(1, int(count.max(initial=0))), path.robot.nq), np.nan)
     made[np.arange(made.shape[1]) < count[:, None]] = q[: count.sum()]
     for i in singular[singular < len(count)].tolist():
         made = _with_continued(path, x, made, i)
@@ -257,10 +256,10 @@ def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array
         start = layers[j][np.isfinite(layers[j, :, 0])]
         then, good = path.advanced(start, np.full(len(start), x[j]), np.full(len(start), x[i]))
         for q in then[good]:
-            away = [path.wrapped(q - other) for other in made]
+            away = [path.away(q, other) for other in made]
             close = [k for k, each in enumerate(away) if np.abs(each).max() < _CLOSE]
             if close:
-                made[close[0]] += away[close[0]] / 2
+                made[close[0]] = integrate(path.robot, made[close[0]], away[close[0]] / 2)
             else:
                 made.append(q)
     if not made:
@@ -335,7 +334,8 @@ def _valid(q: Array, low: float, high: float, turn: float) -> list[tuple[float, 
     q nearest to the middle of its range is returned.
     """
     shifts = turn * np.arange(-_TURNS, _TURNS + 1) if turn else np.zeros(1)
-    inside = (low <= q + shifts[:, None]) & (q + shifts[:, None] <= high)
+    moved = integrate_coordinate(q, shifts[:, None])
+    inside = (low <= moved) & (moved <= high)
     whole = np.nonzero(inside.all(axis=1))[0]
     if len(whole):
         middle = (low + high) / 2 if np.isfinite(low + high) else 0.0

@@ -115,7 +115,7 @@ def follow(
     own = PathProblem(problem, targets, tolerances, cost, count)
     if q0 is None:
         return _farthest(own, None)
-    given = finite_array(q0, (robot.dof,), "q0")
+    given = finite_array(q0, (robot.nq,), "q0")
     check_plausible(robot, given, "q0")
     found, joint = _farthest(own, own.start(given)), own.outside(given)
     if joint is None or not found.pieces:
@@ -150,7 +150,7 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | N
     """
     layers = _layers(path, start)
     if not layers.count:
-        q = np.full((len(path.targets.place), path.robot.dof), np.nan)
+        q = np.full((len(path.targets.place), path.robot.nq), np.nan)
         obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
         return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0), None
     best: _Route | None = None
@@ -192,8 +192,7 @@ def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
     """Return the tracks, with 2π wraps of joints that make the motions between tracks short."""
     made, robot = tracks[:1], path.robot
     for track in tracks[1:]:
-        away = made[-1].q[-1] - track.q[0]
-        turned = track.q + away - path.wrapped(away)
+        turned = path.turned(track.q, track.q[0], made[-1].q[-1])
         inside = ((robot.lower <= turned) & (turned <= robot.upper)).all(axis=0)
         made.append(track._replace(q=np.where(inside, turned, track.q)))
     return made
@@ -214,7 +213,7 @@ def _reason(layers: Layers, part: Part) -> str:
 def _result(path: PathProblem, route: _Route) -> Followed:
     """Return the result of `follow` from the pieces of a path and the changes between them."""
     x, pieces = path.targets.x, route.pieces
-    q = np.full((len(x), path.robot.dof), np.nan)
+    q = np.full((len(x), path.robot.nq), np.nan)
     for joints, _, _ in pieces:
         places = np.minimum(np.searchsorted(joints.s, x), len(joints) - 1)
         here = np.abs(joints.s[places] - x) < 1e-9

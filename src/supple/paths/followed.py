@@ -10,6 +10,7 @@ from supple.control.arguments import limits_for, step_length
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, difference
 from supple.kinematics.unit_text import error_text
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -142,7 +143,7 @@ class Followed:
 
 def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
     """Return the straight motion (K, n) between two configurations (2, n) at intervals of dt."""
-    if np.abs(np.diff(ends, axis=0)).max() <= _STILL:
+    if np.abs(coordinate_difference(ends[1], ends[0])).max() <= _STILL:
         return ends
     law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
     return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
@@ -154,7 +155,8 @@ def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
     The motion rests where all joints stand still, since there the path has no direction.
     """
     robot, made = path.robot, [np.array(path.q[:1])]
-    moving = np.nonzero(np.abs(np.diff(path.q, axis=0)).max(axis=1, initial=0.0) > _STILL)[0]
+    steps = difference(robot, path.q[1:], path.q[:-1])
+    moving = np.nonzero(np.abs(steps).max(axis=1, initial=0.0) > _STILL)[0]
     for own in np.split(moving, np.nonzero(np.diff(moving) > 1)[0] + 1):
         if len(own):
             part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])

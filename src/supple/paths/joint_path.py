@@ -15,6 +15,7 @@ from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, difference
 from supple.kinematics.robot import check_robot
 from supple.kinematics.unit_text import joint_unit
 from supple.motion.limits import Limits
@@ -54,15 +55,15 @@ class JointPath(ReadOnlyArrays):
 
     def __init__(self, robot: Robot, q: ArrayLike, s: ArrayLike | None = None) -> None:
         check_robot(robot)
-        points = coordinates(q, robot.dof, "q").astype(np.float64)
+        points = coordinates(q, robot.nq, "q").astype(np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
-            raise InputError(f"q must be finite, of shape (N, {robot.dof}); given: {short_repr(q)}")
+            raise InputError(f"q must be finite, of shape (N, {robot.nq}); given: {short_repr(q)}")
         points = _inside(robot, points)
-        gaps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        gaps = _lengths(robot, points)
         if s is None:
             keep = np.append(True, gaps > _SAME)
             points = points[keep]
-            at = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
+            at = np.append(0.0, np.cumsum(_lengths(robot, points)))
         else:
             at = finite_array(s, (len(points),), "s")
             if not (np.diff(at) > 0).all():
@@ -76,7 +77,7 @@ class JointPath(ReadOnlyArrays):
         return len(self.q)
 
     def __repr__(self) -> str:
-        largest = np.abs(np.diff(self.q, axis=0)).max(initial=0.0)
+        largest = np.abs(difference(self.robot, self.q[1:], self.q[:-1])).max(initial=0.0)
         return (
             f"<JointPath of {self.robot.name}: {len(self)} configurations, "
             f"{largest:.3g} {joint_unit(self.robot)} at most between two>"
@@ -107,10 +108,10 @@ class JointPath(ReadOnlyArrays):
             given = short_repr(s)
             raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
         if len(self) == 1:
-            return np.broadcast_to(self.q[0], (*where.shape, self.robot.dof)).copy()
+            return np.broadcast_to(self.q[0], (*where.shape, self.robot.nq)).copy()
         q = self.spline(where.ravel())
         inside = np.clip(q, self.robot.lower, self.robot.upper)  # of rounding errors
-        return inside.reshape(*where.shape, self.robot.dof)
+        return inside.reshape(*where.shape, self.robot.nq)
 
     def check_inside(self, limits: Limits) -> None:
         """Raise an InputError if the path leaves the position limits of `limits`."""
@@ -169,6 +170,11 @@ def sampled(law: TimeLaw, dt: float) -> Array:
     return law.at(np.linspace(0, law.duration, steps + 1))[0]
 
 
+def _lengths(robot: Robot, q: Array) -> Array:
+    """Return the lengths (N - 1,) of the steps between configurations (N, n)."""
+    return np.asarray(np.linalg.norm(difference(robot, q[1:], q[:-1]), axis=1))
+
+
 def _inside(robot: Robot, q: Array) -> Array:
     """Return configurations (N, n) without rounding errors beyond the position limits.
 
@@ -177,7 +183,7 @@ def _inside(robot: Robot, q: Array) -> Array:
     """
     low, high = robot.lower, robot.upper
     inside = np.clip(q, low, high)
-    out = np.abs(q - inside) > _SAME * np.maximum(1, np.abs(inside))
+    out = np.abs(coordinate_difference(q, inside)) > _SAME * np.maximum(1, np.abs(inside))
     if out.any():
         i, j = np.argwhere(out)[0]
         raise InputError(
@@ -230,7 +236,7 @@ def to_trajectory(
     """
     q = np.concatenate([pieces[0], *(each[1:] for each in pieces[1:])])
     steps = len(q) - 1
-    qd = np.diff(q, axis=0) / dt
+    qd = difference(layout.robot, q[1:], q[:-1]) / dt
     J = np.asarray(layout.jacobian(q[:-1]), dtype=np.float64)
     rows = np.einsum("kmn,kn->km", J, qd) / layout.weights
     # accelerations at both ends of each step; the joints rest before and after the motion

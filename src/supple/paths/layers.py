@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from supple.kinematics.configuration import difference
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.problem import PathProblem, Track
@@ -44,7 +45,9 @@ class Layers(ABC):
         """The columns of the first layer in which a route may begin."""
         first = np.isfinite(self.graph.q[0, :, 0])
         if self.start is not None:
-            away = np.abs((self.graph.q[0] - self.start) / self.path.units).max(axis=1)
+            away = np.abs(
+                difference(self.path.robot, self.graph.q[0], self.start) / self.path.units
+            ).max(axis=1)
             first &= away < _SAME
         return np.nonzero(first)[0]
 
@@ -66,7 +69,8 @@ class Layers(ABC):
 
     def _equal(self, layer: int, column: int) -> Indices:
         """Return the columns of a layer whose configurations equal that of a column."""
-        away = np.abs((self.graph.q[layer] - self.graph.q[layer, column]) / self.path.units)
+        q = self.graph.q[layer]
+        away = np.abs(difference(self.path.robot, q, q[column]) / self.path.units)
         return np.nonzero(away.max(axis=1) < _SAME)[0]
 
     def searched(self, at: int, seeds: int) -> Array:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from supple.kinematics.configuration import coordinate_difference, integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.speed_grid import turning_points
 from supple.paths.spline import Spline
@@ -84,8 +85,8 @@ class LineLaw:
         t = np.clip(t, 0, self.t[-1])
         phase = np.clip(np.searchsorted(self.t, t, side="right") - 1, 0, len(self.states) - 1)
         x = _after(self.states[phase].T, t - self.t[phase])
-        q, first, second, third = np.multiply.outer(x, self.rise)
-        return self.first + q, first, second, third
+        moved, first, second, third = np.multiply.outer(x, self.rise)
+        return integrate_coordinate(self.first, moved), first, second, third
 
 
 class _Limits(NamedTuple):
@@ -209,7 +210,7 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
     """
     q = spline(spline.s)
     size = float(np.abs(q).max()) or 1.0
-    far = q - q[0]
+    far = coordinate_difference(q, q[0])
     rise = far[np.abs(far).max(axis=1).argmax()]
     joint = int(np.abs(rise).argmax())
     if rise[joint] == 0:
@@ -221,7 +222,7 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
     # All joints turn back where this one does, but rounding errors may hide it in the others.
     alone = Spline(spline.s, spline.coefficients[..., joint : joint + 1])
     at = np.concatenate([spline.s[:1], turning_points(alone), spline.s[-1:]])
-    x = (alone(at)[:, 0] - q[0, joint]) / rise[joint]
+    x = coordinate_difference(alone(at)[:, 0], q[0, joint]) / rise[joint]
     while True:  # remove points that are passed without turning back, and those due to rounding
         step = np.diff(x)
         passed = np.flatnonzero(step[1:] * step[:-1] >= 0)

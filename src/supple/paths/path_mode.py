@@ -16,6 +16,7 @@ import numpy as np
 from supple.control.servo import Servo
 from supple.control.status import StepStatus
 from supple.errors import InputError
+from supple.kinematics.configuration import coordinate_difference
 from supple.kinematics.rotation import exp, log
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -179,7 +180,8 @@ def _splines(t: Array, q: Array, limits: Limits) -> list[Spline]:
             made.append(spline)
             continue
         piece, joint = np.unravel_index(over.argmax(), over.shape)
-        turn = np.abs(np.diff(q[first:end, joint], 2))  # at the targets 1, 2, ...
+        steps = coordinate_difference(q[first + 1 : end, joint], q[first : end - 1, joint])
+        turn = np.abs(np.diff(steps))  # at the targets 1, 2, ...
         near = np.clip([piece, piece + 1], 1, end - first - 2)
         at = first + int(near[np.argmax(turn[near - 1])])
         waiting += [(at, end), (first, at + 1)]
@@ -194,7 +196,7 @@ def _joints(
     The joints keep distances `margin` (n,) from their position limits, those that begin closer to
     a limit (`begin`, (n,)) after a few targets.
     """
-    q = np.empty((len(targets), layout.robot.dof))
+    q = np.empty((len(targets), layout.robot.nq))
     here = begin
     for k, target in enumerate(targets):
         if k <= _EASED and (k == 0 or margin.any()):

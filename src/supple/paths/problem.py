@@ -16,12 +16,14 @@ from supple import _core
 from supple.errors import InputError
 from supple.ik.arguments import SolveOptions
 from supple.ik.branches.arms import AnyArm, Arm, ClosedFormArm, arm_of
+from supple.ik.branches.same_branch import largest_move
 from supple.ik.branches.solve_all import SAMPLES
 from supple.ik.driver import Driver
 from supple.ik.problem import CompiledProblem, turns
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import rotating_rows
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
 from supple.paths.graph import Cost
 from supple.paths.targets import PathTargets
@@ -194,6 +196,21 @@ class PathProblem:
         made[far] -= 2 * np.pi * np.rint(change[far] / (2 * np.pi))
         return made
 
+    def away(self, q1: Array, q0: Array) -> Array:
+        """Return the displacements (..., n) from q0 to q1, without full turns."""
+        return self.wrapped(difference(self.robot, q1, q0))
+
+    def turned(self, q: Array, start: Array, near: Array) -> Array:
+        """Return q (..., n), turned by the full turns that bring a start nearest to a place."""
+        far = difference(self.robot, near, start)
+        moved = integrate(self.robot, q, far)
+        return np.asarray(integrate(self.robot, moved, -self.wrapped(far)))
+
+    def unwound(self, q: Array) -> Array:
+        """Return a sequence of configurations (K, n) whose steps have no full turns."""
+        steps = self.away(q[1:], q[:-1])
+        return np.append(q[:1], integrate(self.robot, q[:1], np.cumsum(steps, 0)), 0)
+
     # ---- solutions -------------------------------------------------------------------------------
 
     def driver(self, solutions: int | None = None, seeds: int = 1) -> Driver:
@@ -231,9 +248,9 @@ class PathProblem:
             self.problem, self.targets(x), None, self.spec
         )
         of = np.repeat(np.arange(len(x)), count)
-        own = q[of] + self.wrapped(every - q[of])
+        own = integrate(self.robot, q[of], self.away(every, q[of]))
         inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
-        far = np.where(inside, np.abs(own - q[of]).max(axis=1, initial=0.0), np.inf)
+        far = np.where(inside, largest_move(own, q[of]), np.inf)
         order = np.lexsort((far, of))
         first = np.searchsorted(of[order], np.arange(len(x)))
         good = count > 0
@@ -244,8 +261,8 @@ class PathProblem:
         singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
         if len(singular):
             then, there = self.near(x[singular], q[singular])
-            there &= np.abs(then - q[singular]).max(axis=1) < np.where(
-                good[singular], np.abs(made - q)[singular].max(axis=1), np.inf
+            there &= largest_move(then, q[singular]) < np.where(
+                good[singular], largest_move(made, q)[singular], np.inf
             )
             made[singular[there]], good[singular[there]] = then[there], True
         return made, good
@@ -272,7 +289,9 @@ class PathProblem:
     def outside(self, q: Array) -> str | None:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
         inside = np.clip(q, self.robot.lower, self.robot.upper)
-        out = np.abs(q - inside) > EDGE * np.maximum(self.units, np.abs(inside))
+        out = np.abs(coordinate_difference(q, inside)) > EDGE * np.maximum(
+            self.units, np.abs(inside)
+        )
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
 
     def start(self, q0: Array) -> Array | None:
@@ -374,7 +393,9 @@ class PathProblem:
 
     def _room(self, q: Array) -> Array:
         """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
-        return np.minimum(q - self.robot.lower, self.robot.upper - q) / self.units
+        below = coordinate_difference(q, self.robot.lower)
+        above = coordinate_difference(self.robot.upper, q)
+        return np.asarray(np.minimum(below, above) / self.units)
 
     def _limit(self, joint: int) -> str:
         return f"{self.robot.joint_names[joint]} is at its limit"

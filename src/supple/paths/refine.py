@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from supple.kinematics.configuration import difference, integrate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices
 from supple.paths.joint_path import JointPath
@@ -61,7 +62,8 @@ def refined(path: PathProblem, track: Track) -> Refined:
         rank = np.arange(len(of)) - np.repeat(np.cumsum(parts - 1) - (parts - 1), parts - 1)
         share = (rank + 1) / np.repeat(parts, parts - 1)
         more = x[of] + share * (x[of + 1] - x[of])
-        then, good = path.nearest(more, q[of] + share[:, None] * (q[of + 1] - q[of]))
+        apart = difference(path.robot, q[of + 1], q[of])
+        then, good = path.nearest(more, integrate(path.robot, q[of], share[:, None] * apart))
         good &= ((x[of + 1] - x[of]) >= smallest) & (len(x) < most)
         if good.all():
             x, q = np.insert(x, of + 1, more), np.insert(q, of + 1, then, axis=0)
@@ -118,12 +120,12 @@ def _deviating(
     excess = (most / path.tolerances).max(axis=1)
     worst = most.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.
-    step = q[checked + 1] - q[checked]
+    step = difference(path.robot, q[checked + 1], q[checked])
     doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
     if path.targets.function is not None:
         doubtful = np.arange(len(step))
     if len(doubtful):
-        straight = q[checked[doubtful]] + step[doubtful] / 2
+        straight = integrate(path.robot, q[checked[doubtful]], step[doubtful] / 2)
         off = path.deviation(straight, begin[doubtful] + length[doubtful] / 2) / 4
         error[doubtful] = np.maximum(error[doubtful], off)
     excess = np.maximum(excess, (error / (_PART * path.tolerances)).max(axis=1))

@@ -15,6 +15,7 @@ import numpy as np
 
 from supple import _core
 from supple.ik.branches.arms import RedundantArm
+from supple.kinematics.configuration import integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import SEEDS, Layers
@@ -44,15 +45,12 @@ class SelfMotion(Layers):
         wraps that are chosen, it stays inside as long as possible.
         """
         track = super().track(part)
-        q = track.q[0] + np.append(
-            np.zeros((1, track.q.shape[1])),
-            np.cumsum(self.path.wrapped(np.diff(track.q, axis=0)), axis=0),
-            axis=0,
-        )
+        q = self.path.unwound(track.q)
         robot = self.path.robot
         for j in np.nonzero(self.path.turns)[0]:
             free = self.start is None or part.layers[0] > 0
-            moved = q[:, j] + 2 * np.pi * np.array([0, -1, 1] if free else [0])[:, None]
+            turns = 2 * np.pi * np.array([0, -1, 1] if free else [0])[:, None]
+            moved = integrate_coordinate(q[:, j], turns)
             inside = (robot.lower[j] <= moved) & (moved <= robot.upper[j])
             q[:, j] = moved[np.logical_and.accumulate(inside, axis=1).sum(axis=1).argmax()]
         return track._replace(q=q)

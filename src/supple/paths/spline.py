@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
 
@@ -43,7 +44,7 @@ class Spline:
             upper: Upper limits (n,).
         """
         s, q = np.ascontiguousarray(s), np.ascontiguousarray(q)
-        h, rise = np.diff(s)[:, None], np.diff(q, axis=0)
+        h, rise = np.diff(s)[:, None], coordinate_difference(q[1:], q[:-1])
         if len(s) == 2:
             slopes = np.repeat(rise / h, 2, axis=0)
         elif len(s) == 3:

@@ -201,8 +201,8 @@ def _on_path(
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:
     """Return the initial joint coordinates (n,) after checking them."""
-    q = coordinates(q0, robot.dof, "q0").astype(np.float64)
+    q = coordinates(q0, robot.nq, "q0").astype(np.float64)
     if q.ndim != 1 or not np.isfinite(q).all():
-        raise InputError(f"q0 must be finite, of shape ({robot.dof},); given: {short_repr(q0)}")
+        raise InputError(f"q0 must be finite, of shape ({robot.nq},); given: {short_repr(q0)}")
     check_plausible(robot, q, "q0")
     return q

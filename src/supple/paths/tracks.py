@@ -41,7 +41,7 @@ def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGra
         x: Places of the layers (L,).
         samples: Configurations (K, n) by the index of the layer that they are at.
     """
-    columns = [np.empty((len(x), 0, path.robot.dof))]
+    columns = [np.empty((len(x), 0, path.robot.nq))]
     columns += [_both_ways(path, x, at, q) for at, q in samples.items()]
     return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
 
@@ -162,6 +162,6 @@ class Tracks(Layers):
             if each not in self.tracks:
                 at = int(np.searchsorted(layers, each))
                 self.tracks[each] = _both_ways(self.path, x, at, self._samples(each))
-        none = np.empty((len(x), 0, self.path.robot.dof))
+        none = np.empty((len(x), 0, self.path.robot.nq))
         q = np.concatenate([none, *self.tracks.values()], axis=1)
         return PathGraph(x, q, None, self.path.cost)

@@ -10,6 +10,7 @@ import numpy as np
 from supple.criteria.criterion import Criterion
 from supple.errors import InputError
 from supple.kinematics import Robot
+from supple.kinematics.configuration import integrate
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, numbers_of
 from supple.redundancy.secondary import check_callable
@@ -83,7 +84,10 @@ class _Stationarity:
     def __call__(self, q: Array) -> tuple[Array, Array]:
         n = len(q)
         steps = _STEP * np.maximum(1.0, np.abs(q))
-        around = np.concatenate([q[None], q + np.diag(steps), q - np.diag(steps)])
+        both = np.diag(steps), -np.diag(steps)
+        around = np.concatenate(
+            [q[None], *(integrate(self.layout.robot, q, each) for each in both)]
+        )
         J = np.asarray(self.layout.jacobian(around), dtype=np.float64)
         gradient = np.array([self._gradient(one) for one in around])
         U, sigma, Vt = np.linalg.svd(J[0])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
 from supple.tasks.layout import linearize
 
@@ -72,8 +73,8 @@ def self_motion(
             limits, or an argument is malformed.
     """
     at = np.array(q, dtype=np.float64)
-    if at.shape != (robot.dof,) or not np.isfinite(at).all():
-        raise InputError(f"q must be {robot.dof} finite numbers; given: {short_repr(q)}")
+    if at.shape != (robot.nq,) or not np.isfinite(at).all():
+        raise InputError(f"q must be {robot.nq} finite numbers; given: {short_repr(q)}")
     if not (np.isfinite(step) and step > 0):
         raise InputError(f"step must be positive and finite; given: {short_repr(step)}")
     if ((at < robot.lower) | (at > robot.upper)).any():
@@ -116,13 +117,13 @@ class _Tracer:
 
         Joints that are marked in `held` do not move.
         """
-        q = q.copy()
         for _ in range(_CORRECTIONS):
             at = linearize(self.robot, self.frame, q, self.target, threads=1)
             if np.abs(at.e).max() <= _CLOSE:
                 return q
             J = np.where(held, 0.0, at.J)
-            q += J.T @ np.linalg.solve(J @ J.T + _LAMBDA2 * np.eye(len(J)), at.e)
+            dq = J.T @ np.linalg.solve(J @ J.T + _LAMBDA2 * np.eye(len(J)), at.e)
+            q = np.asarray(integrate(self.robot, q, dq))
         return None
 
     def trace(self, along: Array) -> tuple[list[Array], str, bool]:
@@ -133,20 +134,27 @@ class _Tracer:
         while len(found) < _LONGEST:
             length = self.step
             for _ in range(_HALVINGS):
-                made = self.corrected(q + length * before, nothing)
-                if made is not None and np.linalg.norm(made - q) < 2 * length:
+                made = self.corrected(integrate(self.robot, q, length * before), nothing)
+                if (
+                    made is not None
+                    and np.linalg.norm(difference(self.robot, made, q)) < 2 * length
+                ):
                     break
                 length /= 2
             else:
                 return found, "", False
-            over = np.maximum(made - self.robot.upper, self.robot.lower - made)
+            over = np.maximum(
+                coordinate_difference(made, self.robot.upper),
+                coordinate_difference(self.robot.lower, made),
+            )
             if over.max() > 0:
                 return self._stopped(found, q, made)
             if len(found) > 1 and self._passes_start(q, made):
                 return found, "", True
             found.append(made)
             basis = self.null_space(made)
-            chosen = basis.T @ (basis @ (made - q))  # at a singularity the direction is kept
+            # at a singularity the direction is kept
+            chosen = basis.T @ (basis @ difference(self.robot, made, q))
             q, before = made, chosen / np.linalg.norm(chosen)
         return found, "", False
 
@@ -154,12 +162,13 @@ class _Tracer:
         self, found: list[Array], q: Array, beyond: Array
     ) -> tuple[list[Array], str, bool]:
         """End the curve where the first joint reaches its limit, between two configurations."""
-        robot, move = self.robot, beyond - q
+        robot, move = self.robot, difference(self.robot, beyond, q)
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(move > 0, robot.upper - q, q - robot.lower) / np.abs(move)
+            above = coordinate_difference(robot.upper, q)
+            room = np.where(move > 0, above, coordinate_difference(q, robot.lower)) / np.abs(move)
         room = np.where(move == 0, np.inf, room)
         joint = int(np.argmin(room))
-        near = q + room[joint] * move
+        near = integrate(robot, q, room[joint] * move)
         near[joint] = robot.upper[joint] if move[joint] > 0 else robot.lower[joint]
         last = self.corrected(near, np.arange(len(q)) == joint)
         if last is not None and ((robot.lower <= last) & (last <= robot.upper)).all():
@@ -168,8 +177,8 @@ class _Tracer:
 
     def _passes_start(self, q: Array, after: Array) -> bool:
         """Return whether the start is between two consecutive configurations, up to full turns."""
-        away = self.start - q
+        away = difference(self.robot, self.start, q)
         away -= np.where(np.isfinite(self.turn), self.turn, 0.0) * np.round(away / self.turn)
-        move = after - q
+        move = difference(self.robot, after, q)
         share = float(away @ move / (move @ move))
         return 0 < share <= 1 and float(np.linalg.norm(away - share * move)) < 0.1 * self.step

@@ -56,7 +56,7 @@ def resolved_motion(
     if qdd is not None and qd is None:
         raise InputError("joint accelerations need joint velocities; given: qdd without qd")
     frame = only_tip(robot) if frame is None else frame
-    at = coordinates(q, robot.dof, "q")
+    at = coordinates(q, robot.nq, "q")
     wanted = finite_array(command, (6,), "command", batch=True)
     J = robot.jacobian(at, frame, axes=axes, threads=threads)
     if qdd is not None and qd is not None:

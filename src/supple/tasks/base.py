@@ -67,10 +67,10 @@ class Task:
             velocity: The velocity, in the form that the task documents.
         """
         check_robot(robot)
-        at = coordinates(q, robot.dof, "q").astype(np.float64)
+        at = coordinates(q, robot.nq, "q").astype(np.float64)
         if at.ndim != 1 or not np.isfinite(at).all():
             raise InputError(
-                f"q must be one finite configuration ({robot.dof},); given: {short_repr(q)}. "
+                f"q must be one finite configuration ({robot.nq},); given: {short_repr(q)}. "
                 "supple.linearize takes batches"
             )
         rows = self.on(robot)

@@ -291,7 +291,7 @@ def linearize(
     """
     check_robot(robot)
     layout = compile_tasks(robot, as_tasks(tasks))
-    at, count = coordinates(q, robot.dof, "q"), thread_count(threads)
+    at, count = coordinates(q, robot.nq, "q"), thread_count(threads)
     single = isinstance(tasks, str | Task)
     none = (None,) * len(layout.tasks)
     aimed = none if target is None else per_task(target, single, layout.tasks)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from supple._arrays.checks import finite_array, names_of
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import integrate_coordinate
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.readable import Readable
 from supple.tasks import Task, Weight
@@ -123,7 +124,7 @@ class OpenRows(PostureRows):
             for j in range(len(q)):
                 h = _FIRST * max(1.0, abs(q[j]))
                 ahead, behind = q.copy(), q.copy()
-                ahead[j], behind[j] = q[j] + h, q[j] - h
+                ahead[j], behind[j] = integrate_coordinate(q[j], h), integrate_coordinate(q[j], -h)
                 J[:, j] = (self.value(ahead) - self.value(behind)) / (ahead[j] - behind[j])
         return x, J
 
@@ -133,7 +134,9 @@ class OpenRows(PostureRows):
         if speed == 0:
             return np.zeros(len(self.names))
         h = _SECOND * max(1.0, float(np.abs(q).max())) / speed
-        ahead, middle, behind = (self._evaluated(q + k * h * qd) for k in (1, 0, -1))
+        ahead, middle, behind = (
+            self._evaluated(integrate_coordinate(q, k * h * qd)) for k in (1, 0, -1)
+        )
         if ahead[1] is not None and behind[1] is not None:
             change: Array = (ahead[1] - behind[1]) @ qd / (2 * h)
             return change

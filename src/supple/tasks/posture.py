@@ -13,6 +13,7 @@ from supple._arrays.checks import finite_array, names_of
 from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 from supple.tasks.base import Task
 from supple.tasks.fields import Weight, checked_weight, set_fields, weights_of, within
@@ -36,7 +37,8 @@ class PostureRows(TaskRows):
         return np.asarray(np.array(self.weights)[:, None] * np.eye(robot.dof)[list(self.picked)])
 
     def offset(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
-        return np.asarray(np.array(self.weights) * (target - q[list(self.picked)]))
+        away = coordinate_difference(target, q[list(self.picked)])
+        return np.asarray(np.array(self.weights) * away)
 
     def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
         return np.asarray(q[..., list(self.picked)])

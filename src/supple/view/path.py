@@ -45,16 +45,21 @@ class ToolPath:
             piece.at(np.linspace(piece.s[0], piece.s[-1], _POINTS)) for piece in motion.pieces
         ]
         # A path that ends early has no timing: it is played at a constant speed.
-        q = np.asarray(motion.timed(dt=dt).q) if motion else _paced(np.concatenate(pieces), dt)
+        q = (
+            np.asarray(motion.timed(dt=dt).q)
+            if motion
+            else _paced(robot, np.concatenate(pieces), dt)
+        )
         marks = [_places(robot, each.before[None])[:, 0] for each in motion.reconfigurations]
         lines = tuple(_places(robot, piece) for piece in pieces)
         return ToolPath(q, lines, np.array(marks).reshape(-1, len(robot.tips), 3), str(motion))
 
 
-def straight_motion(q0: Array, q: Array, dt: float) -> Array:
+def straight_motion(robot: sp.Robot, q0: Array, q: Array, dt: float) -> Array:
     """Return configurations (K, n) from q0 to q (n,) in steps of dt, from rest to rest."""
     share = np.linspace(0.0, 1.0, round(_MOVE / dt) + 1)[:, None]
-    return np.asarray(q0 + share**3 * (10 - 15 * share + 6 * share**2) * (q - q0))
+    smooth = share**3 * (10 - 15 * share + 6 * share**2)
+    return np.asarray(robot.integrate(q0, smooth * robot.difference(q, q0)))
 
 
 def _places(robot: sp.Robot, q: Array) -> Array:
@@ -62,9 +67,10 @@ def _places(robot: sp.Robot, q: Array) -> Array:
     return np.asarray(robot.fk(q, tuple(robot.tips))[..., :3, 3].swapaxes(0, 1), dtype=np.float64)
 
 
-def _paced(q: Array, dt: float) -> Array:
+def _paced(robot: sp.Robot, q: Array, dt: float) -> Array:
     """Return configurations along a polygon q (N, n), no joint faster than `_SPEED`."""
-    t = np.append(0.0, np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))) / _SPEED
+    steps = np.abs(robot.difference(q[1:], q[:-1])).max(axis=1)
+    t = np.append(0.0, np.cumsum(steps)) / _SPEED
     at = np.arange(0.0, t[-1] + dt, dt)
     return np.stack([np.interp(at, t, column) for column in q.T], axis=1)
 

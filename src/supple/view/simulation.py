@@ -277,7 +277,7 @@ class Simulation:
 
     def move_along(self, q: Array) -> None:
         """Move the joints straight to the first configuration of q (K, n), then play the rest."""
-        self.play(np.concatenate([straight_motion(self.q, q[0], DT), q[1:]]))
+        self.play(np.concatenate([straight_motion(self.robot, self.q, q[0], DT), q[1:]]))
 
     @property
     def replaying(self) -> bool:
@@ -312,7 +312,7 @@ class Simulation:
         self._q = self._servo(self._q, target=goals)
         if self.shows_ghost:
             self._ghost_q = self._ghost(self._ghost_q, target=goals)
-            if not (np.abs(self._ghost_q - self._q) < _LOST).all():
+            if not (np.abs(self.robot.difference(self._ghost_q, self._q)) < _LOST).all():
                 self._restart_ghost()
         if self._is_recording and self._recording is not None:
             self._recording.add(self._servo, self._q, self._targets)

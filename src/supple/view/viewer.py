@@ -324,7 +324,7 @@ class Viewer:
         self._drawn = state
         with self._server.atomic():
             self.figure.place(q)
-            apart = np.abs(simulation.ghost_q - q).max() > _APART
+            apart = np.abs(simulation.robot.difference(simulation.ghost_q, q)).max() > _APART
             self.ghost.show(simulation.shows_ghost and bool(apart))
             if simulation.shows_ghost:
                 self.ghost.place(simulation.ghost_q)

@@ -69,7 +69,7 @@ template <class T>
 __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J,
                            T* bias_acceleration) {
   Pose<T> joint_poses[columns];
-  const int n = chain.coordinates, i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int n = chain.nv, i = blockIdx.x * blockDim.x + threadIdx.x;
   forward(chain, q + i * n, joint_poses);
   const Frame<T>& frame = chain.frame[0];
   const Pose<T> at = frame_pose(frame, joint_poses);
@@ -160,7 +160,7 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   task_error(chain, task, joint_poses, q, target, rows);
   task_bias_acceleration(chain, task, joint_poses, q, rows + task.rows);
   task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
-  task_reached(chain, task, joint_poses, J + task.rows * chain.coordinates);
+  task_reached(chain, task, joint_poses, J + task.rows * chain.nv);
   task_from_base(chain, task, joint_poses, joint_poses[0].p, joint_poses[0].R.x, rows);
   const Vec3<T> turn = log(exp(Vec3<T>{q[0], q[1], q[2]}));
   rows[3 * task.rows] = dot(turn, turn);
@@ -231,7 +231,7 @@ __global__ void yields(Servo<T> servo, ServoState<T> state, const T* J, T* q, T*
 // tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.coordinates;
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.nv;
   IterateState<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
   Minimization<T> minimum = start_minimization(ik, at, work + iterate_scratch(ik));
   evaluate(ik, at);
@@ -257,7 +257,7 @@ __global__ void one_bound(Reach reach, const double* target, double* least) {
 __global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.nv;
   for (int j = 0; j < n; ++j) {
     q[j] = nearest_wrap(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
   }

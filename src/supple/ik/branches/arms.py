@@ -172,7 +172,7 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
             kernel = _core.GeneralBranches(solver=problem.kernel, arm=form)
             general = AnyArm(frame, form, kernel)
     if structure.form is not None and dexterity > 0.5 * _slack(structure):
-        home = np.asarray(robot.fk(np.zeros(robot.dof), frame), dtype=np.float64)
+        home = np.asarray(robot.fk(np.zeros(robot.nq), frame), dtype=np.float64)
         spec = _spec(robot, structure, home)
         closed = _core.Branches(solver=problem.kernel, arm=spec)
         return ClosedFormArm(frame, spec, closed, general)

@@ -16,6 +16,7 @@ import numpy as np
 from supple import _core
 from supple._arrays.checks import FloatArray
 from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
 SETS = 3  # number of sets of angles from which half-angle tangents are measured
@@ -35,7 +36,7 @@ def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
     structure = robot._structure(frame)
     coordinates = [robot.joint_names.index(name) for name in structure.joints]
     inner = np.random.default_rng(0).uniform(-np.pi, np.pi, (_TRIALS, 6))
-    q = np.zeros((_TRIALS, robot.dof))
+    q = np.zeros((_TRIALS, robot.nq))
     q[:, coordinates] = inner
     targets = numbers_of(robot.fk(q, frame))
     arm = _core.GeneralSpec(
@@ -43,7 +44,7 @@ def general_arm(robot: Robot, frame: str) -> _core.GeneralSpec | None:
         coordinates=coordinates,
         axes=structure.axes.ravel().tolist(),
         points=structure.points.ravel().tolist(),
-        home=numbers_of(robot.fk(np.zeros(robot.dof), frame)).tolist(),
+        home=numbers_of(robot.fk(np.zeros(robot.nq), frame)).tolist(),
         length=structure.length,
     )
     errors = {start: _error(arm.replace(starts=[start]), targets, inner) for start in range(6)}
@@ -59,7 +60,8 @@ def _error(arm: _core.GeneralSpec, targets: Array, q: Array) -> float:
         return np.inf
     candidates, count, complete = _core.general_candidates(arm, targets, SETS)
     of = np.repeat(np.arange(len(q)), count)
-    off = np.abs((candidates - q[of] + np.pi) % (2 * np.pi) - np.pi).max(axis=1)
+    away = coordinate_difference(candidates, q[of])
+    off = np.abs((away + np.pi) % (2 * np.pi) - np.pi).max(axis=1)
     nearest = np.full(len(q), np.pi)
     np.minimum.at(nearest, of, off)
     if complete.mean() <= _REGULAR or nearest.max() >= _RECOVERED:

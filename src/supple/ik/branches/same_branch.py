@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from supple.ik.branches.arms import is_whole_pose
 from supple.kinematics import Robot
 from supple.kinematics.branch import branch_signs, has_branches
+from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask, PostureTask, TaskLike
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
@@ -23,7 +24,7 @@ _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the 
 
 def largest_move(q: Array, q0: Array) -> Array:
     """Return the largest joint displacement (...) of q from q0, both (..., n) [rad or m]."""
-    return np.asarray(np.abs(q - q0).max(axis=-1, initial=0.0))
+    return np.asarray(np.abs(coordinate_difference(q, q0)).max(axis=-1, initial=0.0))
 
 
 def on_same_branch(
@@ -36,7 +37,7 @@ def on_same_branch(
     every = selected_tasks(robot, None, tasks)[0]
     met = tuple(task for task in every if not isinstance(task, PostureTask))
     shape = np.broadcast_shapes(q0.shape, q.shape)
-    a, b = (np.array(np.broadcast_to(x, shape)).reshape(-1, robot.dof) for x in (q0, q))
+    a, b = (np.array(np.broadcast_to(x, shape)).reshape(-1, robot.nq) for x in (q0, q))
     same = np.asarray(np.isfinite(a).all(axis=-1) & np.isfinite(b).all(axis=-1))
     a[~same], b[~same] = 0.0, 0.0
     check = same.copy()  # motions to be sampled
@@ -69,7 +70,8 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
         samples = count[order[0]]
         some, order = np.split(order, [max(1, _AT_ONCE // samples)])
         share = np.linspace(0.0, 1.0, samples + 1)[:, None]
-        motion = q0[some, None] + share * (q[some] - q0[some])[:, None]
+        away = difference(layout.robot, q[some], q0[some])
+        motion = integrate(layout.robot, q0[some, None], share * away[:, None])
         of, begin, end = _sign_changes(np.asarray(layout.jacobian(motion), dtype=np.float64))
         if level < _LEVELS and len(of):
             real = _crosses(layout, motion[of, begin], motion[of, end], level + 1)

@@ -67,7 +67,7 @@ def solve_all(
         return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
     batch = targets.shape[:-1]
     if seeds is not None and seeds.ndim > 1:
-        seeds = seeds.reshape(-1, robot.dof)
+        seeds = seeds.reshape(-1, robot.nq)
     spec = _spec(options, wraps)
     flat = targets.reshape(-1, 12)
     if options.gpu is not None:
@@ -99,7 +99,7 @@ def solve_all(
         sampled=sampled,
         reason=arm.reason,
         robot=robot,
-        q0=None if seeds is None or seeds.ndim == 1 else seeds.reshape(*batch, robot.dof),
+        q0=None if seeds is None or seeds.ndim == 1 else seeds.reshape(*batch, robot.nq),
         tasks=problem.layout.tasks,
         frame=arm.frame,
         _targets=batch,
@@ -201,10 +201,10 @@ def _searched(
         return one(targets, seeds)
     flat = targets.reshape(-1, targets.shape[-1])
     every = [
-        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.dof)[i])
+        one(target, seeds if seeds is None or seeds.ndim == 1 else seeds.reshape(-1, robot.nq)[i])
         for i, target in enumerate(flat)
     ]
-    empty = np.empty((0, robot.dof)), *(np.empty(0, dtype) for dtype in (np.int8, float, float))
+    empty = np.empty((0, robot.nq)), *(np.empty(0, dtype) for dtype in (np.int8, float, float))
     columns = [[first] for first in (*empty, *(np.empty(0, dtype) for dtype in (np.int32,) * 2))]
     for found in every:
         for column, part in zip(columns, found._parts(), strict=True):

@@ -22,15 +22,15 @@ constexpr int finding = 6, verifying = 8;
 // The arguments of a call. (The same layout as `Request` in branches.py.)
 struct BranchRequest {
   const double* target;  // (count, 12)
-  const double* q0;      // (count, n), or (n,), or null
+  const double* q0;      // (count, nq), or (nq,), or null
   double* turn;          // (capacity, 6, 2, count): cosines and sines of the joints of candidates
-  double* q;             // (count, capacity, n); NaN after the last solution
+  double* q;             // (count, capacity, nq); NaN after the last solution
   double* error;         // (count, capacity, 2): [m], [rad]; infinite after the last solution
   int* found;            // (count,): number of candidates; after `verify`, of solutions
   signed char* certain;  // (count,): whether no solution is missing or part of a continuum
   double position, rotation;  // tolerances [m], [rad]
   int count;
-  int q0_step;  // n, or 0 if all targets share one q0
+  int q0_step;  // nq, or 0 if all targets share one q0
   int nearest;  // whether the solutions nearest to q0 come first
 };
 
@@ -54,7 +54,7 @@ __device__ BranchTolerances tolerances(const BranchRequest& request) {
 
 // A configuration and its errors.
 struct Point {
-  double q[n], position, rotation;
+  double q[nq], position, rotation;
 };
 
 __device__ __noinline__ bool polished(const BranchRequest& request, IterateState<double>& at) {
@@ -71,7 +71,7 @@ __device__ __noinline__ bool repaired(const BranchRequest& request, const double
   StateMemory<double> memory;
   IterateState<double> at = memory.state();
   for (int i = 0; i < numbers; ++i) at.target[i] = target[i];
-  for (int j = 0; j < n; ++j) at.q[j] = point.q[j];
+  for (int j = 0; j < nq; ++j) at.q[j] = point.q[j];
   evaluate_error(ik, at);
   if (!tolerances(request).hold(at, branch_fine)) {
     if (!polished(request, at)) {
@@ -80,10 +80,11 @@ __device__ __noinline__ bool repaired(const BranchRequest& request, const double
     }
     for (int i = 0; i < 6 && !exact; ++i) {
       const int j = Arm::coordinate[i];
-      if (abs(without_turns(at.q[j] - point.q[j])) > branch_far) certain = false;
+      if (abs(without_turns(coordinate_difference(at.q[j], point.q[j]))) > branch_far)
+        certain = false;
     }
   }
-  for (int j = 0; j < n; ++j) point.q[j] = at.q[j];
+  for (int j = 0; j < nq; ++j) point.q[j] = at.q[j];
   point.position = at.position;
   point.rotation = at.rotation;
   return true;
@@ -99,7 +100,7 @@ __device__ bool solves(const BranchRequest& request, int problem, int candidate,
   StateMemory<double> memory;
   IterateState<double> at = memory.state();
   for (int i = 0; i < numbers; ++i) at.target[i] = target[i];
-  for (int j = 0; j < n; ++j) at.q[j] = kept_coordinate(ik, j, q0);
+  for (int j = 0; j < nq; ++j) at.q[j] = kept_coordinate(ik, j, q0);
   bool inside = true, clamped = false;
   double cosine[6], sine[6];
   for (int i = 0; i < 6; ++i) {
@@ -112,7 +113,7 @@ __device__ bool solves(const BranchRequest& request, int problem, int candidate,
   }
   if (!inside) return false;
   evaluate_turns(ik, Arm::coordinate, cosine, sine, at);
-  for (int j = 0; j < n; ++j) point.q[j] = at.q[j];
+  for (int j = 0; j < nq; ++j) point.q[j] = at.q[j];
   point.position = at.position;
   point.rotation = at.rotation;
   if (!clamped && tolerances(request).hold(at, branch_fine)) return true;
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(threads, finding) find(BranchReques
     target[i] = request.target[static_cast<long long>(problem) * numbers + i];
   }
   int count = 0;
-  bool certain = is_valid(numbers, target, n, q0_of(request, problem));
+  bool certain = is_valid(numbers, target, nq, q0_of(request, problem));
   if (certain) {
     closed_form_candidates(Arm::form, displacement_to(Arm::home, target),
                            [&](const Candidate<double>& one) {
@@ -198,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
   const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
   const double infinite = __longlong_as_double(0x7ff0000000000000ll);
   const long long to = static_cast<long long>(problem) * capacity + place;
-  for (int j = 0; j < n; ++j) request.q[to * n + j] = solution ? point.q[j] : nowhere;
+  for (int j = 0; j < nq; ++j) request.q[to * nq + j] = solution ? point.q[j] : nowhere;
   request.error[to * 2] = solution ? point.position : infinite;
   request.error[to * 2 + 1] = solution ? point.rotation : infinite;
   if (number == 0) {

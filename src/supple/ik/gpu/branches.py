@@ -83,7 +83,7 @@ class GpuBranches:
         if seeds is not None:
             near = gpu.allocate(seeds.nbytes, stream)
             gpu.upload(near.pointer, np.ascontiguousarray(seeds), stream)
-        step = self.problem.layout.robot.dof if seeds is not None and seeds.ndim > 1 else 0
+        step = self.problem.layout.robot.nq if seeds is not None and seeds.ndim > 1 else 0
         start = (0 if near is None else near.pointer, step)
         made = self.launch(count, there.pointer, start, spec, stream)
         q, error, found, certain = (self._download(*part, stream) for part in made)
@@ -96,12 +96,12 @@ class GpuBranches:
         self,
         count: int,
         target: int,
-        q0: tuple[int, int],
+        start: tuple[int, int],
         spec: _core.BranchSpec,
         stream: int,
     ) -> list[tuple[Memory, tuple[int, ...], Any]]:
         """Solve on a stream, asynchronously; return the memory, shape and type of each result."""
-        n = self.problem.layout.robot.dof
+        n = self.problem.layout.robot.nq
         shapes: list[tuple[tuple[int, ...], Any]] = [
             ((count, CAPACITY, n), np.float64),
             ((count, CAPACITY, 2), np.float64),
@@ -122,7 +122,7 @@ class GpuBranches:
             some = min(count - first, most)
             request = Request(
                 target + first * 12 * 8,
-                q0[0] and q0[0] + first * q0[1] * 8,
+                start[0] and start[0] + first * start[1] * 8,
                 turns.pointer,
                 *(
                     memory.pointer + first * math.prod(shape[1:]) * np.dtype(kind).itemsize
@@ -131,7 +131,7 @@ class GpuBranches:
                 position=spec.position_tolerance,
                 rotation=spec.rotation_tolerance,
                 count=some,
-                q0_step=q0[1],
+                q0_step=start[1],
                 nearest=spec.nearest,
             )
             for name, threads in (("find", some), ("verify", some * CAPACITY)):
@@ -154,7 +154,7 @@ class GpuBranches:
         on = stream_of(stream, (target, q0))
         reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets((target,), on, _MAX_TARGETS)
-        start, n = (0, 0), self.problem.layout.robot.dof
+        start, n = (0, 0), self.problem.layout.robot.nq
         if q0 is not None:
             seeds = reader.seeds(q0, lead, on)
             start = (seeds.pointer, n if len(seeds.shape) > 1 else 0)

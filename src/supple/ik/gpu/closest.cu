@@ -3,15 +3,15 @@
 
 namespace supple {
 
-// Minimizes the cost, starting from a failed start q (n,). Returns whether an iterate met the
+// Minimizes the cost, starting from a failed start q (nq,). Returns whether an iterate met the
 // target; `value` receives the smallest cost.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                     float& value) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
-  SearchReal work[n + newton_scratch(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = q[j];
+  SearchReal work[nq + newton_scratch(nv)];
+  for (int j = 0; j < nq; ++j) own.q[j] = q[j];
   for (int i = 0; i < numbers; ++i) {
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
   }
@@ -23,7 +23,7 @@ __device__ bool converge_to_minimum(const Request& request, int problem, SearchR
     met = search_converged(request, at);
     if (minimize<ik>(at, minimum, at.cost)) break;
   }
-  for (int j = 0; j < n; ++j) q[j] = minimum.q[j];
+  for (int j = 0; j < nq; ++j) q[j] = minimum.q[j];
   value = float(minimum.value);
   return met;
 }

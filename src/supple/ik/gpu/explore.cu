@@ -23,13 +23,13 @@ __device__ __noinline__ void choose_corner(const Request& request, int problem, 
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
   SearchReal least = huge_cost;
   for (int candidate = 0; candidate < corner_candidates; ++candidate) {
-    for (int j = 0; j < n; ++j) {
+    for (int j = 0; j < nq; ++j) {
       own.q[j] = SearchReal(clamped(corner_seed(request.entries, seed, candidate, j), j));
     }
     evaluate_error(RobotConstants<SearchReal>::ik, at);
     if (!(at.cost < least)) continue;
     least = at.cost;
-    for (int j = 0; j < n; ++j) q[j] = own.q[j];
+    for (int j = 0; j < nq; ++j) q[j] = own.q[j];
   }
 }
 
@@ -38,19 +38,19 @@ __device__ __noinline__ void choose_corner(const Request& request, int problem, 
 __device__ void restart(const Request& request, int problem, int start, int tried, SearchReal* q) {
   if constexpr (several) {
     if (request.nearest && start % 2) {
-      for (int j = 0; j < n; ++j)
+      for (int j = 0; j < nq; ++j)
         q[j] = SearchReal(clamped(near_coordinate(request, problem, start, j), j));
       return;
     }
     if (request.nearest) start /= 2;
   }
   const int seed = start - 32 + tried;
-  for (int j = 0; j < n; ++j)
+  for (int j = 0; j < nq; ++j)
     q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
   if (is_corner_seed(seed)) {
-    SearchReal corner[n];  // a copy, because arrays that are passed to a function leave registers
+    SearchReal corner[nq];  // a copy, because arrays that are passed to a function leave registers
     choose_corner(request, problem, seed, corner);
-    for (int j = 0; j < n; ++j) q[j] = corner[j];
+    for (int j = 0; j < nq; ++j) q[j] = corner[j];
   }
 }
 
@@ -84,10 +84,10 @@ struct Solutions {
         ++found;
         continue;
       }
-      double q[n];
-      for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
+      double q[nq];
+      for (int j = 0; j < nq; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
       for (int i = lane; i < found; i += 32) {
-        const double* const other = request.q + (problem * request.max_solutions + i) * n;
+        const double* const other = request.q + (problem * request.max_solutions + i) * nq;
         known |= is_same_solution(RobotConstants<double>::ik, Posture::turn, other, q);
       }
       if (__any_sync(everyone, known)) continue;
@@ -103,8 +103,8 @@ struct Solutions {
 // Replaces the closest pose by the closest pose found from the problem's own start, if
 // `prefers_own` accepts it.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
-  double q[n];
-  for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
+  double q[nq];
+  for (int j = 0; j < nq; ++j) q[j] = own_start(request, problem, j);
   Polished own;
   settle(request, problem, q, 1, own);
   const double displacement = displacement_from_start(request, problem, own.q);
@@ -116,7 +116,7 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
                                              Polished& polished) {
   StateMemory<double> own;
   IterateState<double> at = own.state();
-  for (int j = 0; j < n; ++j) own.q[j] = polished.q[j];
+  for (int j = 0; j < nq; ++j) own.q[j] = polished.q[j];
   set_target(request, problem, at);
   evaluate<large>(at);
   unwind(request, problem, at);
@@ -146,15 +146,15 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       own.target[i] = SearchReal(request.target[problem * numbers + i]);
     float far, before = huge_cost;
     const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < n; ++j) own.q[j] = SearchReal(clamped(request.seeds[entry * n + j], j));
+    for (int j = 0; j < nq; ++j) own.q[j] = SearchReal(clamped(request.seeds[entry * nq + j], j));
     if (near_own && lane % 2) {
-      for (int j = 0; j < n; ++j)
+      for (int j = 0; j < nq; ++j)
         own.q[j] = SearchReal(clamped(near_coordinate(request, problem, lane, j), j));
     }
     bool mine = false;  // whether this thread runs the problem's own start, not a seed
     if (has_own_start(request)) {
       mine = lane == (near_own ? 0 : first_of(-far == least_of(-far)));
-      for (int j = 0; mine && j < n; ++j) {
+      for (int j = 0; mine && j < nq; ++j) {
         own.q[j] = SearchReal(clamped(own_start(request, problem, j), j));
       }
     }
@@ -171,8 +171,8 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     };
     for (;;) {
       __syncwarp();
-      SearchReal here[n];  // the configuration that is evaluated
-      for (int j = 0; j < n; ++j) here[j] = own.q[j];
+      SearchReal here[nq];  // the configuration that is evaluated
+      for (int j = 0; j < nq; ++j) here[j] = own.q[j];
       if constexpr (large) {
         iterate(at);
       } else {
@@ -188,15 +188,15 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       Polished polished;
       polished.solved = false;
       if (__any_sync(everyone, found)) {
-        SearchReal q[n];  // a copy, because arrays that are passed to a function leave registers
-        for (int j = 0; j < n; ++j) q[j] = here[j];
+        SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
+        for (int j = 0; j < nq; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
         int winner = first_of(polished.solved);
         if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
         if (winner < 0 && missed >= singular && !settled) {
           settled = true;
-          double from[n];
-          for (int j = 0; j < n; ++j) from[j] = q[j];
+          double from[nq];
+          for (int j = 0; j < nq; ++j) from[j] = q[j];
           if (found) settle(request, problem, from, 1, polished);
           winner = first_of(polished.solved);
         }
@@ -207,8 +207,8 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       }
       if constexpr (several) {
         if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
-          double from[n];  // Newton's method also converges to a singular pose
-          for (int j = 0; j < n; ++j) from[j] = own_start(request, problem, j);
+          double from[nq];  // Newton's method also converges to a singular pose
+          for (int j = 0; j < nq; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }
         if (__any_sync(everyone, polished.solved)) {

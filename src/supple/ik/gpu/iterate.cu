@@ -9,7 +9,7 @@ __device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
     StateMemory<SearchReal> own;
     IterateState<SearchReal> here = own.state();
-    for (int j = 0; j < n; ++j) own.q[j] = at.q[j];
+    for (int j = 0; j < nq; ++j) own.q[j] = at.q[j];
     for (int i = 0; i < numbers; ++i) own.target[i] = at.target[i];
     here.J_before = at.J_before;
     here.before = at.before;
@@ -19,7 +19,7 @@ __device__ void iterate(IterateState<SearchReal>& at) {
     at.cost = here.cost;
     descend(here);
     at.before = here.before;
-    for (int j = 0; j < n; ++j) at.q[j] = own.q[j];
+    for (int j = 0; j < nq; ++j) at.q[j] = own.q[j];
   }
 }
 

@@ -7,7 +7,7 @@ __device__ void polish_start(const Request& request, int problem, const SearchRe
                              Polished& polished) {
   StateMemory<double> own;
   IterateState<double> at = own.state();
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
+  for (int j = 0; j < nq; ++j) own.q[j] = clamped(double(q[j]), j);
   set_target(request, problem, at);
   polished.solved = polish<false>(request, at);
   polished.store(at);

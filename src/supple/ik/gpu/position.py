@@ -21,6 +21,7 @@ from supple.gpu.source import source
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, turns
 from supple.ik.solutions import Solutions
+from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
 # Source files that are compiled in parallel and linked, and their CUDA kernels.
@@ -187,7 +188,7 @@ class GpuSolver:
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
     def _piece(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
-        gpu, count, n = self.device, len(targets), self.problem.layout.robot.dof
+        gpu, count, n = self.device, len(targets), self.problem.layout.robot.nq
         gpu.use()
         stream = gpu.stream()
         max_solutions = options.max_solutions
@@ -230,7 +231,7 @@ class GpuSolver:
         """Return the size of each result array [bytes]."""
         rows = count * max_solutions
         return {
-            "q": 8 * self.problem.layout.robot.dof * rows,
+            "q": 8 * self.problem.layout.robot.nq * rows,
             "error": 16 * rows,
             "effort": 8 * rows,
             "outcome": rows,
@@ -244,7 +245,7 @@ class GpuSolver:
         The call is asynchronous. Targets that are not finite, or not valid poses, get
         `SolveStatus.NONFINITE_INPUT`.
         """
-        gpu, n = self.device, self.problem.layout.robot.dof
+        gpu, n = self.device, self.problem.layout.robot.nq
         gpu.use()
         on = stream_of(stream, (*targets, q0))
         reader = Reader(self.problem, gpu, self._architecture)
@@ -285,7 +286,7 @@ class GpuSolver:
         self, at: dict[str, int], count: int, options: SearchOptions, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
-        gpu, n = self.device, self.problem.layout.robot.dof
+        gpu, n = self.device, self.problem.layout.robot.nq
         many, memory = count > FEW and options.max_solutions == 1, None
         own: dict[str, int] = {}
         if many:
@@ -346,7 +347,7 @@ def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
     kept = np.zeros(q.shape[:2], dtype=np.bool_)
     whole = np.where(turn > 0, turn, math.inf)
     for i in range(count.max(initial=0)):
-        away = q[:, :i] - q[:, i, None]
+        away = coordinate_difference(q[:, :i], q[:, i, None])
         away -= np.where(turn > 0, turn, 0.0) * np.round(away / whole)
         same = (np.abs(away).max(axis=-1) <= _DISTINCT) & kept[:, :i]
         kept[:, i] = (i < count) & ~same.any(axis=1)

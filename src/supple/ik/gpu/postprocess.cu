@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   if (outcome == Outcome::nonfinite) return;
   StateMemory<double> own;
   IterateState<double> at = own.state();
-  for (int j = 0; j < n; ++j) own.q[j] = request.q[row * n + j];
+  for (int j = 0; j < nq; ++j) own.q[j] = request.q[row * nq + j];
   set_target(request, problem, at);
   evaluate<large>(at);
   unwind(request, problem, at);
@@ -21,8 +21,8 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   // nearer to q0 if possible.
   const bool chosen = request.nearest && !Posture::posture && request.effort[2 * row + 1] > 0;
   if (outcome == Outcome::solved && (chosen || Posture::posture)) {
-    double work[5 * n], kept[n];
-    for (int j = 0; j < n; ++j) kept[j] = own.q[j];
+    double work[nq + 4 * nv], kept[nq];
+    for (int j = 0; j < nq; ++j) kept[j] = own.q[j];
     const auto toward = [&](int j) {
       return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
@@ -35,11 +35,11 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
         [&] { return polish<true>(request, at); }, [&] { return unwind(request, problem, at); });
     if (chosen && !(displacement_from_start(request, problem, own.q) <
                     displacement_from_start(request, problem, kept))) {
-      for (int j = 0; j < n; ++j) own.q[j] = kept[j];
+      for (int j = 0; j < nq; ++j) own.q[j] = kept[j];
       evaluate<large>(at);
     }
   }
-  for (int j = 0; j < n; ++j) request.q[row * n + j] = own.q[j];
+  for (int j = 0; j < nq; ++j) request.q[row * nq + j] = own.q[j];
   request.error[2 * row] = at.position;
   request.error[2 * row + 1] = at.rotation;
 }

@@ -13,7 +13,8 @@
 namespace supple {
 namespace {
 
-constexpr int n = RobotConstants<SearchReal>::ik.chain.coordinates;
+constexpr int nq = RobotConstants<SearchReal>::ik.chain.nq;
+constexpr int nv = RobotConstants<SearchReal>::ik.chain.nv;
 constexpr int rows = RobotConstants<SearchReal>::ik.rows;
 constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
@@ -23,7 +24,7 @@ constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == R
 // Largest problem (rows times joints) whose iteration is inlined. A larger one is compiled as a
 // separate function, because compile time grows faster than the size of a function.
 constexpr int largest_inlined = 100;
-constexpr bool large = rows * n > largest_inlined;
+constexpr bool large = rows * nv > largest_inlined;
 // Number of starts of each problem in search.cu: with up to six rows, and with more.
 constexpr int few_tries = 8, many_tries = 16;
 constexpr int tries = rows > 6 ? many_tries : few_tries;
@@ -34,16 +35,16 @@ constexpr unsigned everyone = ~0u;  // all threads of a warp
 // The arguments of a call. (The same layout as `Request` in position.py.)
 struct Request {
   const double* target;  // (count, numbers)
-  const double* q0;      // (count, n), or (n,), or null
+  const double* q0;      // (count, nq), or (nq,), or null
   const float* table;    // (numbers + 1, entries): scaled targets of seeds, then half squared norms
-  const double* seeds;   // (entries, n)
+  const double* seeds;   // (entries, nq)
   const double* reach;   // a `Reach`: its directions, heights and probes, one after the other
-  double* q;             // (count, max_solutions, n)
+  double* q;             // (count, max_solutions, nq)
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
   int* effort;           // (count, max_solutions, 2): iterations, restarts
   unsigned short* near;  // (count, listed): nearest seed of each part of the table, sorted
-  SearchReal* rough;     // (count, n): configurations found by `search`
+  SearchReal* rough;     // (count, nq): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
   int* counter;          // (2,): number of problems that `search` has taken, and length of `left`
   double position, rotation;             // tolerances [m], [rad]
@@ -51,7 +52,7 @@ struct Request {
   int count, entries;
   int directions, probes;  // of `reach`
   int max_starts;          // for each problem; 0 for the default
-  int q0_step;             // n, or 0 if all problems share one q0
+  int q0_step;             // nq, or 0 if all problems share one q0
   int nearest;             // whether the solution nearest to q0 is wanted
   int max_solutions;       // for each problem
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
@@ -59,11 +60,11 @@ struct Request {
 
 // The result of a start that was polished in double precision.
 struct Polished {
-  double q[n], cost, position, rotation;
+  double q[nq], cost, position, rotation;
   bool solved;
 
   __device__ void store(const IterateState<double>& at) {
-    for (int j = 0; j < n; ++j) q[j] = at.q[j];
+    for (int j = 0; j < nq; ++j) q[j] = at.q[j];
     cost = at.cost;
     position = at.position;
     rotation = at.rotation;
@@ -101,8 +102,8 @@ __device__ double own_start(const Request& request, int problem, int j) {
 // constants.
 template <class T>
 struct StateMemory {
-  T q[n], target[numbers], J[rows * n], e[rows], work[iterate_scratch(RobotConstants<T>::ik)];
-  T J_before[remembers ? rows * n : 1];
+  T q[nq], target[numbers], J[rows * nv], e[rows], work[iterate_scratch(RobotConstants<T>::ik)];
+  T J_before[remembers ? rows * nv : 1];
 
   __device__ IterateState<T> state() {
     return {q, target, T(0), T(0), T(0), J, e, work, J_before, T(-1)};
@@ -124,7 +125,7 @@ template <class T>
 __device__ __forceinline__ void descend(IterateState<T>& at) {
   constexpr bool any_rule = !uses_error_norm(RobotConstants<T>::ik);
   constexpr bool slides = RobotConstants<T>::ik.joint_scale != nullptr;
-  descend<any_rule, slides>(RobotConstants<T>::ik, Fixed<rows>{}, Fixed<n>{}, at);
+  descend<any_rule, slides>(RobotConstants<T>::ik, Fixed<rows>{}, Fixed<nv>{}, at);
 }
 
 template <const auto& ik, class T>
@@ -145,7 +146,7 @@ __device__ double clamped(double x, int j) {
 }
 
 __device__ bool is_valid(const Request& request, int problem) {
-  return supple::is_valid(numbers, request.target + problem * numbers, n,
+  return supple::is_valid(numbers, request.target + problem * numbers, nq,
                           request.q0 ? request.q0 + problem * request.q0_step : nullptr);
 }
 
@@ -168,14 +169,14 @@ __device__ SolutionArrays solution_arrays(const Request& request) {
 __device__ void record(const Request& request, int problem, int number, const Polished& polished,
                        Outcome outcome, int iterations, int starts) {
   const auto q = [&](int j) { return polished.q[j]; };
-  supple::record(solution_arrays(request), n, problem, number, q, polished.position,
+  supple::record(solution_arrays(request), nq, problem, number, q, polished.position,
                  polished.rotation, outcome, iterations, starts > 1 ? starts - 1 : 0);
 }
 
 // Writes the result of a problem that is not searched because its input is not finite.
 __device__ void mark_skipped(const Request& request, int problem) {
   record_skipped(
-      solution_arrays(request), n, problem, [](int j) { return clamped(0, j); },
+      solution_arrays(request), nq, problem, [](int j) { return clamped(0, j); },
       Outcome::nonfinite);
 }
 
@@ -230,7 +231,7 @@ __device__ __noinline__ bool unwind(const Request& request, int problem, Iterate
       unwinding_matters(Posture::turns, Posture::posture, request.nearest, request.max_solutions);
   if (!matters) return false;
   const bool solved = converged(request, at);
-  double kept[n];
+  double kept[nq];
   const auto reference = [&](int j) {
     const double* const own = request.q0 ? request.q0 + problem * request.q0_step + j : nullptr;
     const double* const target = request.target + problem * numbers;

@@ -88,11 +88,11 @@ __device__ int take(int* counter) {
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
   if (has_own_start(request) && --start < 0) {
-    for (int j = 0; j < n; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
+    for (int j = 0; j < nq; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
     return;
   }
-  if (start < listed) from = request.seeds + request.near[problem * listed + start] * n;
-  for (int j = 0; j < n; ++j) {
+  if (start < listed) from = request.seeds + request.near[problem * listed + start] * nq;
+  for (int j = 0; j < nq; ++j) {
     q[j] =
         SearchReal(clamped(from ? from[j] : sequence_seed(request.entries, start - listed, j), j));
   }
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   int problem = -1, start = 0, iteration = 0, iterations = 0;
   float before = huge_cost;
   bool fresh = false, open = true;
-  for (int j = 0; j < n; ++j) own.q[j] = 0;
+  for (int j = 0; j < nq; ++j) own.q[j] = 0;
   for (int i = 0; i < numbers; ++i) own.target[i] = 0;
   while (__any_sync(everyone, open)) {
     if (open && problem < 0) {
@@ -141,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       ++start;
       if (found || request.nearest ||
           start >= ::min(tries, restart_budget(request.max_starts, request.nearest).all)) {
-        for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
+        for (int j = 0; j < nq; ++j) request.rough[problem * nq + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;
         problem = -1;
@@ -158,8 +158,8 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   if (!is_valid(request, problem)) return mark_skipped(request, problem);
   const int starts = request.effort[2 * problem + 1];
   if (starts > 0) {
-    SearchReal q[n];
-    for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
+    SearchReal q[nq];
+    for (int j = 0; j < nq; ++j) q[j] = request.rough[problem * nq + j];
     Polished polished;
     polish_start(request, problem, q, polished);
     const bool near =

@@ -9,8 +9,8 @@ __device__ void settle(const Request& request, int problem, const double* q, flo
   constexpr const IkProblem<double>& ik = Closest<double>::ik;
   StateMemory<double> own;
   IterateState<double> at = own.state();
-  double work[n + newton_scratch(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(q[j], j);
+  double work[nq + newton_scratch(nv)];
+  for (int j = 0; j < nq; ++j) own.q[j] = clamped(q[j], j);
   set_target(request, problem, at);
   Minimization<double> minimum = start_minimization(ik, at, work, gain_factor);
   bool done = false;
@@ -19,7 +19,7 @@ __device__ void settle(const Request& request, int problem, const double* q, flo
     polished.solved = converged(request, at);
     if (polished.solved || done) break;
     done = minimize<ik>(at, minimum, at.cost) || i == iteration_factor * polish_newton_iterations;
-    for (int j = 0; done && j < n; ++j) own.q[j] = minimum.q[j];
+    for (int j = 0; done && j < nq; ++j) own.q[j] = minimum.q[j];
   }
   polished.store(at);
 }

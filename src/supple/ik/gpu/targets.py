@@ -25,7 +25,7 @@ KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     OrientationTask: (3, ((3, 3), (4, 4))),
 }
 PLAIN = 4  # `Kind` of values that are copied unchanged: postures and seeds
-_MAX_AXES = 8  # maximum number of batch axes, as in targets.cu
+_MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
 _DTYPES = (np.float64, np.float32)
 
 

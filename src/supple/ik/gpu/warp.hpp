@@ -76,19 +76,19 @@ __device__ float unreachable_error(const Request& request, int problem) {
 
 // The best failed starts of a warp's problem; each thread keeps its own.
 struct FailedStarts {
-  SearchReal q[n], closest[n];      // best start since the last review; best local minimum
+  SearchReal q[nq], closest[nq];    // best start since the last review; best local minimum
   float cost, closest_cost, least;  // their costs; smallest closest_cost of all threads
   float bound;                      // see `unreachable_error`; negative until it is known
 
   __device__ void clear(const SearchReal* from) {
-    for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
+    for (int j = 0; j < nq; ++j) q[j] = closest[j] = from[j];
     cost = closest_cost = least = huge_cost;
     bound = -1;
   }
   __device__ void store(const SearchReal* from, float its_cost) {
     if (!(its_cost < cost)) return;
     cost = its_cost;
-    for (int j = 0; j < n; ++j) q[j] = from[j];
+    for (int j = 0; j < nq; ++j) q[j] = from[j];
   }
 };
 
@@ -104,7 +104,7 @@ __device__ __noinline__ int decide_failed(const Request& request, int problem,
     promising = converge_to_minimum(request, problem, failures.q, failures.cost);
     if (failures.cost < failures.closest_cost) {
       failures.closest_cost = failures.cost;
-      for (int j = 0; j < n; ++j) failures.closest[j] = failures.q[j];
+      for (int j = 0; j < nq; ++j) failures.closest[j] = failures.q[j];
     }
   }
   promising = __any_sync(everyone, promising);
@@ -118,8 +118,8 @@ __device__ __noinline__ int decide_failed(const Request& request, int problem,
     over |= is_closest(sqrt(failures.least), failures.bound, newton_gain, starts);
   }
   if (!over && !promising) return -1;
-  double from[n];
-  for (int j = 0; j < n; ++j) from[j] = failures.closest[j];
+  double from[nq];
+  for (int j = 0; j < nq; ++j) from[j] = failures.closest[j];
   settle(request, problem, from, min_gain_factor, polished);
   const int winner = first_of(polished.solved);
   if (winner >= 0 || !over) return winner;

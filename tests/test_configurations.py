@@ -1,0 +1,207 @@
+"""Only `integrate` and `difference` add to configurations or subtract them.
+
+Joints with more coordinates than degrees of freedom, such as ball joints with quaternions, need
+other formulas than q + v. They can be added in one place as long as no other code adds to q, in
+Python, in the kernel, in the drivers and on a GPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supple as sp
+from generated import robot, seeds
+
+ROOT = Path(__file__).parents[1]
+# The functions themselves, and a figure, which draws the position of a joint inside its range.
+EXEMPT = {
+    "src/supple/kinematics/configuration.py",
+    "include/supple/robot/configuration.hpp",
+    "src/supple/plot/figures.py",
+}
+PYTHON = sorted((ROOT / "src/supple").rglob("*.py"))
+KERNEL = sorted(
+    path
+    for folder in ("include/supple", "src/core", "src/supple")
+    for kind in ("*.hpp", "*.cpp", "*.cu")
+    for path in (ROOT / folder).rglob(kind)
+)
+NAME = r"(?:q|q0|q_|_q|q_rest|ghost_q|_ghost_q)"  # names of configurations
+
+# ---- Python --------------------------------------------------------------------------------------
+
+
+def is_configuration(node: ast.expr) -> bool:
+    """Return whether an expression is a configuration, some of its joints, or a multiple of it."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return re.fullmatch(NAME, name) is not None
+        case ast.Subscript(value=inner) | ast.UnaryOp(operand=inner):
+            return is_configuration(inner)
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            return is_configuration(left) or is_configuration(right)
+        case ast.Call(func=ast.Attribute(attr="asarray" | "array" | "copy"), args=[inner, *_]):
+            return is_configuration(inner)
+    return False
+
+
+def additions_in_python(text: str) -> Iterator[str]:
+    """Yield the expressions that add to a configuration or subtract one."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+                found = is_configuration(left) or is_configuration(right)
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()):
+                found = is_configuration(target)
+            case ast.Call(
+                func=ast.Attribute(attr="diff" | "add" | "subtract" | "cumsum"), args=[first, *_]
+            ):
+                found = is_configuration(first)
+            case _:
+                found = False
+        if found:
+            yield ast.unparse(node)
+
+
+# ---- C++ and CUDA --------------------------------------------------------------------------------
+
+# A configuration with an index, or the position of one joint, in a sum, a difference or an fma.
+ENTRY = rf"(?:[\w.>-]*(?:\.|->))?\b{NAME}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])"
+AFTER = re.compile(rf"{ENTRY}\)? *(?:[-+](?![-+>])=?)")
+BEFORE = re.compile(rf"[\w\])] *[-+] *\(?(?:\d+ \* )?{ENTRY}")
+FUSED = re.compile(rf"\bfma\([^;]*{ENTRY}\)")
+# A number called q; pointers to configurations are declared with a star.
+NUMBER = re.compile(r"\b(?:L|T|double|float)&? (q|q0)\b(?=[ ,)=;])")
+
+
+def additions_in_kernel(text: str) -> Iterator[str]:
+    """Yield the lines that add to a configuration or subtract one."""
+    code = re.sub(r"//.*", "", text)
+    for part in re.split(r"(?<=^}\n)", code, flags=re.MULTILINE):  # functions, one after the other
+        numbers = {match[1] for match in NUMBER.finditer(part)}
+        alone = [
+            re.compile(rf"(?<![\w.*>&]){name} *[-+](?![-+>])|[\w\])] *[-+] *{name}\b(?![\[(])")
+            for name in numbers
+        ]
+        for line in part.splitlines():
+            if any(pattern.search(line) for pattern in (AFTER, BEFORE, FUSED, *alone)):
+                yield line.strip()
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+
+def exempt(path: Path) -> bool:
+    return path.relative_to(ROOT).as_posix() in EXEMPT
+
+
+def test_no_other_python_code_adds_to_configurations() -> None:
+    assert {
+        path.name: found
+        for path in PYTHON
+        if not exempt(path) and (found := [*additions_in_python(path.read_text())])
+    } == {}
+
+
+def test_no_other_kernel_code_adds_to_configurations() -> None:
+    assert {
+        path.name: found
+        for path in KERNEL
+        if not exempt(path) and (found := [*additions_in_kernel(path.read_text())])
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "q + dq",
+        "q0 - dq",
+        "self.q[1:] - other",
+        "q[j] += 0.1",
+        "np.diff(q, axis=0)",
+        "2 * q - low",
+        "self._q - self.ghost_q",
+        "x + np.asarray(q)",
+        "np.cumsum(path.q)",
+        "high - q[..., moves]",
+    ],
+)
+def test_an_addition_in_python_is_found(line: str) -> None:
+    assert [*additions_in_python(line)]
+    assert not [*additions_in_python(line.replace("q", "v"))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at.q[j] = at.q[j] + dq[j];",
+        "q[j] += dq[j];",
+        "x = target[i] - q[task.coordinate[i]];",
+        "next[j] = fma(speed, dt, state.q[j]);",
+        "at_.q[j] = (q[j] + then[j]) / 2;",
+        "const double q = x; y = upper - q;",
+        "void f(const L& q) { return q - lower; }",
+        "a = abs(2 * q[j] - middle);",
+        "a = b - 2 * q[j];",
+    ],
+)
+def test_an_addition_in_the_kernel_is_found(line: str) -> None:
+    assert [*additions_in_kernel(line)]
+    assert not [*additions_in_kernel(re.sub(r"\bq\b", "v", line))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "const double* const q = all.q + i * n;",
+        "f(q, -q[j]);",
+        "rotated(h, -q5)",
+        "q[i + 1] = x;",
+    ],
+)
+def test_pointers_and_indices_are_no_additions(line: str) -> None:
+    assert not [*additions_in_kernel(line)]
+
+
+def test_displacements_lead_from_one_configuration_to_another() -> None:
+    for seed in seeds(20):
+        rng = np.random.default_rng(seed)
+        made = robot(rng)
+        q0, q1 = made.random((3, 2), seed=rng), made.random((3, 2), seed=rng)
+        v = made.difference(q1, q0)
+        assert v.shape == (3, 2, made.nv)
+        assert made.nv == made.dof
+        size = np.maximum(np.abs(q0), np.abs(q1))
+        assert (np.abs(made.integrate(q0, v) - q1) <= 4e-16 * size).all()
+        assert (made.integrate(q0, 0 * v) == q0).all()
+        assert (made.difference(q0, q0) == 0).all()
+        assert made.integrate(q0[0, 0], v).shape == (3, 2, made.nq)
+
+
+def test_a_control_loop_integrates_its_velocities() -> None:
+    for seed in seeds(10):
+        rng = np.random.default_rng(seed)
+        made = robot(rng)
+        servo = sp.Servo(made, dt=0.01)
+        q = made.random(seed=rng)
+        after = servo(
+            q, velocity=rng.normal(size=6 if len(made.tips) == 1 else (len(made.tips), 6))
+        )
+        expected = np.clip(made.integrate(q, 0.01 * servo.qd), made.lower, made.upper)
+        np.testing.assert_allclose(after, expected, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["integrate", "difference"])
+def test_wrong_shapes_are_refused(name: str) -> None:
+    made = sp.load("ur5e")
+    call = getattr(made, name)
+    with pytest.raises(sp.errors.InputError, match="shape"):
+        call(np.zeros(6), np.zeros(5))
+    with pytest.raises(sp.errors.InputError, match="leading axes"):
+        call(np.zeros((2, 6)), np.zeros((3, 6)))
