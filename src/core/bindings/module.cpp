@@ -132,6 +132,7 @@ NB_MODULE(_core, m) {
   bind_target_solver(m);
   bind_timing(m);
   bind_paths(m);
+  bind_collision(m);
 }
 
 }  // namespace

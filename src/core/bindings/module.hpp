@@ -13,5 +13,6 @@ void bind_branches(nanobind::module_& m);       // all solutions of poses
 void bind_target_solver(nanobind::module_& m);  // position inverse kinematics of one target
 void bind_timing(nanobind::module_& m);         // time-optimal motion along paths
 void bind_paths(nanobind::module_& m);          // routes and tracks along paths of targets
+void bind_collision(nanobind::module_& m);      // distances of shapes
 
 }  // namespace supple

@@ -39,6 +39,7 @@ void bind_specs(nb::module_& m) {
   bind_enum<Measure>(m, "Measure", "What a row of a task measures.");
   bind_enum<Motion>(m, "Motion", "How a joint moves.");
   bind_enum<Placement>(m, "Placement", "How the constant rotation of a joint is stored.");
+  bind_enum<ShapeKind>(m, "ShapeKind", "The kinds of shapes of collision models.");
 
   bind_enum<TargetKind>(m, "TargetKind", "Kinds of arrays that the fast path accepts as a target.");
 

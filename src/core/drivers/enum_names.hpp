@@ -3,6 +3,7 @@
 // name.
 #pragma once
 
+#include "supple/collision/model.hpp"
 #include "supple/ik/iterate.hpp"
 #include "supple/servo/state.hpp"
 
@@ -95,6 +96,18 @@ constexpr const char* name_of(Placement placement) {
     SUPPLE_NAME(Placement, root)
     SUPPLE_NAME(Placement, twist)
     SUPPLE_NAME(Placement, general)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(ShapeKind kind) {
+  switch (kind) {
+    SUPPLE_NAME(ShapeKind, sphere)
+    SUPPLE_NAME(ShapeKind, capsule)
+    SUPPLE_NAME(ShapeKind, box)
+    SUPPLE_NAME(ShapeKind, cylinder)
+    SUPPLE_NAME(ShapeKind, half_space)
+    SUPPLE_NAME(ShapeKind, hull)
   }
   return nullptr;
 }

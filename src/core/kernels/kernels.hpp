@@ -307,6 +307,8 @@ struct PathKernel {
                  double* e, void* memory);
 };
 
+struct CollisionKernel;  // kernels/collision.hpp
+
 struct Kernels {
   const char* isa;
   int width_double, width_float;  // number of lanes of a batch in each precision
@@ -317,6 +319,7 @@ struct Kernels {
   const SolveKernel* solve;
   const BranchKernel* branches;
   const PathKernel* paths;
+  const CollisionKernel* collision;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
@@ -327,5 +330,6 @@ struct Kernels {
 #define SUPPLE_SOLVE_KERNEL(isa) SUPPLE_JOIN(solve_kernel_, isa)
 #define SUPPLE_BRANCH_KERNEL(isa) SUPPLE_JOIN(branch_kernel_, isa)
 #define SUPPLE_PATH_KERNEL(isa) SUPPLE_JOIN(path_kernel_, isa)
+#define SUPPLE_COLLISION_KERNEL(isa) SUPPLE_JOIN(collision_kernel_, isa)
 
 }  // namespace supple

@@ -1,0 +1,82 @@
+// The distance of two convex cores by the method of Gilbert, Johnson and Keerthi (1988).
+//
+// The difference {a - b} of two cores is convex; its point v nearest to the origin gives their
+// nearest points. A simplex in it yields an upper bound of the distance, |v|, and the support w in
+// the direction -v a lower bound, v·w/|v|. The method ends where the two meet to rounding.
+#pragma once
+
+#include "supple/collision/point.hpp"
+#include "supple/collision/simplex.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Improves the nearest points of two cores by projections of one point on the other core, in turn,
+// each of which brings them closer. On curved cores, thin simplices stop at a distance that is too
+// large by about 1e-8 times the size.
+template <class T>
+SUPPLE_FN void polish(const Shape<T>& a, const Shape<T>& b, T close, Contact<T>& found) {
+  if (a.kind == ShapeKind::hull || b.kind == ShapeKind::hull) return;
+  for (int round = 0; round < 64; ++round) {
+    const PointDistance<T> to_b = distance_to_core(b, found.first);
+    const Vec3<T> second = fma(to_b.normal, -to_b.distance, found.first);
+    const PointDistance<T> to_a = distance_to_core(a, second);
+    if (!(to_a.distance < found.distance)) return;
+    const bool settled = found.distance - to_a.distance <= T(0.01) * close;
+    found.second = second;
+    found.first = fma(to_a.normal, -to_a.distance, second);
+    found.distance = to_a.distance;
+    found.normal = to_a.normal * T(-1);
+    const Vec3<T>& n = found.normal;
+    const T lower = dot(n, support(a, n * T(-1)) - support(b, n));
+    if (settled || found.distance - lower <= close) return;
+  }
+}
+
+// Returns whether two cores are apart by more than rounding, with their nearest points and the
+// normal.
+template <class T>
+SUPPLE_FN bool nearest_of_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found) {
+  constexpr int most_rounds = 256;  // polytopes need fewer than 30, cylinders fewer than 100
+  const T size = a.bound + b.bound;
+  const T close = T(32) * Number<T>::epsilon * size;
+  Simplex<T> s;
+  const Vec3<T> start = unit_or(a.at.p - b.at.p, Vec3<T>{T(0), T(0), T(1)});
+  s.point[0] = support_of_difference(a, b, start * T(-1));
+  s.weight[0] = T(1);
+  s.count = 1;
+  Vec3<T> v = s.point[0].w, best_normal = start;
+  T lower = -Number<T>::huge;
+  Simplex<T> best = s;
+  T nearest = Number<T>::huge;
+  for (int round = 0; round < most_rounds; ++round) {
+    const T square = dot(v, v);
+    if (square <= close * close) return false;
+    // Rounding: the simplex is not better than the one before, which is kept.
+    if (!(square < nearest)) break;
+    nearest = square, best = s;
+    const T length = sqrt(square);
+    const Vec3<T> n = v * (T(1) / length);
+    const DifferencePoint<T> next = support_of_difference(a, b, n * T(-1));
+    const T along = dot(n, next.w);
+    if (along > lower) lower = along, best_normal = n;
+    if (length - lower <= close) break;
+    bool known = false;
+    for (int i = 0; i < s.count; ++i) {
+      const Vec3<T> apart = s.point[i].w - next.w;
+      known = known || !(dot(apart, apart) > 0);
+    }
+    if (known) break;
+    s.point[s.count] = next;
+    s.count += 1;
+    v = reduce(s);
+    if (s.count == 4) return false;
+  }
+  points_of(best, found.first, found.second);
+  const Vec3<T> apart = found.first - found.second;
+  found.distance = sqrt(dot(apart, apart));
+  found.normal = unit_or(apart, best_normal);
+  if ((is_curved(a) || is_curved(b)) && found.distance - lower > close) polish(a, b, close, found);
+  return true;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

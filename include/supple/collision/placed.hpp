@@ -1,0 +1,244 @@
+// The shapes of a robot at one configuration, and the distances of its pairs.
+#pragma once
+
+#include "supple/collision/distance.hpp"
+#include "supple/collision/model.hpp"
+#include "supple/math/arena.hpp"
+#include "supple/robot/kinematics.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Entries after the last sphere that a pack may read.
+inline constexpr int sphere_padding = 16;
+
+// Memory for the shapes of a model in the world.
+template <class T>
+struct Placed {
+  Pose<T>* joint;   // (joints,)
+  T *x, *y, *z;     // (spheres,): centers of the spheres of moving bodies
+  T *cx, *cy, *cz;  // (moving,): centers of bounding spheres
+  T* lower;  // (bodies - moving, moving): lower bounds of distances of moving bodies' centers
+  Shape<T>* shape;  // (shapes,)
+};
+
+template <class T>
+SUPPLE_FN int padded(int count) {
+  return count + sphere_padding;
+}
+
+// Number of entries of T that `placed_in` uses.
+template <class T>
+SUPPLE_FN Placed<T> placed_in(const CollisionModel<T>& model, T* memory, int& size) {
+  Arena<T> arena(memory);
+  constexpr int pose = int(sizeof(Pose<T>) / sizeof(T)), shape = int(sizeof(Shape<T>) / sizeof(T));
+  static_assert(sizeof(Shape<T>) % sizeof(T) == 0);
+  Placed<T> made;
+  made.joint = reinterpret_cast<Pose<T>*>(arena.take(pose * model.chain.joints));
+  T** const spheres[] = {&made.x, &made.y, &made.z};
+  T** const centers[] = {&made.cx, &made.cy, &made.cz};
+  for (T** to : spheres) *to = arena.take(padded<T>(model.spheres));
+  for (T** to : centers) *to = arena.take(padded<T>(model.moving));
+  made.lower = arena.take((model.bodies - model.moving) * padded<T>(model.moving));
+  made.shape = reinterpret_cast<Shape<T>*>(arena.take(shape * model.shapes));
+  size = arena.size();
+  return made;
+}
+
+template <class T>
+SUPPLE_FN Pose<T> pose_of(const FixedShape<T>& shape) {
+  return {constant_rotation<T>(shape.rotation), constant_vector<T>(shape.position)};
+}
+
+// Copies everything that does not depend on the configuration.
+template <class T>
+SUPPLE_FN void place_fixed(const CollisionModel<T>& model, Placed<T>& placed) {
+  for (int i = 0; i < model.shapes; ++i) {
+    const FixedShape<T>& s = model.shape[i];
+    placed.shape[i] = {s.kind,  s.radius,  constant_vector<T>(s.half), s.vertices, s.vertex,
+                       s.bound, pose_of(s)};
+  }
+  T* const arrays[] = {placed.x, placed.y, placed.z, placed.cx, placed.cy, placed.cz};
+  for (int k = 0; k < 6; ++k) {
+    const int count = padded<T>(k < 3 ? model.spheres : model.moving);
+    for (int i = 0; i < count; ++i) arrays[k][i] = T(0);
+  }
+}
+
+template <class L, class T>
+SUPPLE_INLINE L load_lanes(const T* from) {
+  L made;
+  __builtin_memcpy(&made, from, sizeof(L));
+  return made;
+}
+template <class L, class T>
+SUPPLE_INLINE void store_lanes(const L& lanes, T* to) {
+  __builtin_memcpy(to, &lanes, sizeof(L));
+}
+
+// Moves all shapes to a configuration q.
+template <class L, class T>
+SUPPLE_FN void place(const CollisionModel<T>& model, const T* q, Placed<T>& placed) {
+  forward(model.chain, q, placed.joint);
+  const T* const local = model.sphere;
+  for (int b = 0; b < model.moving; ++b) {
+    const Body<T>& body = model.body[b];
+    const Pose<T> at = frame_pose(model.chain.frame[body.frame], placed.joint);
+    const Vec3<T> center = at.p + at.R * constant_vector<T>(body.center);
+    placed.cx[b] = center.x, placed.cy[b] = center.y, placed.cz[b] = center.z;
+    const Rotation<L> R{broadcast<L>(at.R.x), broadcast<L>(at.R.y), broadcast<L>(at.R.z)};
+    const Vec3<L> p = broadcast<L>(at.p);
+    for (int i = body.spheres[0]; i < body.spheres[1]; i += width<L>) {
+      const Vec3<L> c{load_lanes<L>(local + i), load_lanes<L>(local + model.sphere_stride + i),
+                      load_lanes<L>(local + 2 * model.sphere_stride + i)};
+      // Lanes beyond the last sphere are overwritten by the next body.
+      const Vec3<L> moved = p + R * c;
+      store_lanes(moved.x, placed.x + i);
+      store_lanes(moved.y, placed.y + i);
+      store_lanes(moved.z, placed.z + i);
+    }
+    for (int k = body.shapes[0]; k < body.shapes[1]; ++k) {
+      const int i = model.order[k], s = model.shape[i].sphere;
+      if (s >= 0) {
+        placed.shape[i].at.p = {placed.x[s], placed.y[s], placed.z[s]};
+        continue;
+      }
+      const Pose<T> in_frame = pose_of(model.shape[i]);
+      placed.shape[i].at = {{at.R * in_frame.R.x, at.R * in_frame.R.y, at.R * in_frame.R.z},
+                            at.p + at.R * in_frame.p};
+    }
+  }
+}
+
+// Computes lower bounds of the distances of all moving bodies from all shapes of the world.
+template <class L, class T>
+SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed) {
+  const int stride = padded<T>(model.moving);
+  for (int w = model.moving; w < model.bodies; ++w) {
+    const Shape<T>& shape = placed.shape[model.order[model.body[w].shapes[0]]];
+    const L around(shape.kind == ShapeKind::hull ? shape.bound : shape.radius);
+    T* const to = placed.lower + (w - model.moving) * stride;
+    for (int b = 0; b < model.moving; b += width<L>) {
+      const Vec3<L> c{load_lanes<L>(placed.cx + b), load_lanes<L>(placed.cy + b),
+                      load_lanes<L>(placed.cz + b)};
+      store_lanes(distance_to_core(shape, c).distance - around, to + b);
+    }
+  }
+}
+
+// Returns a lower bound of the distances of all pairs of a group.
+template <class T>
+SUPPLE_INLINE T lower_bound_of(const CollisionModel<T>& model, const Placed<T>& placed,
+                               const PairGroup& group) {
+  const int a = group.first, b = group.second;
+  if (b >= model.moving) {
+    return placed.lower[(b - model.moving) * padded<T>(model.moving) + a] - model.body[a].bound;
+  }
+  const T x = placed.cx[a] - placed.cx[b], y = placed.cy[a] - placed.cy[b],
+          z = placed.cz[a] - placed.cz[b];
+  return sqrt(x * x + y * y + z * z) - model.body[a].bound - model.body[b].bound;
+}
+
+// The distances of a pack of spheres from the other shape of their run.
+template <class L, class T>
+SUPPLE_INLINE L run_distance(const CollisionModel<T>& model, const Placed<T>& placed,
+                             const Shape<T>& other, int i) {
+  const Vec3<L> c{load_lanes<L>(placed.x + i), load_lanes<L>(placed.y + i),
+                  load_lanes<L>(placed.z + i)};
+  const L radius = load_lanes<L>(model.sphere + 3 * model.sphere_stride + i);
+  return distance_to_core(other, c).distance - radius - L(other.radius);
+}
+
+// Returns a lower bound of the distance of two shapes by their bounding spheres.
+template <class T>
+SUPPLE_INLINE T lower_bound_of(const Shape<T>& a, const Shape<T>& b) {
+  if (a.kind == ShapeKind::half_space || b.kind == ShapeKind::half_space) return -Number<T>::huge;
+  const Vec3<T> apart = a.at.p - b.at.p;
+  return sqrt(dot(apart, apart)) - a.bound - b.bound;
+}
+
+// Calls visit(pair, contact) for all pairs of a group that are closer than `margin`, and
+// possibly others.
+template <class L, class T, class Visit>
+SUPPLE_FN void visit_group(const CollisionModel<T>& model, const Placed<T>& placed,
+                           const PairGroup& group, const T& margin, Visit&& visit) {
+  for (int r = group.runs[0]; r < group.runs[1]; ++r) {
+    const SphereRun& run = model.run[r];
+    const Shape<T>& other = placed.shape[run.other];
+    for (int i = run.begin; i < run.end; i += width<L>) {
+      const L d = run_distance<L>(model, placed, other, i);
+      if (!any(d < L(margin))) continue;
+      for (int k = 0; k < width<L> && i + k < run.end; ++k) {
+        if (!(get(d, k) < margin)) continue;
+        const Contact<T> found = distance(placed.shape[model.shape_of[i + k]], other);
+        visit(model.result[run.result + i + k - run.begin], run.second ? reversed(found) : found);
+      }
+    }
+  }
+  for (int s = group.singles[0]; s < group.singles[1]; ++s) {
+    const SinglePair& single = model.single[s];
+    const Shape<T>&a = placed.shape[single.first], &b = placed.shape[single.second];
+    if (lower_bound_of(a, b) < margin) visit(single.pair, distance(a, b));
+  }
+}
+
+// Whether a pair of a group is closer than `clearance`.
+template <class L, class T>
+SUPPLE_FN bool group_collides(const CollisionModel<T>& model, const Placed<T>& placed,
+                              const PairGroup& group, const T& clearance) {
+  for (int r = group.runs[0]; r < group.runs[1]; ++r) {
+    const SphereRun& run = model.run[r];
+    const Shape<T>& other = placed.shape[run.other];
+    for (int i = run.begin; i < run.end; i += width<L>) {
+      const mask_t<L> close = run_distance<L>(model, placed, other, i) < L(clearance);
+      if (!any(close)) continue;
+      for (int k = 0; k < width<L> && i + k < run.end; ++k) {
+        if (get(close, k)) return true;
+      }
+    }
+  }
+  for (int s = group.singles[0]; s < group.singles[1]; ++s) {
+    const Shape<T>&a = placed.shape[model.single[s].first],
+          &b = placed.shape[model.single[s].second];
+    if (lower_bound_of(a, b) < clearance && distance(a, b).distance < clearance) return true;
+  }
+  return false;
+}
+
+// Whether some pair is closer than `clearance`.
+template <class L, class T>
+SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance) {
+  bound_distances<L>(model, placed);
+  for (int g = 0; g < model.groups; ++g) {
+    const PairGroup& group = model.group[g];
+    if (lower_bound_of(model, placed, group) < clearance &&
+        group_collides<L>(model, placed, group, clearance)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Finds the closest pair. Returns its index, or -1 if there is none; `found` receives its contact.
+template <class L, class T>
+SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, Contact<T>& found) {
+  bound_distances<L>(model, placed);
+  int first = -1, best = -1;
+  T least = Number<T>::huge, nearest = Number<T>::huge;
+  for (int g = 0; g < model.groups; ++g) {
+    const T lower = lower_bound_of(model, placed, model.group[g]);
+    if (lower < nearest) nearest = lower, first = g;
+  }
+  const auto visit = [&](int pair, const Contact<T>& contact) {
+    if (contact.distance < least || (contact.distance == least && pair < best)) {
+      least = contact.distance, best = pair, found = contact;
+    }
+  };
+  if (first >= 0) visit_group<L>(model, placed, model.group[first], least, visit);
+  for (int g = 0; g < model.groups; ++g) {
+    if (g == first || !(lower_bound_of(model, placed, model.group[g]) < least)) continue;
+    visit_group<L>(model, placed, model.group[g], least, visit);
+  }
+  return best;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,171 @@
+#define NO_IMPORT_ARRAY
+#include <nanobind/stl/string.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+
+#include "bindings/collision.hpp"
+#include "bindings/module.hpp"
+#include "kernels/collision.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+// Returns the data of a C-contiguous array of one type with `count` entries in all.
+template <class N>
+const N* data_in(nb::handle given, int type, std::ptrdiff_t count, const char* name) {
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != type ||
+      !PyArray_ISCARRAY_RO(array) || PyArray_SIZE(array) != count) {
+    const std::string message = std::string(name) + " must be a C-contiguous array of " +
+                                (type == NPY_DOUBLE ? "float64" : "int32") + " with " +
+                                std::to_string(count) + " entries";
+    throw nb::value_error(message.c_str());
+  }
+  return static_cast<const N*>(PyArray_DATA(array));
+}
+
+std::ptrdiff_t rows_of_array(nb::handle given) {
+  if (!PyArray_CheckExact(given.ptr())) return 0;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  return PyArray_NDIM(array) > 0 ? PyArray_DIM(array, 0) : 0;
+}
+
+nb::object doubles(std::initializer_list<npy_intp> shape) {
+  return new_array(NPY_DOUBLE, int(shape.size()), shape.begin());
+}
+
+// Returns q (n,) in double precision; raises an error for another shape or a number that is not
+// finite.
+Batch one_configuration(nb::handle q, int n) {
+  Batch at(q, n, "q");
+  if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
+  return at;
+}
+
+}  // namespace
+
+PyCollisionModel::PyCollisionModel(const PyChain& chain, nb::handle kind, nb::handle frame,
+                                   nb::handle pose, nb::handle size, nb::handle radius,
+                                   nb::handle vertices, nb::handle first_vertex, nb::handle speed,
+                                   nb::handle pairs) {
+  const std::ptrdiff_t s = rows_of_array(kind), k = rows_of_array(pairs);
+  CollisionSpec spec{.shapes = int(s), .pairs = int(k)};
+  spec.kind = data_in<int>(kind, NPY_INT32, s, "kind");
+  spec.frame = data_in<int>(frame, NPY_INT32, s, "frame");
+  spec.pose = data_in<double>(pose, NPY_DOUBLE, 16 * s, "pose");
+  spec.size = data_in<double>(size, NPY_DOUBLE, 3 * s, "size");
+  spec.radius = data_in<double>(radius, NPY_DOUBLE, s, "radius");
+  spec.first_vertex = data_in<int>(first_vertex, NPY_INT32, s + 1, "first_vertex");
+  for (std::ptrdiff_t i = 0; i < s; ++i) {
+    check_at_least("first_vertex", spec.first_vertex[i], spec.first_vertex[i + 1]);
+  }
+  check_index("first_vertex", 0, 1, spec.first_vertex[0]);
+  spec.vertices =
+      data_in<double>(vertices, NPY_DOUBLE, 3 * std::ptrdiff_t(spec.first_vertex[s]), "vertices");
+  spec.speed = data_in<double>(speed, NPY_DOUBLE, s, "speed");
+  spec.pair = data_in<int>(pairs, NPY_INT32, 2 * k, "pairs");
+  owned_ = std::make_unique<OwnedCollisionModel>(chain.owned<double>(), spec);
+}
+
+void PyCollisionModel::configuration(const Batch& at, std::ptrdiff_t row, double* q) const {
+  const int n = view().chain.coordinates;
+  for (int j = 0; j < n; ++j) {
+    const std::ptrdiff_t i = row * n + j;
+    q[j] = at.is_double() ? at.data<double>()[i] : double(at.data<float>()[i]);
+    if (!std::isfinite(q[j])) raise_input_error("raise_nonfinite", at.object(), nb::none(), row);
+  }
+}
+
+nb::object PyCollisionModel::distances(nb::handle given) const {
+  const CollisionModel<double>& model = view();
+  std::vector<double> q(model.chain.coordinates);
+  configuration(one_configuration(given, model.chain.coordinates), 0, q.data());
+  const nb::object distance = doubles({model.pairs}), points = doubles({model.pairs, 2, 3}),
+                   normal = doubles({model.pairs, 3});
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.scratch(model) * sizeof(double));
+  double* const memory = static_cast<double*>(scratch.get());
+  kernel.prepare(model, memory);
+  kernel.distances(model, q.data(), data_of<double>(distance), data_of<double>(points),
+                   data_of<double>(normal), memory);
+  return nb::make_tuple(distance, points, normal);
+}
+
+nb::object PyCollisionModel::min_distance(nb::handle given) const {
+  const CollisionModel<double>& model = view();
+  std::vector<double> q(model.chain.coordinates);
+  configuration(one_configuration(given, model.chain.coordinates), 0, q.data());
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.scratch(model) * sizeof(double));
+  double* const memory = static_cast<double*>(scratch.get());
+  kernel.prepare(model, memory);
+  double distance = INFINITY, points[6], normal[3];
+  const int pair = kernel.closest(model, q.data(), &distance, points, normal, memory);
+  return nb::make_tuple(distance, pair);
+}
+
+nb::object PyCollisionModel::collides(nb::handle given, double clearance, int threads) const {
+  const CollisionModel<double>& model = view();
+  const int n = model.chain.coordinates;
+  const Batch at(given, n, "q");
+  const std::ptrdiff_t count = at.count();
+  const nb::object made = new_array(NPY_BOOL, at.leading(), PyArray_DIMS(at.array()));
+  std::vector<double> all(std::size_t(count) * n);
+  for (std::ptrdiff_t i = 0; i < count; ++i) configuration(at, i, all.data() + i * n);
+  const CollisionKernel& kernel = *isa().collision;
+  const std::size_t bytes = kernel.scratch(model) * sizeof(double);
+  bool* const to = data_of<bool>(made);
+  const auto work = [&](std::ptrdiff_t begin, std::ptrdiff_t end) -> std::ptrdiff_t {
+    Scratch scratch(bytes);
+    double* const memory = static_cast<double*>(scratch.get());
+    kernel.prepare(model, memory);
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      to[i] = kernel.collides(model, all.data() + i * n, clearance, memory);
+    }
+    return -1;
+  };
+  if (count < 32) {
+    work(0, count);
+  } else {
+    over_batch(count, threads, work);
+  }
+  return made;
+}
+
+void PyCollisionModel::move(int shape, nb::handle pose) {
+  owned_->move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
+  ++moves_;
+}
+
+void bind_collision(nb::module_& m) {
+  nb::class_<PyCollisionModel>(m, "CollisionModel",
+                               "The shapes of a robot and its world, and the pairs to check.")
+      .def(nb::init<const PyChain&, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle,
+                    nb::handle, nb::handle, nb::handle, nb::handle>(),
+           "chain"_a, nb::kw_only(), "kind"_a, "frame"_a, "pose"_a, "size"_a, "radius"_a,
+           "vertices"_a, "first_vertex"_a, "speed"_a, "pairs"_a,
+           nb::sig("def __init__(self, chain: Chain, *, kind: numpy.typing.NDArray[numpy.int32], "
+                   "frame: numpy.typing.NDArray[numpy.int32], pose: " SUPPLE_ARRAY
+                   ", size: " SUPPLE_ARRAY ", radius: " SUPPLE_ARRAY ", vertices: " SUPPLE_ARRAY
+                   ", first_vertex: numpy.typing.NDArray[numpy.int32], speed: " SUPPLE_ARRAY
+                   ", pairs: numpy.typing.NDArray[numpy.int32]) -> None"))
+      .def("distances", &PyCollisionModel::distances, "q"_a,
+           nb::sig("def distances(self, q: numpy.typing.ArrayLike) -> "
+                   "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
+      .def("min_distance", &PyCollisionModel::min_distance, "q"_a,
+           nb::sig("def min_distance(self, q: numpy.typing.ArrayLike) -> tuple[float, int]"))
+      .def("collides", &PyCollisionModel::collides, "q"_a, "clearance"_a, "threads"_a = 1,
+           nb::sig("def collides(self, q: numpy.typing.ArrayLike, clearance: float, threads: int = "
+                   "1) -> numpy.typing.NDArray[numpy.bool_]"))
+      .def("move", &PyCollisionModel::move, "shape"_a, "pose"_a,
+           nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
+      .def_prop_ro(
+          "pair_count", [](const PyCollisionModel& model) { return model.view().pairs; },
+          nb::sig("def pair_count(self) -> int"));
+}
+
+}  // namespace supple

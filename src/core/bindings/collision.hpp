@@ -1,0 +1,40 @@
+// The collision model of a robot and its world, on NumPy arrays.
+#pragma once
+
+#include <memory>
+
+#include "bindings/arrays.hpp"
+#include "bindings/chain.hpp"
+#include "drivers/collision_model.hpp"
+
+namespace supple {
+
+class PyCollisionModel {
+ public:
+  // The arrays are those of `CollisionSpec`, of int32 and float64.
+  PyCollisionModel(const PyChain& chain, nb::handle kind, nb::handle frame, nb::handle pose,
+                   nb::handle size, nb::handle radius, nb::handle vertices, nb::handle first_vertex,
+                   nb::handle speed, nb::handle pairs);
+
+  const CollisionModel<double>& view() const { return owned_->view(); }
+  // Number of calls of `move`.
+  int moves() const { return moves_; }
+
+  // Returns, for all pairs, the distances (k,), nearest points (k, 2, 3) and normals (k, 3) at q
+  // (n,).
+  nb::object distances(nb::handle q) const;
+  // Returns the smallest distance and the index of its pair; infinity and -1 without pairs.
+  nb::object min_distance(nb::handle q) const;
+  // Returns for each configuration (..., n) whether some pair is closer than `clearance`.
+  nb::object collides(nb::handle q, double clearance, int threads) const;
+  void move(int shape, nb::handle pose);
+
+ private:
+  // Copies a row of a batch; raises an error for numbers that are not finite.
+  void configuration(const Batch& at, std::ptrdiff_t row, double* q) const;
+
+  std::unique_ptr<OwnedCollisionModel> owned_;
+  int moves_ = 0;
+};
+
+}  // namespace supple

@@ -1,0 +1,80 @@
+// Distances of the shapes of a robot and its world, compiled once for each instruction set, which
+// SUPPLE_ISA names.
+#include "kernels/collision.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/lanes.hpp"
+#include "supple/collision/placed.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+using Wide = Pack<double, batch_width<double>>;
+static_assert(width<Wide> <= sphere_padding);
+
+Placed<double> placed_of(const CollisionModel<double>& model, double* memory) {
+  int size;
+  return placed_in(model, memory, size);
+}
+
+int scratch_of_model(const CollisionModel<double>& model) {
+  int size;
+  placed_in(model, static_cast<double*>(nullptr), size);
+  return size;
+}
+
+void prepare_shapes(const CollisionModel<double>& model, double* memory) {
+  Placed<double> placed = placed_of(model, memory);
+  place_fixed(model, placed);
+}
+
+bool collides_at(const CollisionModel<double>& model, const double* q, double clearance,
+                 double* memory) {
+  Placed<double> placed = placed_of(model, memory);
+  place<Wide>(model, q, placed);
+  return collides<Wide>(model, placed, clearance);
+}
+
+void write(const Contact<double>& contact, double* points, double* normal) {
+  const Vec3<double> vectors[] = {contact.first, contact.second, contact.normal};
+  for (int i = 0; i < 3; ++i) {
+    double* const to = i < 2 ? points + 3 * i : normal;
+    to[0] = vectors[i].x, to[1] = vectors[i].y, to[2] = vectors[i].z;
+  }
+}
+
+void all_distances(const CollisionModel<double>& model, const double* q, double* distance,
+                   double* points, double* normal, double* memory) {
+  Placed<double> placed = placed_of(model, memory);
+  place<Wide>(model, q, placed);
+  for (int g = 0; g < model.groups; ++g) {
+    visit_group<Wide>(model, placed, model.group[g], Number<double>::huge,
+                      [&](int pair, const Contact<double>& contact) {
+                        distance[pair] = contact.distance;
+                        write(contact, points + 6 * pair, normal + 3 * pair);
+                      });
+  }
+}
+
+int closest_at(const CollisionModel<double>& model, const double* q, double* distance,
+               double* points, double* normal, double* memory) {
+  Placed<double> placed = placed_of(model, memory);
+  place<Wide>(model, q, placed);
+  Contact<double> found;
+  const int pair = closest_pair<Wide>(model, placed, found);
+  if (pair < 0) return pair;
+  *distance = found.distance;
+  write(found, points, normal);
+  return pair;
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
+
+namespace supple {
+
+extern const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA);
+const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA) = {
+    &scratch_of_model, &prepare_shapes, &collides_at, &all_distances, &closest_at,
+};
+
+}  // namespace supple
