@@ -450,12 +450,22 @@ def robot_size(robot: Robot) -> float:
     """Return the order of magnitude of a robot's lengths [m]; 1 for a robot without lengths.
 
     It is the largest distance that a frame may have from the first joint that carries it while
-    prismatic joints are at zero. If all links have zero length, it is the largest finite range of a
-    prismatic joint or, without one, the distance of the robot from the origin of the world.
+    prismatic joints are at zero. If all links have zero length, it is the largest range of a
+    prismatic joint or advance of a screw per turn or, if no range is finite, the largest limit.
+    Without any of these, it is the distance of the robot from the origin of the world.
     """
-    ranges = np.where(robot.prismatic, _ranges(robot), 0.0)
-    slides = float(ranges[np.isfinite(ranges)].max(initial=0.0))
-    return longest_path(robot) or slides or longest_path(robot, from_world=True) or 1.0
+    ranges = np.where(robot.prismatic, _ranges(robot), 2 * np.pi)
+    slides = [joint for joint in robot._tree.joints if joint.prismatic]
+    travels = [abs(joint.scale) * float(ranges[joint.coordinate]) for joint in slides]
+    limits = np.abs([robot.lower, robot.upper])[:, robot.prismatic]
+    return (
+        longest_path(robot)
+        or max((each for each in travels if math.isfinite(each)), default=0.0)
+        or float(limits[limits < _LARGEST_LIMIT].max(initial=0.0))
+        or max((abs(joint.offset) for joint in slides), default=0.0)
+        or longest_path(robot, from_world=True)
+        or 1.0
+    )
 
 
 def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
@@ -480,7 +490,12 @@ def _moves(rows: TaskRows) -> bool:
 
 
 def _features(rows: TaskRows, reach: float) -> list[float]:
-    """Return the weight of each target value in the distance used to look up seeds."""
+    """Return the weight of each target value in the distance used to look up seeds.
+
+    A power of two, the unit of these distances, keeps their squares from underflow in float32.
+    """
+    place = 2.0 ** -math.frexp(reach)[1]
+    reach *= place
     if rows.traits.is_linear:
         return [0.0] * len(rows.picked)
     if not rows.traits.has_pose:
@@ -488,8 +503,11 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
     turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
     if rows.about >= 0:
         turns = [axis == rows.about for axis in range(3)]
-    places = [float(c in rows.picked or (rows.axes is not None and _moves(rows))) for c in range(3)]
-    return [reach * (_TURN / 2) ** 0.5 * one for one in turns for _ in range(3)] + places
+    places = [c in rows.picked or (rows.axes is not None and _moves(rows)) for c in range(3)]
+    return [
+        *(reach * (_TURN / 2) ** 0.5 * one for one in turns for _ in range(3)),
+        *(place * one for one in places),
+    ]
 
 
 def _postures(
