@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _STRAIGHT = 1e-13  # deviation from a line, relative to the coordinates, due to rounding errors
 _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
-_TRIALS = 17  # number of accelerations that are compared at a turning point
-_LEVELS = 4  # number of comparisons, each in an eighth of the interval of the previous one
+_TRIALS = 33  # number of accelerations that are compared at a turning point
+_LEVELS = 4  # number of comparisons, each in a sixteenth of the interval of the previous one
 _SWEEPS = 10  # largest number of rounds over all turning points
 _GAIN = 1e-5  # fraction of the duration that a round must gain
 _COARSE = 22  # bisections of a peak speed that is only compared
