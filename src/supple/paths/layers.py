@@ -15,6 +15,8 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.problem import PathProblem, Track
 
 SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
+FEW = 16  # number of first tracks; also of seeds that decide whether a target is in reach
+AT_ONCE = 8  # number of targets that are solved at once to find the first one out of reach
 _SAME = 1e-4  # distance, in units of the joints, of configurations that count as equal
 
 
@@ -39,6 +41,7 @@ class Layers(ABC):
     ) -> None:
         self.path, self.start, self.layers, self.graph = path, start, layers, graph
         self.count = int(layers[-1]) + 1 if len(layers) else 0
+        self.passed: set[int] = set()  # targets in reach before which a route left the path
 
     @property
     def begin(self) -> Indices:
@@ -72,6 +75,64 @@ class Layers(ABC):
         q = self.graph.q[layer]
         away = np.abs(difference(self.path.robot, q, q[column]) / self.path.units)
         return np.nonzero(away.max(axis=1) < _SAME)[0]
+
+    def ending(self, part: Part, x: float) -> int | None:
+        """Return the last target before x if the next one is out of reach, else None.
+
+        The next target is searched for only once.
+        """
+        at = int(np.searchsorted(self.path.targets.x, x, side="right"))
+        if at in self.passed or at >= self.count:
+            return None
+        self.passed.add(at)
+        i = int(np.searchsorted(self.layers[part.layers], at)) - 1
+        q = self.graph.q[part.layers[i], part.columns[i]]
+        return None if self.first_out_of_reach(np.array([at]), q)[0] else at - 1
+
+    def in_reach(self, reached: int, q: Array) -> Indices:
+        """Return the layers before the first target out of reach; the target before it is the last.
+
+        Args:
+            reached: Index of a layer that a route reaches.
+            q: The configuration of this route there (n,).
+        """
+        layers, end = self.layers, reached
+        while end + 1 < len(layers):
+            more, q = self.first_out_of_reach(layers[end + 1 :], q, few=True)
+            end += more
+            between = np.arange(layers[end] + 1, layers[min(end + 1, len(layers) - 1)] + 1)
+            inside, q = self.first_out_of_reach(between, q)
+            if inside < len(between):
+                return np.append(layers[: end + 1], between[inside - 1 : inside])
+            end += 1
+        return layers
+
+    def first_out_of_reach(self, at: Indices, q: Array, few: bool = False) -> tuple[int, Array]:
+        """Return the index in `at` of the first target out of reach, or `len(at)`.
+
+        The configuration (n,) that was found for the target before it is returned as well; it is
+        `q` for the first target. Near the end of the reach, a search from that configuration often
+        succeeds where a few random seeds do not.
+
+        Args:
+            at: Targets (K,).
+            q: Configuration at the target before them (n,).
+            few: Whether few seeds decide; otherwise a target without a solution is searched again.
+        """
+        for begin in range(0, len(at), AT_ONCE):
+            part = at[begin : begin + AT_ONCE]
+            found, good = self.path.found(part, FEW)
+            for i, target in enumerate(part.tolist()):
+                if not good[i]:
+                    near, there = self.path.near(self.path.targets.x[[target]], q[None])
+                    if not there[0] and not few:
+                        near = self.searched(target, SEEDS)
+                        there = np.ones(len(near), dtype=np.bool_)
+                    if not there.any():
+                        return begin + i, q
+                    found[i] = near[0]
+                q = found[i]
+        return len(at), q
 
     def searched(self, at: int, seeds: int) -> Array:
         """Return a solution (1, n) of a target that a search finds, or none (0, n).

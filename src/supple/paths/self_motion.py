@@ -18,9 +18,9 @@ from supple.ik.branches.arms import RedundantArm
 from supple.kinematics.configuration import integrate_coordinate
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
-from supple.paths.layers import SEEDS, Layers
+from supple.paths.layers import FEW, SEEDS, Layers
 from supple.paths.problem import JUMP, PathProblem, Track
-from supple.paths.tracks import AT_ONCE, FEW, coarse, continued, tracks
+from supple.paths.tracks import coarse, continued, tracks
 
 _APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
 
@@ -59,11 +59,10 @@ class SelfMotion(Layers):
         """Add tracks from other targets, the grid, layers where parts end, or sliding solutions."""
         if not self.shortened:
             self.shortened = True
-            count = self.count
-            self.layers = self._reachable(int(parts[-1].layers[-1]))
-            self.count = int(self.layers[-1]) + 1
-            if self.count < count:
-                self.graph = continued(self.path, self.graph, self.layers)
+            last = int(parts[-1].layers[-1])
+            layers = self.in_reach(last, self.graph.q[last, parts[-1].columns[-1]])
+            if layers[-1] + 1 < self.count:
+                self._end(layers)
                 return True
         if not self.tracked:
             self.tracked = True
@@ -89,36 +88,33 @@ class SelfMotion(Layers):
                 if self.widened:
                     return False
                 self._widen(layers)
-            self._solve(layers)
-            layers = layers[: self._first_empty(layers, SEEDS)]
-            self.count = min(self.count, int(layers[-1]) + 1)
+            layers = self._solved(layers)
         self.layers, self.graph = layers, self._grid(layers)
         return True
 
-    def _reachable(self, reached: int) -> Indices:
-        """Return the layers before the first target out of reach.
+    def cut(self, part: Part, x: float) -> None:
+        """End the path at x, add layers at the targets on either side, or remove the step there."""
+        last = None if self.sampled else self.ending(part, x)
+        i = int(np.searchsorted(self.path.targets.x, x, side="right"))
+        layers = np.union1d(self.layers, [i - 1, min(i, self.count - 1)])
+        if last is not None:
+            self._end(np.union1d(self.layers[self.layers < last], [last]))
+        elif not self.sampled or len(layers) == len(self.layers):
+            super().cut(part, x)
+        else:
+            self.layers = self._solved(layers)
+            self.graph = self._grid(self.layers)
 
-        All targets from the last of these layers up to that target are added as layers.
+    def _end(self, layers: Indices) -> None:
+        """End the path at the last of some layers, and continue the tracks to it."""
+        self.layers, self.count = layers, int(layers[-1]) + 1
+        self.graph = continued(self.path, self.graph, layers)
 
-        Args:
-            reached: Index of the last layer that tracks reach.
-        """
-        layers, end = self.layers, reached + 1
-        q = self.graph.q[reached]
-        self.known.setdefault(int(layers[reached]), q[np.isfinite(q[:, 0])])
-        while end < len(layers):
-            part = layers[end - 1 : end + AT_ONCE]
-            self._solve(part)
-            empty = self._first_empty(part, 0)
-            end += empty - 1
-            if empty == len(part):
-                continue
-            between = np.arange(layers[end - 1], layers[end] + 1)
-            self._solve(between)
-            empty = self._first_empty(between, SEEDS)
-            if empty < len(between):
-                return np.append(layers[:end], between[1:empty])
-            end += 1
+    def _solved(self, layers: Indices) -> Indices:
+        """Return the layers before the first one without solutions, where the path then ends."""
+        self._solve(layers)
+        layers = layers[: self._first_empty(layers, SEEDS)]
+        self.count = min(self.count, int(layers[-1]) + 1)
         return layers
 
     def _first_empty(self, layers: Indices, seeds: int) -> int:

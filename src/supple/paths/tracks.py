@@ -21,8 +21,6 @@ from supple.paths.problem import PathProblem
 
 LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
 TRACKS = 48  # number of solutions that are sampled at one target
-FEW = 16  # number of first tracks; also of seeds that decide whether a target is reachable
-AT_ONCE = 8  # number of targets that are solved at once to find the first one out of reach
 _COARSE = 2  # maximum number of times that a step of a track is halved
 
 
@@ -86,13 +84,10 @@ class Tracks(Layers):
         """End the path in reach, start more tracks, or take smaller steps where tracks end."""
         if not self.shortened:
             self.shortened = True
-            count, last = self.count, int(parts[-1].layers[-1])
-            self._shorten(self.layers[last:], self.graph.q[last, parts[-1].columns[-1]])
-            if self.count < count:
-                inside = self.layers[self.layers < self.count]
-                self.layers = self.tracked_in = np.union1d(inside, [self.count - 1])
-                self.graph = continued(self.path, self.graph, self.layers)
-                self.tracks = {0: self.graph.q}
+            last = int(parts[-1].layers[-1])
+            inside = self.in_reach(last, self.graph.q[last, parts[-1].columns[-1]])
+            if inside[-1] + 1 < self.count:
+                self._end_at(int(inside[-1]))
                 return True
         layers, origins = self.layers, list(self.origins)
         if len(origins) == 1:
@@ -112,38 +107,21 @@ class Tracks(Layers):
         self.layers, self.graph = layers, self._graph(layers)
         return True
 
-    def _shorten(self, layers: Indices, q: Array) -> None:
-        """End the path before the first target out of reach, if a target in `layers` is.
+    def cut(self, part: Part, x: float) -> None:
+        """End the path at x if the next target is out of reach, or remove the step there."""
+        last = self.ending(part, x)
+        if last is None:
+            super().cut(part, x)
+        else:
+            self._end_at(last)
 
-        Args:
-            layers: Targets, the first of which a track reaches.
-            q: The configuration of this track there (n,).
-        """
-        end, before = self._first_out_of_reach(layers[1:], q)
-        if end + 1 < len(layers):
-            between = np.arange(layers[end] + 1, layers[end + 1] + 1)
-            first, _ = self._first_out_of_reach(between, before)
-            self.count = int(between[min(first, len(between) - 1)])
-
-    def _first_out_of_reach(self, at: Indices, q: Array) -> tuple[int, Array]:
-        """Return the index in `at` of the first target out of reach, or `len(at)`.
-
-        The configuration (n,) that was found for the target before it is returned as well; it is
-        `q` for the first target. Near the end of the reach, a search from that configuration often
-        succeeds where a few random seeds do not.
-        """
-        for begin in range(0, len(at), AT_ONCE):
-            part = at[begin : begin + AT_ONCE]
-            found, good = self.path.found(part, FEW)
-            for i, target in enumerate(part.tolist()):
-                if not good[i]:
-                    near, there = self.path.near(self.path.targets.x[[target]], q[None])
-                    every = near if there[0] else self.searched(target, SEEDS)
-                    if not len(every):
-                        return begin + i, q
-                    found[i] = every[0]
-                q = found[i]
-        return len(at), q
+    def _end_at(self, last: int) -> None:
+        """End the path at target `last`; continue the tracks from the first target to it."""
+        self.count = last + 1
+        self.layers = self.tracked_in = np.union1d(self.layers[self.layers < last], [last])
+        self.origins = [each for each in self.origins if each <= last]
+        self.graph = continued(self.path, self.graph, self.layers)
+        self.tracks = {0: self.graph.q}
 
     def _samples(self, at: int) -> Array:
         """Return sampled solutions (K, n) of a target."""
