@@ -256,6 +256,7 @@ def _figure(sizes: Array, columns: dict[str, Array]) -> Callable[[Figure], None]
         style.curves(two, sizes, {name: 100 * x for name, x in added.items()}, first=3)
         two.axvline(6, color="#555555", linewidth=1, linestyle=":")
         two.set_ylim(0)
+        two.annotate("six joints", (6.3, 0.62), xycoords=("data", "axes fraction"))
         two.legend()
         style.legend(figure, one)
 

@@ -95,6 +95,11 @@ def written(figure: Figure) -> Iterator[tuple[str, Text]]:
         if ax.axison or ax.name == "3d":
             for text in [*of_titles, *(axis.label for axis in axes)]:
                 yield f"{title_of(ax)}: {text.get_text()}", text
+        if ax.axison and ax.name != "3d":
+            low, high = sorted(ax.get_ylim())
+            for place, text in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True):
+                if low <= place <= high:
+                    yield f"{title_of(ax)}: {text.get_text()}", text
         for text in ax.texts:
             yield f"{title_of(ax)}: {text.get_text()}", text
     for legend in legends(figure):
@@ -373,6 +378,71 @@ def test_configurations_and_paths_of_the_puma(ran: Ran, pictures: Pictures) -> N
         longest = max(panel(figure, title).lines, key=lambda line: len(line.get_data_3d()[0]))  # type: ignore[attr-defined]
         path = np.array(longest.get_data_3d()).T  # type: ignore[attr-defined]
         np.testing.assert_allclose(path, course.poses[:, :3, 3], atol=1e-12)
+
+
+def test_the_tool_seen_along_the_plane_of_its_circle(pictures: Pictures) -> None:
+    """MK Fig. 6: on the way up and down again the tool is not at the same places."""
+    from supple.papers.maciejewski_klein.courses import MAX_GAIN, course_a, followed_by_all
+    from supple.papers.maciejewski_klein.drawing import joints_of
+    from supple.papers.maciejewski_klein.inverse import PUMA
+
+    figure, runs = pictures("mk-puma-a"), followed_by_all(course_a(), MAX_GAIN)
+    ax = panel(figure, "Path of the tool, edge-on")
+    for method, label in METHODS.items():
+        tool = PUMA.fk(runs.moved[method].q)[:, :3, 3]
+        drawn = curve(ax, label)
+        np.testing.assert_allclose(drawn[:, 0], 1e3 * (tool[:, 0] - tool[0, 0]), atol=1e-9)
+        np.testing.assert_allclose(drawn[:, 1], tool[:, 2], atol=1e-12)
+        assert inside(ax, drawn).all()
+    circle = course_a().poses[:, :3, 3]
+    assert np.ptp(circle[:, 0]) < 1e-12  # its plane, which is drawn as a vertical line
+    assert [*ax.lines[-1].get_xdata()] == [0, 0]
+    for title, method in (("The arm with a c", "constant"), ("The arm with the f", "filtered")):
+        whole, *arms = (line for line in panel(figure, title).lines if len(line.get_xdata()) > 2)
+        np.testing.assert_allclose(whole.get_xydata(), circle[:, 1:], atol=1e-12)
+        places = joints_of(runs.moved[method].q)[..., 1:]
+        for arm in arms:
+            np.testing.assert_allclose(
+                np.abs(places - arm.get_xydata()).max(axis=(1, 2)).min(), 0, atol=1e-12
+            )
+        assert len(arms) == 9
+
+
+def test_operations_and_what_filtering_adds(ran: Ran, pictures: Pictures) -> None:
+    """MK V: the operations of each method, and the shares that the claims of the text name."""
+    outcome, figure = ran("mk-cost"), pictures("mk-cost")
+    joints, found = outcome.curves["joints"], outcome.quantities
+    for label, name in (("DLS", "damped"), ("DLS with σ̂", "estimated")):
+        drawn = curve(panel(figure, "Operations"), label)
+        np.testing.assert_allclose(drawn.T, [joints, outcome.curves[f"{name}.operations"]])
+    ax = panel(figure, "What filtering adds")
+    for label, name in (
+        ("to DLS alone", "n6.added_beside_damping"),
+        ("to DLS with σ̂", "n6.added"),
+        ("to DLS with σ̂, and J", "n6.added_overall"),
+    ):
+        drawn = curve(ax, label)
+        assert drawn[joints == 6, 1] == pytest.approx(100 * found[name])
+        assert inside(ax, drawn).all()
+    assert [*ax.lines[-1].get_xdata()] == [6, 6]
+    assert "six joints" in [text.get_text() for text in ax.texts]
+
+
+def test_shares_and_errors_of_many_paths(ran: Ran, pictures: Pictures) -> None:
+    """MK Fig. 7-10: a bar for each statement, a point for each path."""
+    outcome, figure = ran("mk-paths"), pictures("mk-paths")
+    ax = panel(figure, "Share of the paths")
+    widths = [bar.get_width() for bar in ax.patches]
+    shares = [x for name, x in outcome.quantities.items() if name.count(".") == 1]
+    np.testing.assert_allclose(widths, 100 * np.array(shares))
+    named = [text.get_text() for text in ax.get_yticklabels()]
+    assert [f"trajectory {each}" for each in named] == [each.paper for each in outcome.claims]
+    for kind, title in (("b", "B: integral"), ("c", "C: integral")):
+        points = np.asarray(panel(figure, title).lines[0].get_xydata(), dtype=float)
+        for column, method in enumerate(("variable", "filtered_as_printed")):
+            sums = outcome.curves[f"{kind}.{method}.integral_error"]
+            np.testing.assert_allclose(points[:, column], sums)
+        assert inside(panel(figure, title), points).all()
 
 
 def test_harmless_and_lost_velocities(pictures: Pictures) -> None:
