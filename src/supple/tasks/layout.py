@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class CompiledTasks:
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """Return the weighted J (..., m, n) at configurations (..., n)."""
-        if any(task.on(self.robot).alternate for task in self.tasks):
+        if self._alternates:
             # At the targets that q reaches, an alternate J equals the ordinary one.
             return self._rows(q, self.reached(q))[0]
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
@@ -169,7 +169,12 @@ class CompiledTasks:
         for part in self.open:
             part.write(q, targets, J, e)
 
-    @property
+    @cached_property
+    def _alternates(self) -> bool:
+        """Whether a task has an alternate J, which depends on the target."""
+        return any(task.on(self.robot).alternate for task in self.tasks)
+
+    @cached_property
     def _any(self) -> NDArray[np.float64]:
         """A valid target of each task: the identity pose, the z axis, zero joint positions."""
         goods = {12: np.eye(4)[:, :3].ravel(), 3: np.array([0.0, 0.0, 1.0])}
