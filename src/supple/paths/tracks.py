@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from supple.paths.problem import PathProblem
 
 LAYERS = 32  # number of steps in which sampled solutions are tracked, before refinement
 TRACKS = 48  # number of solutions that are sampled at one target
+_CLOSE = 0.05  # distance, in units of the joints, at which a track continues another one
 _COARSE = 2  # maximum number of times that a step of a track is halved
 
 
@@ -135,7 +137,8 @@ class Tracks(Layers):
         """Return the tracks from all origins, one in each column."""
         x = self.path.targets.x[layers]
         if not np.array_equal(layers, self.tracked_in):
-            self.tracks, self.tracked_in = {}, layers
+            self.tracks = {each: self._with_layers(each, layers) for each in self.tracks}
+            self.tracked_in = layers
         for each in self.origins if len(layers) else []:
             if each not in self.tracks:
                 at = int(np.searchsorted(layers, each))
@@ -143,3 +146,31 @@ class Tracks(Layers):
         none = np.empty((len(x), 0, self.path.robot.nq))
         q = np.concatenate([none, *self.tracks.values()], axis=1)
         return PathGraph(x, q, None, self.path.cost)
+
+    def _with_layers(self, origin: int, layers: Indices) -> Array:
+        """Return the tracks (L, K, n) from an origin in more layers.
+
+        They are tracked again between the new layers, and beyond them if they end elsewhere than
+        before.
+        """
+        q, at = self.tracks[origin], np.searchsorted(layers, self.tracked_in)
+        made = np.full((len(layers), *q.shape[1:]), np.nan)
+        made[at] = q
+        first = int(np.searchsorted(layers, origin))
+        x = self.path.targets.x[layers]
+        for way in (1, -1):  # away from the origin, forward and backward
+            for begin, end in pairwise(at[::way].tolist()):
+                if (begin - first) * way < 0 or abs(end - begin) == 1:
+                    continue
+                own = np.isfinite(made[begin, :, 0])
+                inner, rest = (slice(k, stop, way) for k, stop in ((begin, end), (end, None)))
+                places = np.append(x[inner], x[end])
+                then = self.path.tracked(
+                    made[begin, own], self.path.course(places[None], _COARSE), _COARSE
+                )
+                away = np.abs((then[-1] - made[end, own]) / self.path.units).max(axis=1)
+                made[inner, own] = then[:-1]
+                other = np.nonzero(own)[0][~(away < _CLOSE)]
+                course = self.path.course(x[None, rest], _COARSE)
+                made[rest, other] = self.path.tracked(then[-1, ~(away < _CLOSE)], course, _COARSE)
+        return made
