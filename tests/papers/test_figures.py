@@ -97,9 +97,9 @@ def written(figure: Figure) -> Iterator[tuple[str, Text]]:
                 yield f"{title_of(ax)}: {text.get_text()}", text
         if ax.axison and ax.name != "3d":
             low, high = sorted(ax.get_ylim())
-            for place, text in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True):
-                if low <= place <= high:
-                    yield f"{title_of(ax)}: {text.get_text()}", text
+            for tick in ax.yaxis.get_major_ticks():
+                if low <= tick.get_loc() <= high:
+                    yield f"{title_of(ax)}: {tick.label1.get_text()}", tick.label1
         for text in ax.texts:
             yield f"{title_of(ax)}: {text.get_text()}", text
     for legend in legends(figure):
