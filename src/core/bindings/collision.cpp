@@ -72,7 +72,7 @@ PyCollisionModel::PyCollisionModel(const PyChain& chain, nb::handle kind, nb::ha
 }
 
 void PyCollisionModel::configuration(const Batch& at, std::ptrdiff_t row, double* q) const {
-  const int n = view().chain.coordinates;
+  const int n = view().chain.nq;
   for (int j = 0; j < n; ++j) {
     const std::ptrdiff_t i = row * n + j;
     q[j] = at.is_double() ? at.data<double>()[i] : double(at.data<float>()[i]);
@@ -82,8 +82,8 @@ void PyCollisionModel::configuration(const Batch& at, std::ptrdiff_t row, double
 
 nb::object PyCollisionModel::distances(nb::handle given) const {
   const CollisionModel<double>& model = view();
-  std::vector<double> q(model.chain.coordinates);
-  configuration(one_configuration(given, model.chain.coordinates), 0, q.data());
+  std::vector<double> q(model.chain.nq);
+  configuration(one_configuration(given, model.chain.nq), 0, q.data());
   const nb::object distance = doubles({model.pairs}), points = doubles({model.pairs, 2, 3}),
                    normal = doubles({model.pairs, 3});
   const CollisionKernel& kernel = *isa().collision;
@@ -97,8 +97,8 @@ nb::object PyCollisionModel::distances(nb::handle given) const {
 
 nb::object PyCollisionModel::min_distance(nb::handle given) const {
   const CollisionModel<double>& model = view();
-  std::vector<double> q(model.chain.coordinates);
-  configuration(one_configuration(given, model.chain.coordinates), 0, q.data());
+  std::vector<double> q(model.chain.nq);
+  configuration(one_configuration(given, model.chain.nq), 0, q.data());
   const CollisionKernel& kernel = *isa().collision;
   Scratch scratch(kernel.scratch(model) * sizeof(double));
   double* const memory = static_cast<double*>(scratch.get());
@@ -110,7 +110,7 @@ nb::object PyCollisionModel::min_distance(nb::handle given) const {
 
 nb::object PyCollisionModel::collides(nb::handle given, double clearance, int threads) const {
   const CollisionModel<double>& model = view();
-  const int n = model.chain.coordinates;
+  const int n = model.chain.nq;
   const Batch at(given, n, "q");
   const std::ptrdiff_t count = at.count();
   const nb::object made = new_array(NPY_BOOL, at.leading(), PyArray_DIMS(at.array()));
