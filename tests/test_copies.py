@@ -37,6 +37,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.steps.AdaptiveErrorClamp(DLS),
     sp.redundancy.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
     sp.AxisTask("panda_hand", (0, 1, 0)),
+    sp.redundancy.CenterOfMassTask(("x", "y"), weight=2.0),
     sp.steps.AngleClamp(DLS, 0.1),
     sp.steps.ErrorClamp(DLS, 0.1),
     PANDA.description,

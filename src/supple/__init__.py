@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from supple.poses import pose
     from supple.steps.step import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
-    from supple.tasks.layout import linearize
+    from supple.tasks.evaluation import linearize
 
     __version__: str
 
@@ -113,7 +113,7 @@ _MODULES = {
         "PositionTask",
         "PostureTask",
     ),
-    "supple.tasks.layout": ("linearize",),
+    "supple.tasks.evaluation": ("linearize",),
 }
 
 

@@ -20,7 +20,7 @@ from supple import (
     damping,
     track,
 )
-from supple.tasks.layout import linearize
+from supple.tasks.evaluation import linearize
 
 Q = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
 TASK = PoseTask(rows=("x", "y", "z", "rx", "ry"), weight=(2.0, 1.0, 0.5, 1.0, 3.0))

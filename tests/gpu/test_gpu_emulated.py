@@ -34,6 +34,7 @@ from supple.errors import InputError
 from supple.gpu.arrays import GpuArray
 from supple.gpu.source import source
 from supple.ik.gpu import position, solvers, subproblems
+from supple.tasks import CenterOfMassTask
 from targets import apart
 from tolerances import angle_between, box_distance, pose_at
 
@@ -95,6 +96,17 @@ def test_several_frames_are_met_whatever_their_order() -> None:
         assert np.abs(off).max() <= 1e-6
     back = solve(ARM, [one[::-1] for one in p], tasks=tasks, device="cuda")
     assert (back.q[::-1] == found.q).all()
+
+
+def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
+    arm = ARM
+    for k, link in enumerate(sorted({joint.child for joint in ARM.description.joints})):
+        arm = arm.with_inertia(link, 1.0 + k, (-0.2, 0.05, 0.0), np.eye(3))
+    c = arm.center_of_mass(arm.random(40, seed=4))
+    task = CenterOfMassTask(rows=("x", "y"))
+    found = solve(arm, c, tasks=task, device="cuda")
+    assert found.success.all()
+    assert np.abs(arm.center_of_mass(found.q) - c)[:, :2].max() <= 1e-6
 
 
 def test_iterations_that_are_compiled_apart() -> None:

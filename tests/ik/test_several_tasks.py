@@ -22,7 +22,7 @@ from supple import (
     track,
 )
 from supple.redundancy import Priority
-from supple.tasks.layout import linearize
+from supple.tasks.evaluation import linearize
 
 TIPS = (PositionTask("E0"), PositionTask("E1"))
 Q = np.array([0.3, 0.5, -0.4, 0.3, 0.6, 0.4, -0.5])

@@ -47,7 +47,7 @@ PLACES = {
     "traits": (
         TRAITS,
         "    case Goal::posture:\n",
-        '    case Goal::height:\n      return {"height", 1, 1, true, false, false};\n',
+        '    case Goal::height:\n      return {"height", 1, 1, true, false, false, false};\n',
         "traits_of lacks height",
     ),
 } | {
@@ -114,4 +114,4 @@ def test_the_recipe_names_every_file() -> None:
 
 def test_python_reads_the_traits_of_the_kernel() -> None:
     sizes = {goal.name: _core.traits_of(goal).target_size for goal in _core.Goal}
-    assert sizes == {"FRAME": 12, "AXIS": 3, "POSTURE": 0}
+    assert sizes == {"FRAME": 12, "AXIS": 3, "POSTURE": 0, "POINTS": 3}

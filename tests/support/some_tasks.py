@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Robot
-from supple.tasks import Task
+from supple.tasks import CenterOfMassTask, Task
 from trees import rotation
 
 Array = np.ndarray
@@ -54,6 +54,7 @@ def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
     )
     pointing = AxisTask(str(rng.choice(frames)), axis, rng.uniform(1, 2, 2), base)
     v = rng.normal(size=6)
+    masses = (robot.mass,) if robot.mass > 0 else ()
     free = PoseTask(
         str(rng.choice(frames)),
         about=str(rng.choice(["x", "y", "z"])),
@@ -72,6 +73,7 @@ def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
             rng.normal(size=len(joints)),
             rng.normal(size=len(joints)),
         ),
+        *(Some(CenterOfMassTask(weight=rng.uniform(1, 2, 3)), T[:3, 3], v[:3]) for _ in masses),
     ]
 
 
@@ -80,6 +82,8 @@ def reached(robot: Robot, task: Any, q: Array) -> Array:
     if isinstance(task, PostureTask):
         names = robot.joint_names if task.joints is None else task.joints
         return q[[robot.joint_names.index(name) for name in names]]
+    if isinstance(task, CenterOfMassTask):
+        return robot.center_of_mass(q)
     T = robot.fk(q, task.frame)
     if task.base is not None:
         T = np.linalg.inv(robot.fk(q, task.base)) @ T

@@ -118,8 +118,10 @@ SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at
     if (!ik.joint_scale) return resolved;
     const L* target = at.target;
     for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
-      if (!traits_of(ik.task[k]).has_pose) continue;
-      for (int c = 9; c < 12; ++c) resolved = max(resolved, abs(target[c]) * L(float_resolution));
+      if (!traits_of(ik.task[k]).has_position) continue;
+      const int end = target_size(ik.task[k]);
+      for (int c = end - 3; c < end; ++c)
+        resolved = max(resolved, abs(target[c]) * L(float_resolution));
     }
   }
   return resolved;

@@ -162,6 +162,41 @@ struct PolishProgress {
   }
 };
 
+// ---- verdict -----------------------------------------------------------------------------------
+
+// Reviews the failed starts of a problem. The problem is decided at the latest after its last start
+// (`last`). Returns whether it is decided: by a solution, or by the closest pose if the target is
+// proven to be out of reach or there are no more starts. An executor does the work, on the lanes of
+// a CPU or in the threads of a warp:
+//
+//   on.converge()            continues the failed starts to local minima of the cost; returns
+//                            whether one of them meets the target
+//   on.least_cost()          the smallest cost of a local minimum
+//   on.bound()               the lower bound on the error, negative until it is known; assignable
+//   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
+//   on.settle()              finds the closest pose in double precision; returns whether it is a
+//                            solution
+template <class Executor>
+SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, int starts,
+                                    bool last, float newton_gain) {
+  const bool promising = on.converge();
+  bool over = last || exhausted(budget, starts, on.least_cost(), newton_gain);
+  if (!promising && on.bound() < 0) on.bound() = on.unreachable_error();
+  if (!promising && on.bound() > 0) {
+    over = over || is_closest(sqrt(on.least_cost()), on.bound(), newton_gain, starts);
+  }
+  if (!promising && !over) return false;
+  return on.settle() || over;
+}
+
+// Returns the outcome of a decided problem. `bound` is the lower bound on its error.
+SUPPLE_FN Outcome outcome_of(bool solved, bool stopped, float bound) {
+  return solved      ? Outcome::solved
+         : stopped   ? Outcome::timeout
+         : bound > 0 ? Outcome::unreachable
+                     : Outcome::not_converged;
+}
+
 // ---- choice of solutions -----------------------------------------------------------------------
 
 // Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint

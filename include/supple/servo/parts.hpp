@@ -35,10 +35,14 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
   }
   for (int k = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
-    if (!traits_of(task).has_frame || task.base == task_world) continue;
-    const int part = frame_part(chain, task.frame, label);
-    const int base = frame_part(chain, task.base, label);
-    if (part >= 0 && base >= 0) label[base] = part;
+    int part = -1;
+    const auto join = [&](int frame) {
+      const int other = frame_part(chain, frame, label);
+      if (other >= 0 && part >= 0) label[other] = part;
+      if (part < 0) part = other;
+    };
+    for (int f = 0; f < frame_count(task); ++f) join(frame_of(task, f));
+    if (traits_of(task).has_frame && task.base != task_world) join(task.base);
   }
   for (int j = 0; j < chain.nv; ++j) label[j] = part_of(label, j);
 }
@@ -54,7 +58,10 @@ SUPPLE_FN bool find_parts(const StepRows<T>& of, int* label, int* row_label, int
   for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
     const Task<T>& task = of.task[k];
     const bool linear = traits_of(task).is_linear;
-    int part = linear ? 0 : frame_part(of.chain, task.frame, label);
+    int part = linear ? 0 : -1;
+    for (int f = 0; f < frame_count(task) && part < 0; ++f) {
+      part = frame_part(of.chain, frame_of(task, f), label);
+    }
     if (part < 0 && task.base != task_world) part = frame_part(of.chain, task.base, label);
     all = all && part >= 0;
     for (int c = 0; c < task.rows; ++c, ++i) {

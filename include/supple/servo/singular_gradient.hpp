@@ -89,7 +89,12 @@ SUPPLE_FN void singular_gradient(const StepRows<T>& of, const Pose<T>* joint_pos
       if (of.held && !(of.held[first + i] < Number<T>::huge)) return;
       p[c] = fma(u[row++], weight, p[c]);
     });
-    add_twist_gradient(of.chain, task, joint_poses, p, v, g);
+    if (!task.points) add_twist_gradient(of.chain, task, joint_poses, p, v, g);
+    for (int point = 0; point < task.points; ++point) {
+      T part[6] = {};
+      for (int c = 0; c < 3; ++c) part[c] = p[c] * task.share[point];
+      add_twist_gradient(of.chain, task_of_point(task, point), joint_poses, part, v, g);
+    }
   }
 }
 

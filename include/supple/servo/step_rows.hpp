@@ -51,7 +51,10 @@ SUPPLE_FN bool moves(const Chain<T>& chain, const Task<T>& task, const T* v) {
     }
     return false;
   };
-  return any(chain.frame[task.frame]) || (task.base != task_world && any(chain.frame[task.base]));
+  for (int k = 0; k < frame_count(task); ++k) {
+    if (any(chain.frame[frame_of(task, k)])) return true;
+  }
+  return task.base != task_world && any(chain.frame[task.base]);
 }
 
 // Computes J̇(v) v (count,) of the rows that take part, for joint speeds v (n). The array `bias`

@@ -1,5 +1,5 @@
-// The description of a task for a frame, an axis or the joints: its rows, their weights and their
-// allowed ranges.
+// The description of a task for a frame, an axis, points or the joints: its rows, their weights and
+// their allowed ranges.
 #pragma once
 
 #include "supple/math/lane.hpp"
@@ -11,6 +11,7 @@ enum class Goal : int {
   frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
   axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
   posture,  // some coordinates; target: one number for each
+  points,   // a weighted sum of points, in world axes; target: its position, 3 numbers
 };
 
 // What a goal is to the code that does not compute its rows. A new goal needs a case here, and a
@@ -22,6 +23,7 @@ struct GoalTraits {
   bool has_frame;     // whether `frame` and `base` of a task name frames of the chain
   bool has_pose;      // whether a target is a pose: the columns of its rotation, then its position
   bool is_linear;     // whether each row is a coordinate of q; `coordinate` of a task lists them
+  bool has_position;  // whether a target ends with a position
 };
 
 inline constexpr int task_world = -1;       // value of `base`: the target is in world coordinates
@@ -60,6 +62,11 @@ struct Task {
   bool ranged = false;
   T lower[6] = {}, upper[6] = {};
   const T *posture_lower = nullptr, *posture_upper = nullptr;
+  // For a weighted sum of points: the frames at whose origins they are (points,), and their weights
+  // (points,).
+  int points = 0;
+  const int* point = nullptr;
+  const T* share = nullptr;
 };
 
 }  // namespace supple
@@ -70,17 +77,39 @@ namespace supple::inline SUPPLE_ISA {
 SUPPLE_FN constexpr GoalTraits traits_of(Goal goal) {
   switch (goal) {
     case Goal::frame:
-      return {"frame", 12, 6, true, true, false};
+      return {"frame", 12, 6, true, true, false, true};
     case Goal::axis:
-      return {"axis", 3, 6, true, false, false};
+      return {"axis", 3, 6, true, false, false, false};
     case Goal::posture:
-      return {"posture", 0, 0, false, false, true};
+      return {"posture", 0, 0, false, false, true, false};
+    case Goal::points:
+      return {"points", 3, 3, false, false, false, true};
   }
   return {};
 }
 template <class T>
 SUPPLE_FN constexpr GoalTraits traits_of(const Task<T>& task) {
   return traits_of(task.goal);
+}
+
+// Number of frames on which a task depends besides its base, and the index of each.
+template <class T>
+SUPPLE_FN int frame_count(const Task<T>& task) {
+  return traits_of(task).has_frame ? 1 : task.points;
+}
+template <class T>
+SUPPLE_FN int frame_of(const Task<T>& task, int k) {
+  return task.points ? task.point[k] : task.frame;
+}
+
+// Returns the task for one of the points of a weighted sum alone.
+template <class T>
+SUPPLE_FN Task<T> task_of_point(const Task<T>& task, int k) {
+  Task<T> one = task;
+  one.goal = Goal::frame;
+  one.frame = task.point[k];
+  one.points = 0;
+  return one;
 }
 
 // Number of values in a task's target.

@@ -1,4 +1,4 @@
-// Tasks for a frame, an axis or the joints, as rows of J and e.
+// Tasks for a frame, an axis, points or the joints, as rows of J and e.
 //
 // J q̇ is the rate of the quantity that the task controls, and e is target minus current value: a
 // motion with J q̇ dt = e reaches the target. Rows of J and e are multiplied by weights, W1 =
@@ -9,6 +9,7 @@
 #include "supple/robot/configuration.hpp"
 #include "supple/robot/kinematics.hpp"
 #include "supple/task/axes.hpp"
+#include "supple/task/points.hpp"
 #include "supple/task/spec.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -48,6 +49,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     }
     return;
   }
+  if (task.goal == Goal::points) return add_points_jacobian(chain, task, joint_poses, J);
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   // In spatial coordinates, v is the velocity of the body's point at the base's origin.
   Vec3<L> point = at.spatial ? at.base.p : at.frame.p;
@@ -92,6 +94,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
 //   axis      angle · (z × d)/|z × d| in the axes of the frame, where d is the target direction; or
 //             the angle alone, the tilt
 //   posture   q* - q
+//   points    x* - Σ share p
 template <class L, class T>
 SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                            const L* q, const L* target, L* e) {
@@ -100,6 +103,10 @@ SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pos
       e[i] = coordinate_difference(target[i], q[task.coordinate[i]]) * L(task.posture_weight[i]);
     }
     return;
+  }
+  if (task.goal == Goal::points) {
+    const Vec3<L> shall{target[0], target[1], target[2]};
+    return put_position_rows(task, shall - weighted_point(chain, task, joint_poses), e);
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L> zero{L(0), L(0), L(0)};
@@ -178,6 +185,11 @@ template <class L, class T>
 SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             L* target) {
   if (task.goal == Goal::posture) return;
+  if (task.goal == Goal::points) {
+    const Vec3<L> x = weighted_point(chain, task, joint_poses);
+    target[0] = x.x, target[1] = x.y, target[2] = x.z;
+    return;
+  }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const auto put = [&](int first, const Vec3<L>& axis) {
     const Vec3<L> a = at.moved ? into(at.base.R, axis) : axis;
@@ -196,6 +208,7 @@ template <class L, class T>
 SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
                               const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
                               L* rows) {
+  if (task.goal == Goal::points) return put_position_rows(task, v, rows);
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L> r = at.frame.p - at.base.p;
   const Vec3<L> a = from_base_axes(at, at_reference(at, at.moved ? into(at.base.R, r) : r, v, w));
@@ -225,6 +238,10 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) bias_acceleration[i] = L(0);
     return;
+  }
+  if (task.goal == Goal::points) {
+    const Vec3<L> a = weighted_bias(chain, task, joint_poses, qd);
+    return put_position_rows(task, a, bias_acceleration);
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L>& p = at.frame.p;
@@ -261,14 +278,17 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
 
 // Converts a commanded velocity to weighted task rows (rows,). The velocity is, for a frame, a
 // twist [v; w] in the axes of the rows; for an axis, a twist in the axes of its base (v is
-// ignored); for a posture, the speeds of the coordinates (rows,). The row of a tilt is zero if
-// there is no target.
+// ignored); for a posture, the speeds of the coordinates (rows,); for points, a velocity (3,). The
+// row of a tilt is zero if there is no target.
 template <class L, class T>
 SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             const L* velocity, L* rows, const L* target = nullptr) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) rows[i] = velocity[i] * L(task.posture_weight[i]);
     return;
+  }
+  if (task.goal == Goal::points) {
+    return put_position_rows(task, Vec3<L>{velocity[0], velocity[1], velocity[2]}, rows);
   }
   Vec3<L> v{velocity[0], velocity[1], velocity[2]}, w{velocity[3], velocity[4], velocity[5]};
   L tilting(0);

@@ -66,7 +66,8 @@ void bind_specs(nb::module_& m) {
             required("base", &TaskSpec::base), required("axes", &TaskSpec::axes),
             required("rows", &TaskSpec::rows), required("weights", &TaskSpec::weights),
             optional("alternate", &TaskSpec::alternate), optional("about", &TaskSpec::about),
-            optional("lower", &TaskSpec::lower), optional("upper", &TaskSpec::upper));
+            optional("lower", &TaskSpec::lower), optional("upper", &TaskSpec::upper),
+            optional("points", &TaskSpec::points), optional("shares", &TaskSpec::shares));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",

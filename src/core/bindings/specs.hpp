@@ -75,6 +75,8 @@ struct TaskSpec {
   bool alternate = false;
   int about = -1;
   Doubles lower = {}, upper = {};
+  Ints points = {};     // frames of a weighted sum of points
+  Doubles shares = {};  // and their weights
 
   bool operator==(const TaskSpec&) const = default;
 };

@@ -13,6 +13,8 @@ template <class T>
 OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
   for (const TaskSpec& spec : specs) {
     coordinate_.push_back(spec.rows);
+    point_.push_back(spec.points);
+    share_.emplace_back(spec.shares.begin(), spec.shares.end());
     weight_.emplace_back(spec.weights.begin(), spec.weights.end());
     lower_.emplace_back(spec.lower.begin(), spec.lower.end());
     upper_.emplace_back(spec.upper.begin(), spec.upper.end());
@@ -39,6 +41,9 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
       std::copy(spec.lower.begin(), spec.lower.end(), task.lower);
       std::copy(spec.upper.begin(), spec.upper.end(), task.upper);
     }
+    task.points = int(spec.points.size());
+    task.point = point_.back().data();
+    task.share = share_.back().data();
     tasks_.push_back(task);
   }
 }
@@ -56,6 +61,8 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     for (const Doubles* ends : {&spec.lower, &spec.upper}) {
       if (!spec.lower.empty()) check_length("lower and upper", spec.rows.size(), ends->size());
     }
+    check_length("shares", spec.points.size(), spec.shares.size());
+    for (int point : spec.points) check_index("points", 0, chain.frames(), point);
     check_index("about", -1, 3, spec.about);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);
@@ -205,7 +212,8 @@ void bind_tasks(nb::module_& m) {
       .def_ro("velocity_size", &GoalTraits::velocity_size)
       .def_ro("has_frame", &GoalTraits::has_frame)
       .def_ro("has_pose", &GoalTraits::has_pose)
-      .def_ro("is_linear", &GoalTraits::is_linear);
+      .def_ro("is_linear", &GoalTraits::is_linear)
+      .def_ro("has_position", &GoalTraits::has_position);
   m.def(
       "traits_of", [](Goal goal) { return traits_of(goal); }, "goal"_a,
       "Return what a goal is to the code that does not compute its rows.");

@@ -21,8 +21,8 @@ class OwnedTasks {
   const std::vector<Task<T>>& view() const { return tasks_; }
 
  private:
-  std::vector<Ints> coordinate_;
-  std::vector<std::vector<T>> weight_, lower_, upper_;
+  std::vector<Ints> coordinate_, point_;
+  std::vector<std::vector<T>> weight_, lower_, upper_, share_;
   std::vector<Task<T>> tasks_;
 };
 

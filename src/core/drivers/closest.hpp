@@ -158,6 +158,24 @@ double polish_displacement(const SolveRequest& request, const Workspace& workspa
       [&](int j) { return fallback_coordinate(request, problem, j); });
 }
 
+// Reviews the failed starts of a problem on lanes (`review_failed_starts`).
+struct LaneExecutor {
+  const SolveRequest& request;
+  Workspace& workspace;
+  std::ptrdiff_t problem;
+  FailedStarts& failures;
+  int best = 0;  // lane of workspace.polish with the closest pose
+
+  bool converge() { return converge_to_minimum(request, workspace, problem, failures); }
+  float least_cost() const { return failures.cost[0]; }
+  float& bound() { return failures.bound; }
+  float unreachable_error() const { return supple::unreachable_error(request, problem); }
+  bool settle() {
+    best = find_closest(request, workspace, problem, &failures);
+    return get(converged(*request.polish, workspace.polish), best);
+  }
+};
+
 // Reviews the failed starts of a problem at intervals, and after the last start (`last`). Returns
 // whether the problem is decided and its result recorded: the closest pose if the target is proven
 // to be out of reach, or if there are no more starts or no more time, or a solution if a local
@@ -167,18 +185,10 @@ bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdi
                    FailedStarts& failures, int iterations, int starts, bool last) {
   const bool early = request.polish->rows <= 6 && !failures.minimized;
   if (!last && failures.since_review < (early ? first_review : review_interval)) return false;
-  const bool promising = converge_to_minimum(request, workspace, problem, failures);
+  LaneExecutor on{request, workspace, problem, failures};
   const float newton_gain = request.minimized->newton_gain;
-  last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
-  if (!promising && failures.bound < 0) failures.bound = unreachable_error(request, problem);
-  const bool unreachable = failures.bound > 0;
-  if (!promising && !last) {
-    const float left = std::sqrt(failures.cost[0]);
-    if (!unreachable || !is_closest(left, failures.bound, newton_gain, starts)) return false;
-  }
-  int best = find_closest(request, workspace, problem, &failures);
-  bool solved = get(converged(*request.polish, workspace.polish), best);
-  if (promising && !solved && !last) return false;
+  if (!review_failed_starts(on, request.budget, starts, last, newton_gain)) return false;
+  int best = on.best;
   if (request.nearest) {
     const double cost = get(workspace.polish.cost, best);
     const int own = find_closest(request, workspace, problem, nullptr);
@@ -188,11 +198,8 @@ bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdi
                : find_closest(request, workspace, problem, &failures);
   }
   unwind(request, workspace, problem, workspace.polish, best, [] { return true; });
-  solved = get(converged(*request.polish, workspace.polish), best);
-  const Outcome outcome = solved             ? Outcome::solved
-                          : stopped(request) ? Outcome::timeout
-                          : unreachable      ? Outcome::unreachable
-                                             : Outcome::not_converged;
+  const bool solved = get(converged(*request.polish, workspace.polish), best);
+  const Outcome outcome = outcome_of(solved, stopped(request), failures.bound);
   record(request, problem, 0, workspace.polish, best, outcome, iterations, starts);
   return true;
 }

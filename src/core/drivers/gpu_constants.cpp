@@ -42,7 +42,6 @@ std::string of(const char* name, E x) {
 std::string of(const Joint<double>&);
 std::string of(const Frame<double>&);
 std::string of(const Support&);
-std::string of(const Task<double>&);
 std::string of(const Measure&);
 std::string of(const JointLimit<double>&);
 std::string of(const Step<double>&);
@@ -89,16 +88,6 @@ std::string of(const Frame<double>& frame) {
 std::string of(const Support& support) {
   return braces(member("joint", support.joint), member("first", support.first));
 }
-std::string of(const Task<double>& task) {
-  return braces(member("goal", of("Goal", task.goal)), member("frame", task.frame),
-                member("base", task.base), member("axes", task.axes), member("rows", task.rows),
-                member("row", array(task.rows, task.row)),
-                member("weight", array(task.rows, task.weight)), member("coordinate", "nullptr"),
-                member("posture_weight", "nullptr"), member("alternate", task.alternate),
-                member("about", task.about), member("ranged", task.ranged),
-                member("lower", array(task.rows, task.lower)),
-                member("upper", array(task.rows, task.upper)));
-}
 std::string of(const Measure& measure) { return of("Measure", measure); }
 std::string of(const Step<double>& step) {
   const std::string damping =
@@ -121,8 +110,22 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
-// `lines` returns C++ lines that define the arrays of a chain, or of a step. `laid` returns an
-// initializer of the chain that refers to these arrays.
+std::string laid(const Task<double>& task, int number) {
+  const std::string own = std::to_string(number);
+  return braces(member("goal", of("Goal", task.goal)), member("frame", task.frame),
+                member("base", task.base), member("axes", task.axes), member("rows", task.rows),
+                member("row", array(task.rows, task.row)),
+                member("weight", array(task.rows, task.weight)), member("coordinate", "nullptr"),
+                member("posture_weight", "nullptr"), member("alternate", task.alternate),
+                member("about", task.about), member("ranged", task.ranged),
+                member("lower", array(task.rows, task.lower)),
+                member("upper", array(task.rows, task.upper)), member("points", task.points),
+                member("point", task.points ? "point_" + own : "nullptr"),
+                member("share", task.points ? "share_" + own : "nullptr"));
+}
+
+// `lines` returns C++ lines that define the arrays of a chain, of tasks, or of a step. `laid`
+// returns an initializer of the chain that refers to these arrays.
 std::string lines(const Chain<double>& chain) {
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
@@ -135,6 +138,18 @@ std::string laid(const Chain<double>& chain) {
                 member("frames", chain.frames), member("mimics", chain.mimics),
                 member("phases", chain.phases), member("lengths", chain.lengths),
                 member("joint", "joint"), member("frame", "frame"), member("support", "support"));
+}
+std::string lines(int tasks, const Task<double>* task) {
+  std::string all, list;
+  for (int k = 0; k < tasks; ++k) {
+    const std::string own = std::to_string(k);
+    if (task[k].points) {
+      all += line("int", ("point_" + own).c_str(), task[k].points, task[k].point) +
+             line("T", ("share_" + own).c_str(), task[k].points, task[k].share);
+    }
+    list += (k ? ", " : "") + laid(task[k], k);
+  }
+  return all + "  static constexpr Task<T> task[] = {" + list + "};\n";
 }
 std::string lines(const Step<double>& step, int rows, int columns) {
   std::string all;
@@ -163,7 +178,7 @@ std::string in_struct(const char* name, const std::string& all) {
 std::string constants(const char* name, const IkProblem<double>& ik, const float* feature_scale) {
   const int nq = ik.chain.nq, nv = ik.chain.nv;
   std::string all = lines(ik.chain);
-  all += line("Task<T>", "task", ik.tasks, ik.task);
+  all += lines(ik.tasks, ik.task);
   all += line("Measure", "measure", ik.rows, ik.measure);
   all += line("T", "weight", ik.rows, ik.weight);
   all += line("T", "tolerance_unit", ik.rows, ik.tolerance_unit);
@@ -196,7 +211,7 @@ std::string constants(const char* name, const IkProblem<double>& ik, const float
 std::string constants(const char* name, const Servo<double>& servo) {
   const int n = servo.chain.nv;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
-  all += line("Task<T>", "task", servo.tasks, servo.task);
+  all += lines(servo.tasks, servo.task);
   all += line("int", "task_rows", servo.tasks, servo.task_rows);
   all += line("JointLimit<T>", "limit", n, servo.limit);
   all += line("Step<T>", "step", 1, servo.step);

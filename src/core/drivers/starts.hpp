@@ -88,14 +88,14 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   for (int r = 0; r < rows; ++r) step[r] = Row(0.0f);
   for (int t = 0; t < ik.tasks; ++t) {
     float d[6] = {};
-    Vec3<float> turn;
+    Vec3<float> turn{0, 0, 0};
     const Task<float>& task = ik.task[t];
-    const bool is_pose = traits_of(task).has_pose;  // otherwise the target is a direction
-    if (!is_pose || task.about >= 0) {
+    const bool is_pose = traits_of(task).has_pose, is_axis = !traits_of(task).has_position;
+    if (is_axis || (is_pose && task.about >= 0)) {
       const int first = task.about > 0 ? 3 * task.about : 0;
       const Vec3<float> a = axis(reached + first), b = axis(target + first);
       turn = rotation_between(cross(a, b), dot(a, b));
-    } else {
+    } else if (is_pose) {
       Vec3<float> sine{0, 0, 0};
       float cosine = -1;
       for (int c = 0; c < 9; c += 3) {
@@ -105,7 +105,8 @@ float predict_first_step(const SolveRequest& request, const float* record, const
       }
       turn = rotation_between(sine * 0.5f, cosine * 0.5f);
     }
-    for (int c = 0; c < 3 && is_pose; ++c) d[c] = target[9 + c] - reached[9 + c];
+    const int place = target_size(task) - 3;
+    for (int c = 0; c < 3 && !is_axis; ++c) d[c] = target[place + c] - reached[place + c];
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
     for (int c = 0; c < 6; ++c, gain += rows) {
       for (int r = 0; r < rows; ++r) step[r] = fma(gain[r], Row(d[c]), step[r]);

@@ -21,6 +21,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.tasks import (
     AxisTask,
+    CenterOfMassTask,
     OrientationTask,
     PoseTask,
     PositionTask,
@@ -30,6 +31,7 @@ from supple.tasks import (
 from supple.tasks.inputs import per_task
 from supple.tasks.layout import CompiledTasks
 from supple.tasks.open_task import OpenRows, OpenTask
+from supple.tasks.rows import TaskRows
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
 GAIN = 20.0  # default gain of the error to a target [1/s]
@@ -112,7 +114,15 @@ def moving_joints(layout: CompiledTasks) -> NDArray[np.bool_]:
     moves = np.full(robot.dof, posture or bool(layout.open))
     for name in moved_frames(layout):
         moves[list(ancestors(robot, name).values())] = True
+    for rows in _rows_of_points(layout):
+        moves[list(rows.moved_by(robot))] = True
     return moves
+
+
+def _rows_of_points(layout: CompiledTasks) -> list[TaskRows]:
+    """Return the rows of the tasks for the center of mass."""
+    rows = [task.on(layout.robot) for task in layout.tasks]
+    return [one for one in rows if not one.traits.has_frame and one.traits.has_position]
 
 
 def moved_frames(layout: CompiledTasks) -> list[str]:
@@ -128,6 +138,8 @@ def largest_curvature(layout: CompiledTasks) -> float:
     A `PostureTask` is linear in q and has no curvature.
     """
     frames = moved_frames(layout)
+    if _rows_of_points(layout):  # the center of mass is moved less than the end effectors
+        frames = sorted({*frames, *layout.robot.tips})
     curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0)
     if not frames:
         return curvature
@@ -154,7 +166,7 @@ def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
     kind = type(task)  # not isinstance: a subclass may convert its input differently
     if kind is PoseTask:
         return _core.InputSpec(velocity=6, target=16)
-    if kind is PositionTask:
+    if kind is PositionTask or kind is CenterOfMassTask:
         return _core.InputSpec(velocity=3, target=3)
     if kind is OrientationTask:
         return _core.InputSpec(velocity=3, velocity_begin=3, target=9)

@@ -486,7 +486,7 @@ def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> t
 
 def _moves(rows: TaskRows) -> bool:
     """Return whether a task has position rows."""
-    return rows.traits.has_pose and min(rows.picked) < 3
+    return rows.traits.has_position and min(rows.picked) < 3
 
 
 def _features(rows: TaskRows, reach: float) -> list[float]:
@@ -498,8 +498,10 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
     reach *= place
     if rows.traits.is_linear:
         return [0.0] * len(rows.picked)
-    if not rows.traits.has_pose:
+    if not rows.traits.has_position:
         return [reach * _TURN**0.5] * rows.traits.target_size
+    if not rows.traits.has_pose:
+        return [float(c in rows.picked) for c in range(3)]
     turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
     if rows.about >= 0:
         turns = [axis == rows.about for axis in range(3)]

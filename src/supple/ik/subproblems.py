@@ -12,9 +12,7 @@ from supple import _core
 from supple.damping import Region
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
-from supple.kinematics.frames import ancestors
 from supple.tasks import Task
-from supple.tasks.rows import BODY, WORLD
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +99,7 @@ def is_separable(problem: CompiledProblem) -> bool:
 
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
     """Return the coordinates that the error of a task depends on."""
-    rows = task.on(robot)
-    if rows.traits.is_linear:
-        return frozenset(rows.picked)
-    frame = ancestors(robot, rows.frame)
-    base = ancestors(robot, rows.base) if rows.base is not None else {}
-    if rows.axes in (None, BODY):  # common ancestors do not move one frame relative to the other
-        return frozenset((frame | base)[j] for j in frame.keys() ^ base.keys())
-    axes = {} if rows.axes == WORLD else ancestors(robot, rows.axes)
-    return frozenset((frame | base | axes).values())
+    return task.on(robot).moved_by(robot)
 
 
 def groups_of(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:

@@ -45,7 +45,12 @@ def only_tip(robot: Robot) -> str:
 
 def ancestors(robot: Robot, frame: str) -> dict[int, int]:
     """Return the moving joints that carry a frame, each with its index in q."""
-    joints, j = robot._tree.joints, placed(robot, frame).joint
+    return ancestors_of(robot, placed(robot, frame))
+
+
+def ancestors_of(robot: Robot, frame: FixedFrame) -> dict[int, int]:
+    """Return the moving joints that carry a frame without a name, each with its index in q."""
+    joints, j = robot._tree.joints, frame.joint
     found = {}
     while j != WORLD:
         found[j] = joints[j].coordinate

@@ -11,21 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple._arrays.checks import FloatArray, names_of, pose
-from supple._core import AXES_BODY, AXES_SPATIAL, AXES_WORLD
+from supple._arrays.checks import FloatArray, pose
 from supple.describe import Description
-from supple.errors import InputError, join_names, short_repr, unknown_name_error
+from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import displacements, dynamics, jacobians, variants
-from supple.kinematics.chain import Matrix, chain
+from supple.kinematics.chain import Matrix
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
+from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
-
-ROWS = ("x", "y", "z", "rx", "ry", "rz")
-AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # not names of frames
 
 
 class Robot:
@@ -358,40 +355,7 @@ class Robot:
         try:
             return self._chains[frame, axes, rows]
         except (KeyError, TypeError, ValueError):  # a new chain, or a list, which is not hashable
-            return self._new_chain(frame, axes, rows)
-
-    def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
-        names = self.tips if frame is None else names_of(frame, "frame")
-        stack = len(self.tips) > 1 if frame is None else not isinstance(frame, str)
-        picked = ROWS if rows is None else names_of(rows, "rows")
-        for row in picked:
-            if row not in ROWS:
-                raise unknown_name_error("row", row, ROWS)
-        if not isinstance(axes, str):
-            raise InputError(
-                f"axes must be the name of a frame or {join_names(AXES)}; given: {short_repr(axes)}"
-            )
-        which = None if frame is None else names if stack else names[0]
-        key = (which, axes, None if rows is None else picked)
-        made = self._chains.get(key)
-        if made is None:
-            known = self._tree.frames
-            for name in names:
-                if name not in known:
-                    raise unknown_name_error("frame", name, self.frames)
-            if axes not in AXES and axes not in known:
-                raise unknown_name_error("frame for axes=", axes, (*AXES, *self.frames))
-            made = chain(
-                self._tree.joints,
-                [known[name] for name in names],
-                nq=self.nq,
-                nv=self.nv,
-                stack=stack,
-                axes=AXES[axes] if axes in AXES else known[axes],
-                rows=[6 * k + ROWS.index(row) for k in range(len(names)) for row in picked],
-            )
-            self._chains[key] = made
-        return made
+            return named_chain(self, frame, axes, rows)
 
 
 EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # the robots whose chains are released at exit

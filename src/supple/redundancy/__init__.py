@@ -8,8 +8,9 @@
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
 | `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
 
-`OpenTask` is a user-defined task x = f(q), which can be used like any other task. `extended_task`
-returns an open task that keeps a criterion at its optimum (the extended Jacobian method).
+`CenterOfMassTask` is a task for the balance of humanoids. `OpenTask` is a user-defined task
+x = f(q), which can be used like any other task. `extended_task` returns an open task
+that keeps a criterion at its optimum (the extended Jacobian method).
 `self_motion` traces the configurations that keep the pose of a frame.
 """
 
@@ -23,10 +24,12 @@ from supple.redundancy.secondary import (
     WeightedCriterion,
 )
 from supple.redundancy.self_motion import SelfMotion, self_motion
+from supple.tasks.center_of_mass import CenterOfMassTask
 from supple.tasks.open_task import OpenTask
 
 __all__ = [
     "Augmented",
+    "CenterOfMassTask",
     "GradientProjection",
     "NullSpace",
     "OpenTask",

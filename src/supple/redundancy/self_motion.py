@@ -11,7 +11,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
-from supple.tasks.layout import linearize
+from supple.tasks.evaluation import linearize
 
 _SINGULAR = (
     1e-6  # fraction of the largest singular value below which a singular value counts as zero

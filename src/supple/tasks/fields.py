@@ -9,7 +9,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr
+from supple._arrays.checks import names_of
+from supple.errors import InputError, short_repr, unknown_name_error
 from supple.motion.linearization import Array, numbers_of
 from supple.tasks.rows import TaskRows
 
@@ -30,6 +31,19 @@ def check_frames(task: object, *fields: str) -> None:
         if not isinstance(given, str | None):
             what = f"{type(task).__name__}: {field} must be the name of a frame, or None"
             raise InputError(f"{what}; given: {short_repr(given)}")
+
+
+def checked_rows(
+    task: object, rows: Sequence[str] | None, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the names of rows after checking them; all `known` rows if None."""
+    names = known if rows is None else names_of(rows, f"{type(task).__name__}: rows")
+    for name in names:
+        if name not in known:
+            raise unknown_name_error(f"row of a {type(task).__name__}", name, known)
+    if len(set(names)) < len(names):
+        raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
+    return names
 
 
 def checked_weight(task: object, weight: ArrayLike, count: int | None) -> Weight:

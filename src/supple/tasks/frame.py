@@ -10,16 +10,17 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array, names_of, poses, real_numbers
+from supple._arrays.checks import finite_array, poses, real_numbers
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.robot import ROWS
+from supple.kinematics.named_chain import ROWS
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, numbers_of
 from supple.tasks.base import Task
 from supple.tasks.fields import (
     Weight,
     check_frames,
+    checked_rows,
     checked_weight,
     set_fields,
     weights_of,
@@ -50,7 +51,7 @@ class _FrameTask(Task):
                 f"{type(self).__name__}: spatial coordinates need position and rotation, as in a "
                 "PoseTask; given: axes='spatial'"
             )
-        rows = _rows(self, self.rows, self.known)
+        rows = checked_rows(self, self.rows, self.known)
         name = f"{type(self).__name__}: tolerance"
         ranges = ranges_of(self.tolerance, rows, name, single=len(self.known) == 3)
         set_fields(
@@ -299,16 +300,6 @@ def _remedies(given: ArrayLike, remedies: _Remedies) -> Iterator[None]:
             if shape[-len(ends) :] == ends:
                 raise InputError(f"{error}. {remedy}") from None
         raise
-
-
-def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
-    names = known if rows is None else names_of(rows, f"{type(task).__name__}: rows")
-    for name in names:
-        if name not in known:
-            raise unknown_name_error(f"row of a {type(task).__name__}", name, known)
-    if len(set(names)) < len(names):
-        raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
-    return names
 
 
 def _read(tolerance: object) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""Compile the tasks of a robot for the kernel, and evaluate their rows on batches."""
+"""Compile the tasks of a robot for the kernel."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple._arrays.checks import coordinates, matched, names_of
+from supple._arrays.checks import names_of
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
-from supple.kinematics.environment import thread_count
 from supple.kinematics.frames import chain_of, placed
-from supple.kinematics.robot import FrameNames, check_robot
-from supple.motion.linearization import Linearization, joined_effectors
+from supple.kinematics.robot import FrameNames
+from supple.motion.linearization import joined_effectors
 from supple.tasks import PoseTask, Task, TaskLike, as_tasks
-from supple.tasks.inputs import per_task, task_names
+from supple.tasks.inputs import task_names
 from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import BODY, SPATIAL, WORLD, TaskRows
 
@@ -215,6 +214,10 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         frames.setdefault(key, at)
         return list(frames).index(key)
 
+    def point(at: FixedFrame) -> int:
+        frames.setdefault(key := (f"point on joint {at.joint}", at.placement.tobytes()), at)
+        return list(frames).index(key)
+
     laid = [task.on(robot) for task in tasks]
     specs = []
     for rows in laid:
@@ -230,6 +233,8 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             about=rows.about,
             lower=rows.lower,
             upper=rows.upper,
+            points=[point(at) for at in rows.points],
+            shares=rows.shares,
         )
         specs.append(spec)
     kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)
@@ -259,107 +264,6 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
     """Return the slices of consecutive parts of the given sizes."""
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-
-
-def linearize(
-    robot: Robot,
-    tasks: TaskLike | Sequence[TaskLike],
-    q: ArrayLike,
-    target: Any = None,
-    *,
-    velocity: Any = None,
-    qd: ArrayLike | None = None,
-    threads: int | None = None,
-) -> Linearization:
-    """Return the linearization of tasks at a configuration, or at a batch q (..., n).
-
-        linearize(robot, "hand", q, T)                   e: the error to a target
-        linearize(robot, "hand", q, velocity=twist)      e: a velocity
-        linearize(robot, "hand", q, qd=qd)               with the rows' velocity and J̇q̇
-
-    J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
-    the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
-    and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
-    each configuration. A batch of float32 gives float32 results.
-
-    Args:
-        robot: The robot that performs the tasks.
-        tasks: A task, the name of a frame (for its pose), or a sequence of these.
-        q: Configurations (..., n) [rad or m].
-        target: The target of a single task, or a sequence with one entry per task, None for a task
-            without a target. Batch axes are those of q, or broadcast to them.
-        velocity: The velocity of a single task, or a sequence with one entry per task, None for a
-            task without a velocity. Batch axes are those of q, or broadcast to them.
-        qd: Joint velocities (..., n) [rad/s or m/s], for `Linearization.velocity`, J q̇, and
-            `Linearization.bias_acceleration`, J̇q̇.
-        threads: Maximum number of threads; all cores if None.
-    """
-    check_robot(robot)
-    layout = compile_tasks(robot, as_tasks(tasks))
-    at, count = coordinates(q, robot.nq, "q"), thread_count(threads)
-    single = isinstance(tasks, str | Task)
-    none = (None,) * len(layout.tasks)
-    aimed = none if target is None else per_task(target, single, layout.tasks)
-    targets = _at(at, layout.targets(aimed), "target")
-    missing = np.isnan(targets)
-    some = np.where(missing, layout._any.astype(at.dtype), targets) if missing.any() else targets
-    J, e, bad = layout.kernel.linearize(at, some, count)
-    _check_bad(bad, at, "target")
-    layout.write_open(at, some, J, e)
-    idle = layout.idle(missing, e)
-    if missing.any():
-        e = np.where(layout.per_row(missing), e.dtype.type(0), e)
-    aims = some if layout.tilts.any() else None
-    if velocity is not None:
-        speeds = layout.velocities(per_task(velocity, single, layout.tasks, "velocity"))
-        desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count, aims)
-        _check_bad(bad, at, "velocity")
-        e = e + desired
-    J[idle], e[idle] = 0, 0
-    if qd is None:
-        return Linearization(J, e, rows=layout.rows, q=at, effectors=layout.all_effectors)
-    speed = np.ascontiguousarray(matched(at, coordinates(qd, robot.dof, "qd")))
-    if not np.isfinite(speed).all():
-        raise InputError(f"qd must be finite; given: {short_repr(qd)}")
-    bias = layout.kernel.bias_acceleration(at, speed, count, aims)
-    bias[idle] = 0
-    for part in layout.open:
-        weights = np.array(part.open.weights)
-        for i in np.ndindex(at.shape[:-1]):
-            here = part.open.bias(at[i].astype(np.float64), speed[i].astype(np.float64))
-            bias[(*i, part.rows)] = weights * here
-    return Linearization(
-        J,
-        e,
-        rows=layout.rows,
-        q=at,
-        qd=speed,
-        bias_acceleration=bias,
-        effectors=layout.all_effectors,
-    )
-
-
-def _at(q: FloatArray, numbers: NDArray[np.float64], name: str) -> FloatArray:
-    """Return values in the kernel's layout (..., k) with the batch axes and the type of q."""
-    try:
-        wide = np.broadcast_to(numbers, (*q.shape[:-1], numbers.shape[-1]))
-    except (ValueError, RuntimeError):
-        raise InputError(
-            f"{name} must have the batch axes of q, {q.shape[:-1]}, or broadcast to them; "
-            f"given: {numbers.shape[:-1]}"
-        ) from None
-    with np.errstate(over="ignore"):  # infinite results raise an error later
-        return np.array(wide, q.dtype, order="C")
-
-
-def _check_bad(bad: int, q: FloatArray, name: str) -> None:
-    """Raise an error for the row of a flattened batch that the kernel rejected, if any."""
-    if bad >= 0:
-        where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
-        raise InputError(
-            f"q and {name} must be finite, and small enough for a finite result; given: "
-            f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
-        )
 
 
 def selected_tasks(

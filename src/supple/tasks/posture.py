@@ -31,6 +31,9 @@ class PostureRows(TaskRows):
     def effectors(self) -> tuple[int, ...]:  # noqa: D102
         return tuple(range(len(self.picked)))
 
+    def moved_by(self, robot: Robot) -> frozenset[int]:  # noqa: D102
+        return frozenset(self.picked)
+
     def jacobian(  # noqa: D102
         self, robot: Robot, q: Array, target: Array | None = None
     ) -> Array:

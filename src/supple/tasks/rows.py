@@ -16,8 +16,9 @@ import numpy as np
 from supple._core import TASK_TILT, Goal, GoalTraits, traits_of
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.frames import only_tip, placed
-from supple.kinematics.robot import AXES, ROWS
+from supple.kinematics.chain import FixedFrame
+from supple.kinematics.frames import ancestors, only_tip, placed
+from supple.kinematics.named_chain import AXES, ROWS
 from supple.kinematics.rotation import log
 from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Array
@@ -49,6 +50,8 @@ class TaskRows:
         lower: The lower end of the allowed range of each row of e, not weighted; zero for a row
             without a range, empty if no row has one.
         upper: The upper end of each range, in the same form.
+        points: For a weighted sum of points, the frames at whose origins they are.
+        shares: The weight of each point.
     """
 
     goal: ClassVar[Goal] = Goal.FRAME  # the quantity in the kernel
@@ -64,6 +67,8 @@ class TaskRows:
     about: int = -1
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
+    points: tuple[FixedFrame, ...] = ()
+    shares: tuple[float, ...] = ()
 
     @property
     def traits(self) -> GoalTraits:
@@ -82,6 +87,15 @@ class TaskRows:
         """The group of each row, position or rotation, whose errors are clamped together."""
         kinds = [min(c // 3, 1) for c in self.picked]
         return tuple(sorted(set(kinds)).index(kind) for kind in kinds)
+
+    def moved_by(self, robot: Robot) -> frozenset[int]:
+        """Return the coordinates on which the rows depend."""
+        frame = ancestors(robot, self.frame)
+        base = ancestors(robot, self.base) if self.base is not None else {}
+        if self.axes in (None, BODY):  # common ancestors do not move one frame relative to another
+            return frozenset((frame | base)[j] for j in frame.keys() ^ base.keys())
+        axes = {} if self.axes == WORLD else ancestors(robot, self.axes)
+        return frozenset((frame | base | axes).values())
 
     def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
         """Return the weighted J (rows, n).

@@ -18,7 +18,7 @@ from supple import _core
 from supple.ik.branches.general import general_arm, numbers_of
 from supple.ik.problem import CompiledProblem, robot_size
 from supple.kinematics import Robot
-from supple.kinematics.robot import ROWS
+from supple.kinematics.named_chain import ROWS
 from supple.kinematics.structure import Structure, frozen_structure
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask, Task

@@ -234,10 +234,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         if (!several || !solutions.found) {
           const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
-          const Outcome outcome = polished.solved      ? Outcome::solved
-                                  : failures.bound > 0 ? Outcome::unreachable
-                                                       : Outcome::not_converged;
-          record_first(polished, lane == best, outcome);
+          record_first(polished, lane == best, outcome_of(polished.solved, false, failures.bound));
           if (best >= 0) break;
         } else if (last) {
           break;

@@ -15,7 +15,15 @@ from supple.gpu.arrays import DeviceArrayView, GpuArray, seen
 from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
-from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
+from supple.tasks import (
+    AxisTask,
+    CenterOfMassTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Task,
+)
 
 # The value of `Kind` in targets.cu for each task, and the possible shapes of its target.
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
@@ -137,6 +145,8 @@ def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """Return the kind of a task's target, and its possible shapes."""
     if isinstance(task, PostureTask):
         return PLAIN, ((dof if task.joints is None else len(task.joints),),)
+    if isinstance(task, CenterOfMassTask):
+        return PLAIN, ((3,),)
     return KINDS[type(task)]
 
 

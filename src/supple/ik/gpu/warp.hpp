@@ -57,8 +57,7 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
 }
 
 // Returns a lower bound on the weighted error of a problem's target over all configurations, or 0
-// if the heights of its frames do not show that the target is out of reach. The counterpart of
-// `unreachable_error` in src/core/drivers/closest.hpp.
+// if the heights of its frames do not show that the target is out of reach.
 __device__ float unreachable_error(const Request& request, int problem) {
   const double* const height = request.reach + 3 * request.directions;
   const auto* const probe =
@@ -92,39 +91,51 @@ struct FailedStarts {
   }
 };
 
-// Reviews the failed starts. The problem is decided at the latest when there are no more starts
-// (`last`). Returns the thread whose `polished` is the result, a solution or the closest pose, or
-// -1 if the problem is not decided. The counterpart of `decide_failed` in
-// src/core/drivers/closest.hpp.
+// Reviews the failed starts of a problem in the threads of a warp (`review_failed_starts`).
+struct WarpExecutor {
+  const Request& request;
+  int problem;
+  FailedStarts& failures;
+  Polished& polished;
+  int best = -1;  // the thread with the closest pose
+
+  __device__ bool converge() {
+    bool met = false;
+    if (failures.cost < huge_cost) {
+      met = converge_to_minimum(request, problem, failures.q, failures.cost);
+      if (failures.cost < failures.closest_cost) {
+        failures.closest_cost = failures.cost;
+        for (int j = 0; j < nq; ++j) failures.closest[j] = failures.q[j];
+      }
+    }
+    failures.least = least_of(failures.closest_cost);
+    failures.cost = huge_cost;
+    return __any_sync(everyone, met);
+  }
+  __device__ float least_cost() const { return failures.least; }
+  __device__ float& bound() { return failures.bound; }
+  __device__ float unreachable_error() const { return supple::unreachable_error(request, problem); }
+  __device__ bool settle() {
+    double from[nq];
+    for (int j = 0; j < nq; ++j) from[j] = failures.closest[j];
+    supple::settle(request, problem, from, min_gain_factor, polished);
+    best = first_of(polished.solved);
+    const bool solved = best >= 0;
+    const double least = least_of(polished.cost);
+    if (!solved) best = ::max(0, first_of(polished.cost == least));
+    return solved;
+  }
+};
+
+// Reviews the failed starts. Returns the thread whose `polished` is the result, a solution or the
+// closest pose, or -1 if the problem is not decided.
 __device__ __noinline__ int decide_failed(const Request& request, int problem,
                                           FailedStarts& failures, int starts, bool last,
                                           Polished& polished) {
-  bool promising = false;
-  if (failures.cost < huge_cost) {
-    promising = converge_to_minimum(request, problem, failures.q, failures.cost);
-    if (failures.cost < failures.closest_cost) {
-      failures.closest_cost = failures.cost;
-      for (int j = 0; j < nq; ++j) failures.closest[j] = failures.q[j];
-    }
-  }
-  promising = __any_sync(everyone, promising);
-  failures.least = least_of(failures.closest_cost);
-  failures.cost = huge_cost;
-  const float newton_gain = float(RobotConstants<SearchReal>::ik.newton_gain);
+  WarpExecutor on{request, problem, failures, polished};
   const RestartBudget budget = restart_budget(request.max_starts, request.nearest);
-  bool over = last || exhausted(budget, starts, failures.least, newton_gain);
-  if (!promising && failures.bound < 0) failures.bound = unreachable_error(request, problem);
-  if (!promising && failures.bound > 0) {
-    over |= is_closest(sqrt(failures.least), failures.bound, newton_gain, starts);
-  }
-  if (!over && !promising) return -1;
-  double from[nq];
-  for (int j = 0; j < nq; ++j) from[j] = failures.closest[j];
-  settle(request, problem, from, min_gain_factor, polished);
-  const int winner = first_of(polished.solved);
-  if (winner >= 0 || !over) return winner;
-  const double least = least_of(polished.cost);
-  return ::max(0, first_of(polished.cost == least));
+  const float newton_gain = float(RobotConstants<SearchReal>::ik.newton_gain);
+  return review_failed_starts(on, budget, starts, last, newton_gain) ? on.best : -1;
 }
 
 }  // namespace
