@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 from solving import solve
+from supple.paths.refine import refined
 
 Array = NDArray[np.float64]
 
@@ -108,3 +110,30 @@ def test_seven_joints_change_as_rarely_as_possible(seed: int) -> None:
         return
     assert found.success
     assert len(found.reconfigurations) <= least
+
+
+@pytest.mark.parametrize(
+    "tasks", [None, sp.PositionTask("panda_hand_tcp")], ids=["pose", "position"]
+)
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("first", [3, 200, 333, 490])
+def test_a_path_ends_at_a_target_out_of_reach_at_once(
+    monkeypatch: pytest.MonkeyPatch, first: int, count: int, tasks: sp.PositionTask | None
+) -> None:
+    """Few routes are refined, although configurations are sampled only before and after it."""
+    routes: list[Any] = []
+    T = np.tile(PANDA.fk([0.0, -0.6, 0.0, -2.2, 0.0, 1.7, 0.8]), (500, 1, 1))
+    T[:, 1, 3] += np.linspace(-0.03, 0.03, 500)
+    T[first : first + count, 0, 3] += 2.0
+    path = T if tasks is None else T[:, :3, 3]
+
+    def counted(*arguments: Any) -> Any:
+        routes.append(arguments)
+        return refined(*arguments)
+
+    monkeypatch.setattr("supple.paths.follow.refined", counted)
+    found = sp.follow(PANDA, path, tasks=tasks)
+    assert np.isfinite(found.q).all(axis=1).sum() == first
+    assert found.obstacle is not None
+    assert found.obstacle.startswith(f"at {first}: the target is out of reach")
+    assert len(routes) <= 3

@@ -167,7 +167,8 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | N
             if not pieces[-1].whole:
                 break
         end_of_route = pieces[-1].joints.s[-1]
-        if best is None or end_of_route > best.pieces[-1].joints.s[-1]:
+        before = -np.inf if best is None else best.pieces[-1].joints.s[-1]
+        if end_of_route > before or (pieces[-1].whole and end_of_route == before):
             reasons = [_reason(layers, part) for part in parts[: len(pieces) - 1]]
             best = _Route(pieces, reasons, layers.count)
         if pieces[-1].whole:

@@ -98,13 +98,12 @@ class Layers(ABC):
         """
         layers, end = self.layers, reached
         while end + 1 < len(layers):
-            more, q = self.first_out_of_reach(layers[end + 1 :], q, few=True)
-            end += more
-            between = np.arange(layers[end] + 1, layers[min(end + 1, len(layers) - 1)] + 1)
+            between = np.arange(layers[end] + 1, layers[end + 1] + 1)
             inside, q = self.first_out_of_reach(between, q)
             if inside < len(between):
                 return np.append(layers[: end + 1], between[inside - 1 : inside])
-            end += 1
+            more, q = self.first_out_of_reach(layers[end + 2 :], q, few=True)
+            end += 1 + more
         return layers
 
     def first_out_of_reach(self, at: Indices, q: Array, few: bool = False) -> tuple[int, Array]:
