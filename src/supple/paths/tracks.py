@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from supple.kinematics.configuration import difference
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import SEEDS, Layers
@@ -168,9 +169,11 @@ class Tracks(Layers):
                 then = self.path.tracked(
                     made[begin, own], self.path.course(places[None], _COARSE), _COARSE
                 )
-                away = np.abs((then[-1] - made[end, own]) / self.path.units).max(axis=1)
                 made[inner, own] = then[:-1]
-                other = np.nonzero(own)[0][~(away < _CLOSE)]
+                away = difference(self.path.robot, then[-1], made[end, own]) / self.path.units
+                other = ~(np.abs(away).max(axis=1) < _CLOSE)
                 course = self.path.course(x[None, rest], _COARSE)
-                made[rest, other] = self.path.tracked(then[-1, ~(away < _CLOSE)], course, _COARSE)
+                made[rest, np.nonzero(own)[0][other]] = self.path.tracked(
+                    then[-1, other], course, _COARSE
+                )
         return made
