@@ -15,8 +15,8 @@ SUPPLE_INLINE Vec3<L> point_position(const Frame<T>& frame, const Pose<L>* joint
 
 // Returns Σ share p.
 template <class L, class T>
-SUPPLE_FN Vec3<L> weighted_point(const Chain<T>& chain, const Task<T>& task,
-                                 const Pose<L>* joint_poses) {
+SUPPLE_NOINLINE_HOST Vec3<L> weighted_point(const Chain<T>& chain, const Task<T>& task,
+                                            const Pose<L>* joint_poses) {
   Vec3<L> sum{L(0), L(0), L(0)};
   for (int k = 0; k < task.points; ++k) {
     sum = fma(point_position(chain.frame[task.point[k]], joint_poses), L(task.share[k]), sum);
@@ -26,8 +26,8 @@ SUPPLE_FN Vec3<L> weighted_point(const Chain<T>& chain, const Task<T>& task,
 
 // Returns Σ share a, with the accelerations a of the points at q̈ = 0.
 template <class L, class T>
-SUPPLE_FN Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>& task,
-                                const Pose<L>* joint_poses, const L* qd) {
+SUPPLE_NOINLINE_HOST Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>& task,
+                                           const Pose<L>* joint_poses, const L* qd) {
   Vec3<L> sum{L(0), L(0), L(0)};
   for (int k = 0; k < task.points; ++k) {
     const Frame<T>& frame = chain.frame[task.point[k]];
@@ -39,8 +39,8 @@ SUPPLE_FN Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>& task,
 
 // Adds the weighted rows of Σ share ∂p/∂q to J (rows, nv).
 template <class L, class T>
-SUPPLE_FN void add_points_jacobian(const Chain<T>& chain, const Task<T>& task,
-                                   const Pose<L>* joint_poses, L* J) {
+SUPPLE_NOINLINE_HOST void add_points_jacobian(const Chain<T>& chain, const Task<T>& task,
+                                              const Pose<L>* joint_poses, L* J) {
   const int n = chain.nv;
   for (int k = 0; k < task.points; ++k) {
     const Frame<T>& frame = chain.frame[task.point[k]];
@@ -57,7 +57,7 @@ SUPPLE_FN void add_points_jacobian(const Chain<T>& chain, const Task<T>& task,
 
 // Writes the weighted rows (rows,) of a vector in world axes.
 template <class L, class T>
-SUPPLE_FN void put_position_rows(const Task<T>& task, const Vec3<L>& v, L* rows) {
+SUPPLE_NOINLINE_HOST void put_position_rows(const Task<T>& task, const Vec3<L>& v, L* rows) {
   const L component[3] = {v.x, v.y, v.z};
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }

@@ -97,8 +97,9 @@ class CenterOfMassTask(Task):
             points=tuple(points),
             shares=tuple(one / sum(masses) for one in masses),
         )
-        ranges = dict(self.tolerance) if isinstance(self.tolerance, tuple) else {}
-        return within(made, [ranges.get(row) for row in rows])  # type: ignore[call-overload]
+        given: object = self.tolerance  # as `__post_init__` has converted it
+        ranges: dict[str, tuple[float, float]] = dict(given) if isinstance(given, tuple) else {}
+        return within(made, [ranges.get(row) for row in rows])
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (3,), "a CenterOfMassTask's target", batch=True)
