@@ -1,0 +1,134 @@
+// A control loop's distance from obstacles: rows of constraints, and a certified step.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "bindings/collision.hpp"
+#include "bindings/servo_memory.hpp"
+#include "kernels/collision.hpp"
+#include "kernels/isa.hpp"
+
+namespace supple {
+
+class ServoGuard {
+ public:
+  // `model` is None without obstacles.
+  void set(nb::object model, double clearance, const Servo<double>& servo) {
+    object_ = std::move(model);
+    if (object_.is_none()) return;
+    if (!nb::isinstance<PyCollisionModel>(object_))
+      throw nb::type_error("collision must be a CollisionModel or None");
+    model_ = nb::inst_ptr<PyCollisionModel>(object_);
+    const int n = servo.chain.coordinates;
+    check_length("the collision model's coordinates", n, model_->view().chain.coordinates);
+    if (!(clearance >= 0) || !std::isfinite(clearance))
+      throw_field_error("clearance", "finite and at least 0", clearance);
+    const CollisionModel<double>& view = model_->view();
+    memory_.assign(isa().collision->guard_scratch(view), 0.0);
+    G_.resize(std::size_t(view.pairs) * n), h_.resize(view.pairs), pairs_.resize(view.pairs);
+    guard_ = {.clearance = clearance,
+              .dt = servo.dt,
+              .paced = false,
+              .limit = servo.limit,
+              .stop = StopKind::none,
+              .near = 0,
+              .memory = memory_.data()};
+    predicted_.assign(n, 0.0);
+    next_.assign(n, 0.0);
+  }
+
+  bool active() const { return model_ != nullptr; }
+  const nb::object& object() const { return object_; }
+  const PyCollisionModel* model() const { return model_; }
+  double clearance() const { return guard_.clearance; }
+
+  // The stop that was certified is not valid any more.
+  void forget() { guard_.stop = StopKind::none; }
+
+  // Appends the rows [G, h, owner] (count, n + 2) of the pairs near q to `rows`; the owner of a row
+  // is -1 - pair.
+  void append_rows(const Servo<double>& servo, const ServoRecord& next, std::vector<double>& rows) {
+    const int n = servo.chain.coordinates;
+    const CollisionModel<double>& view = model_->view();
+    if (moves_ != model_->moves()) {
+      isa().collision->guard_prepare(view, memory_.data());
+      guard_.near = 0;
+      moves_ = model_->moves();
+    }
+    for (int j = 0; j < n; ++j) {
+      const double off = std::abs(next.from[j] - predicted_[j]);
+      if (off > 1e-12 * (1 + std::abs(predicted_[j]))) forget();
+    }
+    if (jumps_ != model_->jumps()) forget(), jumps_ = model_->jumps();
+    guard_.dt = servo.dt;
+    guard_.paced = servo.later_count > 0;
+    const int count = isa().collision->guard_rows(view, guard_, next.from, next.before, G_.data(),
+                                                  h_.data(), pairs_.data(), inside_next_);
+    for (int i = 0; i < count; ++i) {
+      rows.insert(rows.end(), G_.begin() + i * n, G_.begin() + (i + 1) * n);
+      rows.push_back(h_[i]), rows.push_back(-1.0 - pairs_[i]);
+    }
+  }
+
+  // Replaces the step of `next` by one that is certified.
+  void secure(const Servo<double>& servo, ServoRecord& next) {
+    const int n = servo.chain.coordinates;
+    ServoState<double>& state = next.state;
+    std::copy_n(state.qd, n, next_.data());
+    made_next_ = isa().collision->guard_step(model_->view(), guard_, next.from, next.before,
+                                             next.change_before, next_.data());
+    if (!made_next_.changed) return;
+    for (int j = 0; j < n; ++j) {
+      const double q = next.from[j], x = next_[j];
+      const JointLimit<double>& limit = servo.limit[j];
+      double to = std::fma(x, servo.dt, q);
+      if (q <= limit.upper) to = std::min(to, limit.upper);
+      if (q >= limit.lower) to = std::max(to, limit.lower);
+      state.q[j] = to;
+      state.qd[j] = x;
+      state.change[j] = x - next.before[j];
+    }
+    state.limited = 1;
+    for (int i = 0; i < servo.rows; ++i) {
+      double along = 0;
+      for (int j = 0; j < n; ++j) along += state.J[i * n + j] * state.qd[j];
+      state.direction[i] = along;
+    }
+  }
+
+  // The step has been taken.
+  void accept(const ServoRecord& taken) {
+    made_ = made_next_;
+    inside_ = inside_next_;
+    guard_.stop = made_.stop;
+    std::copy_n(taken.state.q, predicted_.size(), predicted_.data());
+  }
+
+  // Returns what obstacles did to the last step, as flags of StepStatus.
+  int flags(const ServoRecord& last) const {
+    if (!active()) return 0;
+    bool held = made_.changed;
+    for (int i = 0; i < last.rows.count; ++i) {
+      held = held || (last.rows.owner[i] < 0 && last.rows.state[i] != double(int(RowState::met)));
+    }
+    const bool exceeded = inside_ || (made_.changed && made_.stop == StopKind::none);
+    return (held ? at_collision : 0) | (exceeded ? over_collision : 0);
+  }
+
+  // The pair that did not allow the last step as it was, or -1.
+  int blocking() const { return made_.pair; }
+
+ private:
+  nb::object object_ = nb::none();
+  const PyCollisionModel* model_ = nullptr;
+  Guard<double> guard_{};
+  GuardedStep made_{}, made_next_{};
+  bool inside_ = false, inside_next_ = false;
+  int moves_ = -1, jumps_ = 0;
+  Doubles memory_, G_, h_, predicted_, next_;
+  Ints pairs_;
+};
+
+}  // namespace supple
