@@ -143,19 +143,25 @@ def gantry() -> sp.Robot:
     return sp.Robot(Description("gantry", tuple(joints)))
 
 
-def before_a_wall(
-    speed: float = 0.0, clearance: float = 0.01, dt: float = 0.01
-) -> tuple[sp.Servo, _core.CollisionModel]:
-    """Return a Servo of a gantry with a sphere of 0.1 m on its hand, and a wall at x = 0.5."""
-    robot = gantry()
+def wall_model(robot: sp.Robot, x: float, speed: float) -> _core.CollisionModel:
+    """Return the model of a sphere of 0.1 m on the hand, and a wall of 1 m centered at x."""
     wall = np.eye(4)
-    wall[0, 3] = 1.0
+    wall[0, 3] = x
     shapes = [
         Shape(SPHERE, np.array([0.1, 0, 0])),
         Shape(BOX, np.array([1.0, 10.0, 10.0]), pose=wall),
     ]
     names = list(robot.frames)
-    model = model_of(robot._chain(names), shapes, [names.index("hand"), -1], [(0, 1)], [0.0, speed])
+    frames = [names.index("hand"), -1]
+    return model_of(robot._chain(names), shapes, frames, [(0, 1)], [0.0, speed])
+
+
+def before_a_wall(
+    speed: float = 0.0, clearance: float = 0.01, dt: float = 0.01
+) -> tuple[sp.Servo, _core.CollisionModel]:
+    """Return a Servo of a gantry with a sphere on its hand, and a wall whose face is at x = 0.5."""
+    robot = gantry()
+    model = wall_model(robot, 1.0, speed)
     task = sp.PoseTask("hand", rows=("x", "y"))
     return sp.Servo(robot, task, dt=dt, world=model, clearance=clearance), model
 
@@ -232,6 +238,25 @@ def test_an_obstacle_may_move_at_its_speed() -> None:
         model.move(1, wall)
         assert model.min_distance(q)[0] >= 0.01 - ROUNDING, k
         assert not servo.status & StepStatus.COLLISION_EXCEEDED
+
+
+def test_a_world_may_be_replaced() -> None:
+    """A new world at each call, in which the wall has moved at its speed, keeps the certificate."""
+    speed, dt = 0.3, 0.01
+    servo, model = before_a_wall(speed, dt=dt)
+    q = np.zeros(2)
+    for k in range(300):
+        q = servo(q, along([0.8, 0.2]))
+        assert model.min_distance(q)[0] >= 0.01 - ROUNDING, k
+        assert not servo.status & StepStatus.COLLISION_EXCEEDED
+        model = wall_model(servo.robot, 1.0 - speed * dt * (k + 1), speed)
+        servo.world = model
+        assert servo.world is model
+    servo.world = None
+    assert servo.nearest is None
+    for _ in range(60):
+        q = servo(q, along([0.8, 0.0]))
+    assert model.min_distance(q)[0] < 0
 
 
 def test_an_obstacle_that_jumps_is_reported() -> None:

@@ -195,6 +195,7 @@ class PyServo {
     return step_flags(servo_, memory_.last()) | limits_.excesses(last()) |
            guard_.flags(memory_.last());
   }
+  void set_collision(nb::object model) { guard_.replace(std::move(model), servo_); }
   // The pair of shapes that did not allow the last step as it was, or -1.
   int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
@@ -525,6 +526,8 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_set_collision", &PyServo::set_collision, "model"_a.none(),
+           nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
       .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))
       .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
       .def_prop_ro("_flags", &PyServo::flags, nb::sig("def _flags(self) -> int"))

@@ -39,6 +39,24 @@ class ServoGuard {
     next_.assign(n, 0.0);
   }
 
+  // Replaces the model by that of a later world. The stop that is certified stays so if obstacles
+  // have moved by no more than their speeds allow, and nothing else has changed.
+  void replace(nb::object model, const Servo<double>& servo) {
+    const nb::object before = object_;  // keeps the old model alive
+    const PyCollisionModel* const old = model_;
+    const StopKind stop = guard_.stop;
+    const double clearance = guard_.clearance, elapsed = elapsed_;
+    const Doubles predicted = predicted_;
+    model_ = nullptr;
+    set(std::move(model), clearance, servo);
+    elapsed_ = 0;
+    moves_ = -1;
+    if (!old || !model_) return;
+    predicted_ = predicted;
+    jumps_ = model_->jumps();
+    if (complies(old->view(), model_->view(), elapsed)) guard_.stop = stop;
+  }
+
   bool active() const { return model_ != nullptr; }
   const nb::object& object() const { return object_; }
   const PyCollisionModel* model() const { return model_; }
@@ -103,6 +121,7 @@ class ServoGuard {
     made_ = made_next_;
     inside_ = inside_next_;
     guard_.stop = made_.stop;
+    elapsed_ += guard_.dt;
     std::copy_n(taken.state.q, predicted_.size(), predicted_.data());
   }
 
@@ -121,12 +140,40 @@ class ServoGuard {
   int blocking() const { return made_.pair; }
 
  private:
+  // Whether shapes of the world have moved by at most their speeds times `elapsed`, and all else is
+  // the same.
+  static bool complies(const CollisionModel<double>& old, const CollisionModel<double>& now,
+                       double elapsed) {
+    if (old.shapes != now.shapes || old.pairs != now.pairs || old.moving != now.moving ||
+        !std::equal(old.pair, old.pair + 2 * old.pairs, now.pair)) {
+      return false;
+    }
+    for (int i = 0; i < now.shapes; ++i) {
+      const FixedShape<double>&a = old.shape[i], &b = now.shape[i];
+      if (a.kind != b.kind || a.radius != b.radius || a.bound != b.bound ||
+          !std::equal(a.half, a.half + 3, b.half) || a.vertices != b.vertices ||
+          old.body[a.body].frame != now.body[b.body].frame ||
+          !std::equal(a.vertex, a.vertex + 3 * a.vertices, b.vertex)) {
+        return false;
+      }
+      double shift = 0, turn = 0;
+      for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
+      for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
+      // Rounding aside, a rotated half-space moves by any distance.
+      const double moved = std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
+      const bool fixed = now.body[b.body].frame >= 0;
+      if (moved > (fixed ? 0 : b.speed * elapsed * (1 + 1e-9))) return false;
+    }
+    return true;
+  }
+
   nb::object object_ = nb::none();
   const PyCollisionModel* model_ = nullptr;
   Guard<double> guard_{};
   GuardedStep made_{}, made_next_{};
   bool inside_ = false, inside_next_ = false;
   int moves_ = -1, jumps_ = 0;
+  double elapsed_ = 0;  // [s], since the model was set
   Doubles memory_, G_, h_, predicted_, next_;
   Ints pairs_;
 };

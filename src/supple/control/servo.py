@@ -88,7 +88,7 @@ class Servo(_core.Servo):
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
     zero, unless only accelerations are given: then the velocity is not controlled.
 
-    The limits can be changed at any time: `servo.limits = ...`. All else is fixed.
+    The limits and the world can be changed at any time: `servo.limits = ...`. All else is fixed.
 
     References:
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
@@ -143,7 +143,7 @@ class Servo(_core.Servo):
         check_order(order)
         self._robot = robot
         self._constraints = check_constraints(constraints)
-        self._guarded = guarded(world)
+        self._world, self._guarded = world, guarded(world)
         self._clearance = number(clearance, "clearance", least=0)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
@@ -211,7 +211,7 @@ class Servo(_core.Servo):
     def __setattr__(self, name: str, value: object) -> None:
         # A subclass may have attributes of its own.
         own = type(self) is not Servo and not hasattr(Servo, name)
-        if name == "limits" or name.startswith("_") or own:
+        if name in ("limits", "world") or name.startswith("_") or own:
             super().__setattr__(name, value)
         elif hasattr(Servo, name):
             raise AttributeError(
@@ -219,7 +219,7 @@ class Servo(_core.Servo):
             )
         else:
             raise AttributeError(
-                f"a Servo has no attribute {name!r}; the only one that can be set is limits"
+                f"a Servo has no attribute {name!r}; those that can be set are limits and world"
             )
 
     def _gain_within(self, limits: Limits) -> float:
@@ -264,6 +264,21 @@ class Servo(_core.Servo):
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints on the joint speeds, the one with the highest precedence first."""
         return self._constraints
+
+    @property
+    def world(self) -> Any:
+        """The obstacles and the shapes of the robot; None without them.
+
+        Setting it takes effect in the next step. If obstacles have only moved, by no more than
+        their speeds allow since the world was set, the certificate of the stop stays valid.
+        """
+        return self._world
+
+    @world.setter
+    def world(self, world: Any) -> None:
+        self._guarded = guarded(world)
+        self._world = world
+        self._set_collision(self._guarded.kernel)
 
     @property
     def clearance(self) -> float:
@@ -444,7 +459,7 @@ class Servo(_core.Servo):
             "rate_gain": self._rate_gain,
             "rest_gain": self._rest_gain,
             "constraints": self._constraints,
-            "world": self._guarded,
+            "world": self._world,
             "clearance": self._clearance,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
@@ -463,7 +478,7 @@ class Servo(_core.Servo):
 
     def __copy__(self) -> Servo:
         # The memory of a step belongs to one Servo and is copied; robot and world are shared.
-        shared = (self.robot, self._guarded)
+        shared = (self.robot, self._world)
         return copy.deepcopy(self, {id(one): one for one in shared})
 
 
