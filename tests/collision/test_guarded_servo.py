@@ -259,6 +259,29 @@ def test_a_world_may_be_replaced() -> None:
     assert model.min_distance(q)[0] < 0
 
 
+@pytest.mark.parametrize("gap", [0.2201, 0.23, 0.3])
+def test_a_narrow_passage_is_passed(gap: float) -> None:
+    """A sphere of 0.1 m is driven through a gap, against one of its walls, without oscillation."""
+    robot = gantry()
+    names = list(robot.frames)
+    shapes = [Shape(SPHERE, np.array([0.1, 0, 0]))]
+    for side in (-1, 1):
+        pose = np.eye(4)
+        pose[:2, 3] = side * (gap / 2 + 0.5), 1.0
+        shapes.append(Shape(BOX, np.array([1.0, 1.0, 1.0]), pose=pose))
+    frames = [names.index("hand"), -1, -1]
+    model = model_of(robot._chain(names), shapes, frames, [(0, 1), (0, 2)])
+    servo = sp.Servo(robot, sp.PoseTask("hand", rows=("x", "y")), dt=0.005, world=model)
+    q, path = np.array([0.0, 0.0]), []
+    for _ in range(1200):
+        q = servo(q, along([0.2 if q[1] > 0.6 else 0.0, 0.5]))
+        path.append(q)
+        assert model.min_distance(q)[0] >= 0.01 - ROUNDING
+    assert q[1] > 1.7
+    inside = np.array([x for x, y in path if 0.7 < y < 1.3])
+    assert (np.diff(np.sign(np.round(np.diff(inside), 9))) != 0).sum() <= 4
+
+
 def test_an_obstacle_that_jumps_is_reported() -> None:
     servo, model = before_a_wall()
     q = np.array([0.3, 0.0])

@@ -152,11 +152,11 @@ SUPPLE_FN GapBounds<T> gap_bounds(const CollisionModel<T>& model, const Placed<T
 template <class T>
 SUPPLE_FN void distance_gradient(const CollisionModel<T>& model, const Placed<T>& placed,
                                  const NearPair<T>& near, T* row) {
-  for (int i = 0; i < model.chain.coordinates; ++i) row[i] = T(0);
+  for (int i = 0; i < model.chain.nv; ++i) row[i] = T(0);
   joints_from_a(model, near, [&](int j, const T& sign) {
     const Joint<T>& joint = model.chain.joint[j];
     const Twist<T> twist = partial_velocity(joint, placed.joint[j], near.point);
-    row[joint.coordinate] += sign * joint.scale * dot(near.normal, twist.v);
+    row[joint.v_index] += sign * joint.scale * dot(near.normal, twist.v);
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "supple/collision/certificate.hpp"
 #include "supple/limits/limits.hpp"
+#include "supple/robot/configuration.hpp"
 
 namespace supple {
 
@@ -76,8 +77,9 @@ struct GuardMemory {
   T *reach, *along, *off;  // (joints,)
   T* floor;  // (pairs,): distances that pairs near the start must keep, huge for others
   T* bound;  // (moving,)
-  T *q, *x, *stop, *delta, *aside, *v, *change, *at;  // (n,)
-  T* knot;                                            // (most_stop_steps + 2, n)
+  T *q, *x, *stop, *delta, *aside, *v, *change, *part;  // (n,)
+  T *at, *end;                                          // (nq,): configurations
+  T* knot;                                              // (most_stop_steps + 2, nq)
 };
 
 template <class T>
@@ -91,24 +93,26 @@ SUPPLE_FN GuardMemory<T> guard_in(const CollisionModel<T>& model, T* memory, int
   arena.take(used);
   made.near = arena.template take_as<NearPair<T>>(model.pairs);
   made.near_later = arena.template take_as<NearPair<T>>(model.pairs);
-  const int joints = model.chain.joints, n = model.chain.coordinates;
+  const int joints = model.chain.joints, n = model.chain.nv;
   T** const by_joint[] = {&made.reach, &made.along, &made.off};
   for (T** to : by_joint) *to = arena.take(joints);
   made.bound = arena.take(model.moving);
   made.floor = arena.take(model.pairs);
   T** const by_coordinate[] = {&made.q,     &made.x, &made.stop,   &made.delta,
-                               &made.aside, &made.v, &made.change, &made.at};
+                               &made.aside, &made.v, &made.change, &made.part};
   for (T** to : by_coordinate) *to = arena.take(n);
-  made.knot = arena.take((most_stop_steps + 2) * n);
+  made.at = arena.take(model.chain.nq);
+  made.end = arena.take(model.chain.nq);
+  made.knot = arena.take((most_stop_steps + 2) * model.chain.nq);
   size = arena.size();
   return made;
 }
 
-// Displacements of the joints for displacements x (n) of the coordinates.
+// Displacements of the joints for a displacement x (n) of the robot.
 template <class T>
 SUPPLE_INLINE void to_joints(const Chain<T>& chain, const T* x, T* to, bool sizes = false) {
   for (int j = 0; j < chain.joints; ++j) {
-    const T d = chain.joint[j].scale * x[chain.joint[j].coordinate];
+    const T d = chain.joint[j].scale * x[chain.joint[j].v_index];
     to[j] = sizes ? abs(d) : d;
   }
 }
@@ -139,7 +143,7 @@ template <class T>
 SUPPLE_FN bool may_stop_together(const Guard<T>& guard, int n, const T* q, const T* x, T span) {
   for (int i = 0; i < n; ++i) {
     const JointLimit<T>& limit = guard.limit[i];
-    const T end = fma(x[i], span, q[i]), slack = T(1e-12) * (T(1) + abs(end));
+    const T end = integrate_coordinate(q[i], x[i], span), slack = T(1e-12) * (T(1) + abs(end));
     if (limit.jerk < Number<T>::huge) return false;
     if ((x[i] > 0 && end > limit.upper + slack) || (x[i] < 0 && end < limit.lower - slack))
       return false;
@@ -185,20 +189,22 @@ SUPPLE_FN void stopping_speeds(const Guard<T>& guard, int n, StopKind kind, cons
 // Writes the configurations after each step of a motion: a step at the speeds x (n), and the stop
 // of each joint on its own. Returns the number of steps, or -1 if there are too many.
 template <class T>
-SUPPLE_FN int simulate_stop(const Guard<T>& guard, int n, const T* q, const T* x, const T* before,
-                            GuardMemory<T>& m) {
+SUPPLE_FN int simulate_stop(const Chain<T>& chain, const Guard<T>& guard, const T* q, const T* x,
+                            const T* before, GuardMemory<T>& m) {
+  const int n = chain.nv, nq = chain.nq;
+  for (int i = 0; i < nq; ++i) m.knot[i] = q[i];
   for (int i = 0; i < n; ++i) {
-    m.knot[i] = q[i];
     m.v[i] = x[i];
     m.change[i] = x[i] - before[i];
   }
   for (int k = 1; k <= most_stop_steps; ++k) {
+    const T* const from = m.knot + (k - 1) * nq;
+    integrate(chain, from, static_cast<const T*>(m.v), guard.dt, m.knot + k * nq);
     bool rests = true;
     for (int i = 0; i < n; ++i) {
-      m.knot[k * n + i] = fma(m.v[i], guard.dt, m.knot[(k - 1) * n + i]);
+      const T ramp = guard.limit[i].jerk * guard.dt * guard.dt;
       m.v[i] = next_stop_speed(guard.limit[i], guard.dt, m.v[i], m.change[i]);
-      rests = rests && m.v[i] == T(0) &&
-              !(abs(m.change[i]) > guard.limit[i].jerk * guard.dt * guard.dt);
+      rests = rests && m.v[i] == T(0) && !(abs(m.change[i]) > ramp);
     }
     if (rests) return k;
   }
@@ -207,35 +213,35 @@ SUPPLE_FN int simulate_stop(const Guard<T>& guard, int n, const T* q, const T* x
 
 // A polygon of `count` straight parts through m.knot; positions on it are numbers from 0 to count.
 template <class T>
-SUPPLE_FN void position_on(const GuardMemory<T>& m, int n, int count, T u, T* to) {
+SUPPLE_FN void position_on(const Chain<T>& chain, const GuardMemory<T>& m, int count, T u, T* to) {
   int k = int(u);
   k = k < count ? k : count - 1;
-  const T part = u - T(k);
-  for (int i = 0; i < n; ++i) {
-    const T a = m.knot[k * n + i], b = m.knot[(k + 1) * n + i];
-    to[i] = fma(b - a, part, a);
-  }
+  const T *const a = m.knot + k * chain.nq, *const b = a + chain.nq;
+  difference(chain, b, a, m.part);
+  integrate(chain, a, static_cast<const T*>(m.part), u - T(k), to);
 }
 
 // Writes the chord m.delta of a part of the polygon, from m.at to the position `end`, and the
 // largest deviations m.aside from it. Returns whether it deviates.
 template <class T>
-SUPPLE_FN bool chord_of(GuardMemory<T>& m, int n, int count, T begin, T end) {
-  position_on(m, n, count, end, m.delta);
+SUPPLE_FN bool chord_of(const Chain<T>& chain, GuardMemory<T>& m, int count, T begin, T end) {
+  const int n = chain.nv;
+  position_on(chain, m, count, end, m.end);
+  difference(chain, static_cast<const T*>(m.end), static_cast<const T*>(m.at), m.delta);
   T whole(0);
   for (int i = 0; i < n; ++i) {
-    m.delta[i] -= m.at[i];
     m.aside[i] = T(0);
     whole += abs(m.delta[i]);
   }
-  const int first = int(begin) + 1;
   bool bends = false;
-  for (int k = first; T(k) < end; ++k) {
+  for (int k = int(begin) + 1; T(k) < end; ++k) {
+    difference(chain, static_cast<const T*>(m.knot + k * chain.nq), static_cast<const T*>(m.at),
+               m.part);
     T done(0);
-    for (int i = 0; i < n; ++i) done += abs(m.knot[k * n + i] - m.at[i]);
+    for (int i = 0; i < n; ++i) done += abs(m.part[i]);
     const T share = whole > 0 ? min(done / whole, T(1)) : T(0);
     for (int i = 0; i < n; ++i) {
-      const T away = abs(m.knot[k * n + i] - m.at[i] - share * m.delta[i]);
+      const T away = abs(m.part[i] - share * m.delta[i]);
       m.aside[i] = max(m.aside[i], away);
       bends = bends || away > 0;
     }
@@ -267,20 +273,20 @@ SUPPLE_FN int first_unsafe(const CollisionModel<T>& model, const Placed<T>& plac
 template <class L, class T>
 SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, int count, T time,
                        GuardMemory<T>& m, int& pair) {
-  const int n = model.chain.coordinates;
+  const int n = model.chain.nv;
   for (int i = 0; i < guard.near; ++i) {
     NearPair<T>& near = m.near[i];
     near.least = least_distance(guard, near.speed, time, gap_of(m.placed, near));
     m.floor[near.pair] = near.least;
   }
-  for (int i = 0; i < n; ++i) m.at[i] = m.knot[i];
+  for (int i = 0; i < model.chain.nq; ++i) m.at[i] = m.knot[i];
   T begin(0), end = T(count);
   const Placed<T>* placed = &m.placed;
   const NearPair<T>* near = m.near;
   int near_count = guard.near, placements = 0;
   bool whole = true;  // whether the part is all that is left
   for (int tries = 0; tries < most_tries; ++tries) {
-    const bool bends = chord_of(m, n, count, begin, end);
+    const bool bends = chord_of(model.chain, m, count, begin, end);
     to_joints(model.chain, m.delta, m.along);
     to_joints(model.chain, m.aside, m.off, true);
     if (begin == T(0) && whole) {
@@ -297,9 +303,9 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
       begin = end;
       end = T(count);
       whole = true;
-      position_on(m, n, count, begin, m.at);
+      position_on(model.chain, m, count, begin, m.at);
       place<L>(model, m.at, m.later);
-      chord_of(m, n, count, begin, end);
+      chord_of(model.chain, m, count, begin, end);
       for (int i = 0; i < n; ++i) m.delta[i] = abs(m.delta[i]) + m.aside[i];
       to_joints(model.chain, m.delta, m.off, true);
       near_count = near_pairs<L>(model, m.later, m.off, guard.clearance, time, m.bound, model.pairs,
@@ -327,17 +333,15 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
 template <class L, class T>
 SUPPLE_FN StopKind certified_stop(const CollisionModel<T>& model, const Guard<T>& guard, const T* q,
                                   const T* x, const T* before, GuardMemory<T>& m, int& pair) {
-  const int n = model.chain.coordinates;
+  const int n = model.chain.nv;
   const TogetherStop<T> together = together_stop(guard, n, x);
   if (together.span < Number<T>::huge && may_stop_together(guard, n, q, x, together.span)) {
-    for (int i = 0; i < n; ++i) {
-      m.knot[i] = q[i];
-      m.knot[n + i] = fma(x[i], together.span, q[i]);
-    }
+    for (int i = 0; i < model.chain.nq; ++i) m.knot[i] = q[i];
+    integrate(model.chain, q, x, together.span, m.knot + model.chain.nq);
     return certify<L>(model, guard, 1, together.time, m, pair) ? StopKind::together
                                                                : StopKind::none;
   }
-  const int steps = simulate_stop(guard, n, q, x, before, m);
+  const int steps = simulate_stop(model.chain, guard, q, x, before, m);
   if (steps < 0) return StopKind::none;
   return certify<L>(model, guard, steps, T(steps) * guard.dt, m, pair) ? StopKind::each
                                                                        : StopKind::none;
@@ -349,7 +353,7 @@ SUPPLE_FN StopKind certified_stop(const CollisionModel<T>& model, const Guard<T>
 template <class L, class T>
 SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const T* q, const T* v,
                          T* G, T* h, int* pairs, bool& inside) {
-  const int n = model.chain.coordinates;
+  const int n = model.chain.nv;
   int size;
   GuardMemory<T> m = guard_in(model, guard.memory, size);
   // The largest speeds of this step, and the span of the stop after it.
@@ -428,7 +432,7 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
 template <class L, class T>
 SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard, const T* q,
                                  const T* v, const T* change, T* x) {
-  const int n = model.chain.coordinates;
+  const int n = model.chain.nv;
   GuardedStep made;
   int size;
   GuardMemory<T> m = guard_in(model, guard.memory, size);

@@ -9,6 +9,7 @@
 #include "bindings/servo_memory.hpp"
 #include "kernels/collision.hpp"
 #include "kernels/isa.hpp"
+#include "supple/robot/configuration.hpp"
 
 namespace supple {
 
@@ -21,8 +22,8 @@ class ServoGuard {
     if (!nb::isinstance<PyCollisionModel>(object_))
       throw nb::type_error("collision must be a CollisionModel or None");
     model_ = nb::inst_ptr<PyCollisionModel>(object_);
-    const int n = servo.chain.coordinates;
-    check_length("the collision model's coordinates", n, model_->view().chain.coordinates);
+    const int n = servo.chain.nv, nq = servo.chain.nq;
+    check_length("the collision model's coordinates", nq, model_->view().chain.nq);
     if (!(clearance >= 0) || !std::isfinite(clearance))
       throw_field_error("clearance", "finite and at least 0", clearance);
     const CollisionModel<double>& view = model_->view();
@@ -35,7 +36,7 @@ class ServoGuard {
               .stop = StopKind::none,
               .near = 0,
               .memory = memory_.data()};
-    predicted_.assign(n, 0.0);
+    predicted_.assign(nq, 0.0);
     next_.assign(n, 0.0);
   }
 
@@ -68,17 +69,17 @@ class ServoGuard {
   // Appends the rows [G, h, owner] (count, n + 2) of the pairs near q to `rows`; the owner of a row
   // is -1 - pair.
   void append_rows(const Servo<double>& servo, const ServoRecord& next, std::vector<double>& rows) {
-    const int n = servo.chain.coordinates;
+    const int n = servo.chain.nv;
     const CollisionModel<double>& view = model_->view();
     if (moves_ != model_->moves()) {
       isa().collision->guard_prepare(view, memory_.data());
       guard_.near = 0;
       moves_ = model_->moves();
     }
-    for (int j = 0; j < n; ++j) {
-      const double off = std::abs(next.from[j] - predicted_[j]);
-      if (off > 1e-12 * (1 + std::abs(predicted_[j]))) forget();
-    }
+    const double off =
+        largest_difference(servo.chain, next.from, static_cast<const double*>(predicted_.data()),
+                           [&](int j) { return 1 / (1 + std::abs(predicted_[j])); });
+    if (off > 1e-12) forget();
     if (jumps_ != model_->jumps()) forget(), jumps_ = model_->jumps();
     guard_.dt = servo.dt;
     guard_.paced = servo.later_count > 0;
@@ -92,21 +93,23 @@ class ServoGuard {
 
   // Replaces the step of `next` by one that is certified.
   void secure(const Servo<double>& servo, ServoRecord& next) {
-    const int n = servo.chain.coordinates;
+    const int n = servo.chain.nv;
     ServoState<double>& state = next.state;
     std::copy_n(state.qd, n, next_.data());
     made_next_ = isa().collision->guard_step(model_->view(), guard_, next.from, next.before,
                                              next.change_before, next_.data());
     if (!made_next_.changed) return;
-    for (int j = 0; j < n; ++j) {
-      const double q = next.from[j], x = next_[j];
+    // Rounding must not move a joint past a limit that it has not passed.
+    const auto clip = [&](int j, double from, double to) {
       const JointLimit<double>& limit = servo.limit[j];
-      double to = std::fma(x, servo.dt, q);
-      if (q <= limit.upper) to = std::min(to, limit.upper);
-      if (q >= limit.lower) to = std::max(to, limit.lower);
-      state.q[j] = to;
-      state.qd[j] = x;
-      state.change[j] = x - next.before[j];
+      if (from <= limit.upper) to = std::min(to, limit.upper);
+      return from >= limit.lower ? std::max(to, limit.lower) : to;
+    };
+    integrate(servo.chain, n, static_cast<const double*>(next.from),
+              static_cast<const double*>(next_.data()), servo.dt, state.q, clip);
+    for (int j = 0; j < n; ++j) {
+      state.qd[j] = next_[j];
+      state.change[j] = next_[j] - next.before[j];
     }
     state.limited = 1;
     for (int i = 0; i < servo.rows; ++i) {
