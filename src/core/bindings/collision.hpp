@@ -5,7 +5,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/chain.hpp"
-#include "drivers/collision_model.hpp"
+#include "bindings/collision_model.hpp"
 
 namespace supple {
 
