@@ -19,9 +19,9 @@ FOLLOWED = sp.follow(UR5E, LINE)
 
 # Objects of public classes without an example in test_copies.py.
 MORE = (sp.Servo(PANDA, dt=0.01), FOLLOWED, FOLLOWED.pieces[0])
-# Attributes that can be set; tests/control/test_changed_limits.py and tests/motion/test_stateful.py
-# show their effect.
-SETTABLE = {sp.Servo: {"limits"}, sp.steps.StatefulStep: {"memory"}}
+# Attributes that can be set; tests/control/test_changed_limits.py, tests/motion/test_stateful.py
+# and tests/collision/test_guarded_servo.py show their effect.
+SETTABLE = {sp.Servo: {"limits", "world"}, sp.steps.StatefulStep: {"memory"}}
 OBJECTS = [one for one in (*EXAMPLES, *MORE) if not isinstance(one, Enum | BaseException)]
 
 
@@ -49,7 +49,7 @@ def test_no_attribute_is_set_without_an_effect(one: object) -> None:
         ("dt", r"make a new Servo\(robot, dt=\.\.\.\)"),
         ("qd", r"servo\.reset\(qd\)"),
         ("lambda2", "it is computed"),
-        ("limit", "the only one that can be set is limits"),
+        ("limit", "those that can be set are limits and world"),
     ],
 )
 def test_the_error_of_a_servo_says_what_to_do(name: str, instead: str) -> None:

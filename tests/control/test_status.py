@@ -59,7 +59,7 @@ def test_a_step_names_every_limit_that_acts(
     assert named == {str(cause) for cause in expected}
     for times in ([0.0, 0.01, 0.02], [0.0, 0.01, 0.03]):
         result = track(arm, q, velocity=velocity, tasks=PostureTask(), times=times, limits=bounds)
-        assert result.status.dtype == np.int16
+        assert result.status.dtype == np.int32
         assert result.status[0] == expected
 
 
@@ -95,7 +95,7 @@ def test_a_status_is_all_of_its_causes_in_words() -> None:
 
 
 def test_statuses_of_a_motion_are_an_array_of_statuses() -> None:
-    values = np.array([0, 1, 9, 1, 8], dtype=np.int16)
+    values = np.array([0, 1, 9, 1, 8], dtype=np.int32)
     statuses = StatusArray.of(StepStatus, values)
     assert list(statuses) == [StepStatus(int(value)) for value in values]
     assert statuses[2] is not None

@@ -171,7 +171,8 @@ def sliding_chain() -> _core.Chain:
         parent=-1,
         motion=_core.Motion.PRISMATIC,
         placement=_core.Placement.ROOT,
-        coordinate=0,
+        q_index=0,
+        v_index=0,
         scale=1.0,
         offset=0.0,
         phase=[1.0, 0.0],
@@ -180,7 +181,7 @@ def sliding_chain() -> _core.Chain:
     )
     frame = _core.FrameSpec(joint=0, rotation=back, position=[0.0, 0.0, 0.0])
     return _core.Chain(
-        coordinates=1, joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
+        nq=1, nv=1, joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
     )
 
 
@@ -226,16 +227,24 @@ class Scene:
         return Shape(own.kind, own.size, own.radius, pose, own.points)
 
 
-def drawn_scene(seed: int, obstacles: int = 8, share: float = 0.9) -> Scene:
+def drawn_scene(
+    seed: int,
+    obstacles: int = 8,
+    share: float = 0.9,
+    joints: int | None = None,
+    per_frame: int = 5,
+) -> Scene:
     """Return a random robot of about 1 m with shapes on all frames, mostly spheres, and obstacles.
 
     Args:
         seed: Seed of the random numbers.
         obstacles: Number of obstacles, besides a half-space below the robot.
         share: Share of all admissible pairs that are checked.
+        joints: Number of joints; by default it is random.
+        per_frame: Largest number of shapes on a frame.
     """
     rng = np.random.default_rng(seed)
-    robot = generated.robot(rng, size=1.0)
+    robot = generated.robot(rng, joints=joints, size=1.0)
     names = list(robot.frames)
     Q = rng.uniform(np.maximum(robot.lower, -1), np.minimum(robot.upper, 1), size=(2, robot.dof))
     poses = [np.array([robot.fk(q, frame=name) for name in names]) for q in Q]
@@ -247,7 +256,7 @@ def drawn_scene(seed: int, obstacles: int = 8, share: float = 0.9) -> Scene:
     shapes: list[Shape] = []
     frames: list[int] = []
     for index in range(len(names)):
-        for _ in range(rng.integers(1, 6)):
+        for _ in range(rng.integers(1, per_frame + 1)):
             kind = int(rng.choice([SPHERE, SPHERE, SPHERE, CAPSULE, BOX, CYLINDER, HULL]))
             made = random_shape(rng, kind, random_pose(rng, 0))
             pose = made.pose.copy()
@@ -270,3 +279,18 @@ def drawn_scene(seed: int, obstacles: int = 8, share: float = 0.9) -> Scene:
     rng.shuffle(pairs)
     model = model_of(robot._chain(names), shapes, frames, pairs)
     return Scene(robot, model, shapes, frames, pairs)
+
+
+def free_scene(seed: int, least: float, obstacles: int = 6) -> tuple[Scene, Array]:
+    """Return a scene and a configuration at which all pairs are at least `least` [m] apart."""
+    joints = int(np.random.default_rng(seed).choice([2, 3, 6, 6, 7, 7, 8, 12]))
+    scene = drawn_scene(seed, obstacles, share=1.0, joints=joints, per_frame=2)
+    robot = scene.robot
+    lower = np.where(np.isfinite(robot.lower), robot.lower, -3)
+    upper = np.where(np.isfinite(robot.upper), robot.upper, 3)
+    q = lower + np.random.default_rng(seed).uniform(0.1, 0.9, robot.dof) * (upper - lower)
+    distance = scene.model.distances(q)[0]
+    pairs = [pair for pair, d in zip(scene.pairs, distance, strict=True) if d > least]
+    chain = scene.robot._chain(list(scene.robot.frames))
+    model = model_of(chain, scene.shapes, scene.frames, pairs)
+    return Scene(scene.robot, model, scene.shapes, scene.frames, pairs), q

@@ -139,6 +139,7 @@ nb::object PyCollisionModel::collides(nb::handle given, double clearance, int th
 void PyCollisionModel::move(int shape, nb::handle pose) {
   owned_->move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
   ++moves_;
+  if (view().shape[shape].speed == 0) ++jumps_;
 }
 
 void bind_collision(nb::module_& m) {

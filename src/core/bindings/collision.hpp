@@ -5,7 +5,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/chain.hpp"
-#include "drivers/collision_model.hpp"
+#include "bindings/collision_model.hpp"
 
 namespace supple {
 
@@ -17,8 +17,9 @@ class PyCollisionModel {
                    nb::handle speed, nb::handle pairs);
 
   const CollisionModel<double>& view() const { return owned_->view(); }
-  // Number of calls of `move`.
+  // Number of calls of `move`, and of those for shapes that are said to be at rest.
   int moves() const { return moves_; }
+  int jumps() const { return jumps_; }
 
   // Returns, for all pairs, the distances (k,), nearest points (k, 2, 3) and normals (k, 3) at q
   // (n,).
@@ -34,7 +35,7 @@ class PyCollisionModel {
   void configuration(const Batch& at, std::ptrdiff_t row, double* q) const;
 
   std::unique_ptr<OwnedCollisionModel> owned_;
-  int moves_ = 0;
+  int moves_ = 0, jumps_ = 0;
 };
 
 }  // namespace supple

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
+#include "bindings/servo_guard.hpp"
 #include "bindings/servo_inputs.hpp"
 #include "bindings/servo_limits.hpp"
 #include "bindings/servo_memory.hpp"
@@ -31,10 +32,11 @@ class PyServo {
   // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
   // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
   // is None; it requires a `python_step`. `constraint_rows` maps q to the rows of constraints, [G,
-  // h, owner] (count, n + 2), or is None.
+  // h, owner] (count, n + 2), or is None. `collision` is a CollisionModel, or None.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows,
-          nb::object constraint_rows, bool wrapped, bool stacked_targets, bool stacked_velocities)
+          nb::object constraint_rows, nb::object collision, double clearance, bool wrapped,
+          bool stacked_targets, bool stacked_velocities)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
@@ -94,6 +96,7 @@ class PyServo {
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     memory_.allocate(servo_, targets_, velocities_, remembers, isa().servo->scratch(servo_));
+    guard_.set(std::move(collision), clearance, servo_);
   }
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
@@ -132,7 +135,7 @@ class PyServo {
   template <class Visit>
   int visit(Visit&& visit) const {
     for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_,
-                                   &open_rows_, &constraint_rows_}) {
+                                   &open_rows_, &constraint_rows_, &guard_.object()}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
@@ -148,6 +151,7 @@ class PyServo {
     const Batch speed(qd, servo_.chain.nv, "qd");
     memory_.reset([&speed](int j) { return number(speed, j); });
     limits_.remember_peaks(last(), servo_.dt);
+    guard_.forget();
   }
 
   // Replaces the limits and what depends on them: the gain of the error, the condition numbers of
@@ -161,12 +165,14 @@ class PyServo {
     servo_.slow_condition = slow_condition;
     servo_.halt_condition = halt_condition;
     open_rows_ = std::move(open_rows);
+    guard_.forget();
   }
 
   nb::object speeds() const { return copy(last().qd, {servo_.chain.nv}); }
   nb::object speeds_before() const { return copy(memory_.last().before, {servo_.chain.nv}); }
   nb::object sides() const { return copy(last().active_set, {servo_.chain.nv}); }
   nb::object from() const { return copy(memory_.last().from, {servo_.chain.nq}); }
+  nb::object now() const { return copy(last().q, {servo_.chain.nq}); }
   nb::object jacobian() const { return jacobian_of(last()); }
   nb::object asked() const { return copy(last().desired, {servo_.rows}); }
   nb::object seen() const { return copy(last().e, {servo_.rows}); }
@@ -185,7 +191,13 @@ class PyServo {
   double chosen() const { return last().lambda2; }
   double beyond() const { return last().beyond; }
 
-  int flags() const { return step_flags(servo_, memory_.last()) | limits_.excesses(last()); }
+  int flags() const {
+    return step_flags(servo_, memory_.last()) | limits_.excesses(last()) |
+           guard_.flags(memory_.last());
+  }
+  void set_collision(nb::object model) { guard_.replace(std::move(model), servo_); }
+  // The pair of shapes that did not allow the last step as it was, or -1.
+  int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
   double sigma_min() const { return supple::sigma_min(servo_, memory_.last()); }
 
@@ -223,6 +235,7 @@ class PyServo {
     memory_.recall(from);
     limits_.recall(from + memory_.saved_size());
     limits_.apply(last(), servo_);
+    guard_.forget();
   }
 
   // Returns the constraints of the last step as rows [G, h, owner, state] (count, n + 3).
@@ -294,11 +307,20 @@ class PyServo {
     ServoState<double>& state = memory_.begin([&at](int j) { return number(at, j); });
     const ServoKernel& kernel = *isa().servo;
     state.constraints = nullptr;
+    if (guard_.active()) {
+      all_rows_.clear();
+      guard_.append_rows(servo_, memory_.next(), all_rows_);
+    }
     if (!constraint_rows_.is_none()) {
       const nb::object rows = constraint_rows_(copy(state.q, {nq}));
       const auto [from, count] = rows_in(rows, 2);
-      memory_.constrain(from, count);
+      if (guard_.active()) {
+        all_rows_.insert(all_rows_.end(), from, from + count * (n + 2));
+      } else {
+        memory_.constrain(from, count);
+      }
     }
+    if (guard_.active()) memory_.constrain(all_rows_.data(), int(all_rows_.size()) / (n + 2));
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {nq}));
       if (!contiguous_data(v, n))
@@ -313,6 +335,7 @@ class PyServo {
       decide_in_python(state);
       kernel.advance(servo_, state, memory_.scratch);
     }
+    if (guard_.active()) guard_.secure(servo_, memory_.next());
     bool valid = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
     for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
     for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
@@ -322,6 +345,7 @@ class PyServo {
     }
     for (int j = 0; j < nq; ++j) next[j] = state.q[j];
     memory_.accept();
+    if (guard_.active()) guard_.accept(memory_.last());
   }
 
   static nb::object copy(const double* from, std::initializer_list<int> shape) {
@@ -425,6 +449,8 @@ class PyServo {
   const bool stacked_targets_, stacked_velocities_;  // whether an array may hold those of all tasks
   Servo<double> servo_;
   ServoMemory memory_;
+  ServoGuard guard_;
+  Doubles all_rows_;  // rows of pairs of shapes, then those of constraints
   int targets_, velocities_;
   bool estimates_;  // whether the step keeps estimated directions u
 };
@@ -453,11 +479,12 @@ void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
-                    nb::object, bool, bool, bool>(),
+                    nb::object, nb::object, double, bool, bool, bool>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
            "python_step"_a.none(), "open_rows"_a.none() = nb::none(),
-           "constraint_rows"_a.none() = nb::none(), "wrapped"_a = false,
-           "stacked_targets"_a = false, "stacked_velocities"_a = false)
+           "constraint_rows"_a.none() = nb::none(), "collision"_a.none() = nb::none(),
+           "clearance"_a = 0.0, "wrapped"_a = false, "stacked_targets"_a = false,
+           "stacked_velocities"_a = false)
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),
@@ -476,6 +503,8 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _side(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_from", &PyServo::from,
                    nb::sig("def _from(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_now", &PyServo::now,
+                   nb::sig("def _now(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_J", &PyServo::jacobian,
                    nb::sig("def _J(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_asked", &PyServo::asked,
@@ -497,6 +526,9 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_set_collision", &PyServo::set_collision, "model"_a.none(),
+           nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
+      .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))
       .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
       .def_prop_ro("_flags", &PyServo::flags, nb::sig("def _flags(self) -> int"))
       .def_prop_ro("_joint_flags", &PyServo::joint_flags,

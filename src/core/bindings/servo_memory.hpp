@@ -81,6 +81,7 @@ class ServoMemory {
   }
 
   const ServoRecord& last() const { return *last_; }
+  ServoRecord& next() { return *next_; }
 
   // Starts the next record at the configuration q(j), with all else from the last one.
   template <class Q>

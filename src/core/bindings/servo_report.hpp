@@ -15,7 +15,9 @@ namespace supple {
 // The rows of constraints in a step, G q̇ >= h, and what became of them.
 struct ConstraintRows {
   int count = 0;
-  std::vector<double> G, h, owner, state;  // (count, n), then (count,); `owner` is an index
+  // (count, n), then (count,); `owner` is the index of a constraint, or -1 - that of a pair of
+  // shapes
+  std::vector<double> G, h, owner, state;
 
   // Copies rows [G, h, owner] (given, n + 2), of which none is active yet.
   void assign(const double* from, int given, int n) {
@@ -42,7 +44,8 @@ struct ServoRecord {
 inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
                      direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096,
-                     at_constraint = 8192, over_constraint = 16384;
+                     at_constraint = 8192, over_constraint = 16384, at_collision = 32768,
+                     over_collision = 65536;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 
@@ -146,7 +149,9 @@ inline int step_flags(const Servo<double>& servo, const ServoRecord& record) {
     found |= joint_flags(servo, record, j);
   }
   const double size = std::sqrt(norm2);
-  for (const double row : record.rows.state) {
+  for (int i = 0; i < record.rows.count; ++i) {
+    const double row = record.rows.state[i];
+    if (record.rows.owner[i] < 0) continue;  // of a pair of shapes: see `ServoGuard::flags`
     if (row == double(int(RowState::held))) found |= at_constraint;
     if (row == double(int(RowState::given_up))) found |= over_constraint;
   }

@@ -3,7 +3,7 @@
 #include "kernels/collision.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/collision/placed.hpp"
+#include "supple/servo/guard.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -67,6 +67,30 @@ int closest_at(const CollisionModel<double>& model, const double* q, double* dis
   return pair;
 }
 
+int guard_scratch_of(const CollisionModel<double>& model) {
+  int size;
+  guard_in(model, static_cast<double*>(nullptr), size);
+  return size;
+}
+
+void prepare_guard(const CollisionModel<double>& model, double* memory) {
+  int size;
+  GuardMemory<double> m = guard_in(model, memory, size);
+  place_fixed(model, m.placed);
+  place_fixed(model, m.later);
+  for (int k = 0; k < model.pairs; ++k) m.floor[k] = Number<double>::huge;
+}
+
+int rows_of_guard(const CollisionModel<double>& model, Guard<double>& guard, const double* q,
+                  const double* v, double* G, double* h, int* pairs, bool& inside) {
+  return guard_rows<Wide>(model, guard, q, v, G, h, pairs, inside);
+}
+
+GuardedStep step_of_guard(const CollisionModel<double>& model, Guard<double>& guard,
+                          const double* q, const double* v, const double* change, double* x) {
+  return guard_step<Wide>(model, guard, q, v, change, x);
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -74,7 +98,8 @@ namespace supple {
 
 extern const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA);
 const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA) = {
-    &scratch_of_model, &prepare_shapes, &collides_at, &all_distances, &closest_at,
+    &scratch_of_model, &prepare_shapes, &collides_at,   &all_distances, &closest_at,
+    &guard_scratch_of, &prepare_guard,  &rows_of_guard, &step_of_guard,
 };
 
 }  // namespace supple

@@ -1,7 +1,7 @@
 // The interface of the kernel that computes distances and certifies motions.
 #pragma once
 
-#include "supple/collision/model.hpp"
+#include "supple/servo/guard.hpp"
 
 namespace supple {
 
@@ -19,6 +19,14 @@ struct CollisionKernel {
   // Returns the closest pair, or -1 if there are none, and writes its distance, points and normal.
   int (*closest)(const CollisionModel<double>&, const double* q, double* distance, double* points,
                  double* normal, double* scratch);
+  // A control loop that keeps its distance (servo/guard.hpp). Its memory has guard_scratch(model)
+  // numbers; `guard_prepare` initializes it, and again after a shape has moved.
+  int (*guard_scratch)(const CollisionModel<double>&);
+  void (*guard_prepare)(const CollisionModel<double>&, double* memory);
+  int (*guard_rows)(const CollisionModel<double>&, Guard<double>&, const double* q, const double* v,
+                    double* G, double* h, int* pairs, bool& inside);
+  GuardedStep (*guard_step)(const CollisionModel<double>&, Guard<double>&, const double* q,
+                            const double* v, const double* change, double* x);
 };
 
 }  // namespace supple

@@ -10,6 +10,7 @@ import numpy as np
 
 from supple.control.constraints import acting
 from supple.control.diagnostics import Report, explain_taken, unlimited_step
+from supple.control.guard import acting_pairs
 from supple.control.status import NEARLY, held_joints
 from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Linearization
@@ -48,7 +49,10 @@ def explain_last_step(servo: Servo) -> Report:
         max_norm=servo._bound if speed >= servo._bound * NEARLY else None,
         mode=servo.limits.mode if servo._held else None,
         factor=_factor(servo, linearization),
-        constraints=acting(servo.constraints, servo._rows, qd),
+        constraints=(
+            *acting(servo.constraints, servo._rows, qd),
+            *acting_pairs(servo._guarded, servo._rows, servo._blocking, servo.clearance),
+        ),
     )
     return replace(
         report,

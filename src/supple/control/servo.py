@@ -27,6 +27,7 @@ from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
+from supple.control.guard import Nearest, guarded, nearest_of
 from supple.control.status import StepStatus
 from supple.control.wrapped import gives_up, row_weights
 from supple.damping import Curvature
@@ -55,7 +56,7 @@ _INSTEAD = {
     "qd": "servo.reset(qd) sets the joint speeds",
     **{
         name: f"make a new Servo(robot, {name}=...)"
-        for name in ("tasks", "step", "dt", "gain", "constraints")
+        for name in ("tasks", "step", "dt", "gain", "constraints", "clearance")
     },
 }
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
@@ -87,7 +88,7 @@ class Servo(_core.Servo):
     current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
     zero, unless only accelerations are given: then the velocity is not controlled.
 
-    The limits can be changed at any time: `servo.limits = ...`. All else is fixed.
+    The limits and the world can be changed at any time: `servo.limits = ...`. All else is fixed.
 
     References:
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
@@ -108,6 +109,8 @@ class Servo(_core.Servo):
         rate_gain: float | None = None,
         rest_gain: float | None = None,
         constraints: Sequence[Constraint] = (),
+        world: Any = None,
+        clearance: float = 0.01,
     ) -> None:
         """Prepare the controller.
 
@@ -132,11 +135,16 @@ class Servo(_core.Servo):
             constraints: Objects with a method `rows(robot, q)` that returns G (k, n) and h (k,):
                 in each step the joint speeds keep G q̇ >= h. The limits have precedence, then the
                 rows in their order; a row that conflicts with them is met as well as possible.
+            world: Obstacles and the shapes of the robot. From any state with a certified stop, no
+                pair comes closer than `clearance` at any time within a step (docs/collision.md).
+            clearance: The distance that is kept from obstacles and between links [m].
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
         self._robot = robot
         self._constraints = check_constraints(constraints)
+        self._world, self._guarded = world, guarded(world)
+        self._clearance = number(clearance, "clearance", least=0)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
         self._dt, self._order = step_length(dt), order
@@ -192,6 +200,8 @@ class Servo(_core.Servo):
             python_step=controller.python_step,
             open_rows=self._open_rows(),
             constraint_rows=rows_of(self._constraints, robot),
+            collision=self._guarded.kernel,
+            clearance=self._clearance,
             wrapped=not self._single,
             stacked_targets=bool(common_shapes(self.tasks, "target")),
             stacked_velocities=bool(common_shapes(self.tasks, "velocity")),
@@ -201,7 +211,7 @@ class Servo(_core.Servo):
     def __setattr__(self, name: str, value: object) -> None:
         # A subclass may have attributes of its own.
         own = type(self) is not Servo and not hasattr(Servo, name)
-        if name == "limits" or name.startswith("_") or own:
+        if name in ("limits", "world") or name.startswith("_") or own:
             super().__setattr__(name, value)
         elif hasattr(Servo, name):
             raise AttributeError(
@@ -209,7 +219,7 @@ class Servo(_core.Servo):
             )
         else:
             raise AttributeError(
-                f"a Servo has no attribute {name!r}; the only one that can be set is limits"
+                f"a Servo has no attribute {name!r}; those that can be set are limits and world"
             )
 
     def _gain_within(self, limits: Limits) -> float:
@@ -254,6 +264,34 @@ class Servo(_core.Servo):
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints on the joint speeds, the one with the highest precedence first."""
         return self._constraints
+
+    @property
+    def world(self) -> Any:
+        """The obstacles and the shapes of the robot; None without them.
+
+        Setting it takes effect in the next step. If obstacles have only moved, by no more than
+        their speeds allow since the world was set, the certificate of the stop stays valid.
+        """
+        return self._world
+
+    @world.setter
+    def world(self, world: Any) -> None:
+        self._guarded = guarded(world)
+        self._world = world
+        self._set_collision(self._guarded.kernel)
+
+    @property
+    def clearance(self) -> float:
+        """The distance that is kept from obstacles and between links [m]."""
+        return self._clearance
+
+    @property
+    def nearest(self) -> Nearest | None:
+        """The closest pair of shapes after the last step.
+
+        None without a world, and before the first step.
+        """
+        return nearest_of(self._guarded, self._now) if self._begun else None
 
     @property
     def limits(self) -> Limits:
@@ -421,6 +459,8 @@ class Servo(_core.Servo):
             "rate_gain": self._rate_gain,
             "rest_gain": self._rest_gain,
             "constraints": self._constraints,
+            "world": self._world,
+            "clearance": self._clearance,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
 
@@ -437,8 +477,9 @@ class Servo(_core.Servo):
             self._own.state = state["state"]
 
     def __copy__(self) -> Servo:
-        # The memory of a step belongs to one Servo and is copied; the immutable Robot is shared.
-        return copy.deepcopy(self, {id(self.robot): self.robot})
+        # The memory of a step belongs to one Servo and is copied; robot and world are shared.
+        shared = (self.robot, self._world)
+        return copy.deepcopy(self, {id(one): one for one in shared})
 
 
 def _recreated(kind: type[Servo], arguments: dict[str, Any]) -> Servo:

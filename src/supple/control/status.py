@@ -58,6 +58,10 @@ class StepStatus(IntFlag):
         CONSTRAINT_LIMIT: A constraint of the `Servo` holds the step back.
         CONSTRAINT_EXCEEDED: A constraint is not met: the limits of the joints, or constraints
             before it, do not allow it.
+        COLLISION_LIMIT: The step is changed to keep the clearance of the `Servo`'s world.
+        COLLISION_EXCEEDED: Two shapes were closer than the clearance before the step, and are
+            driven apart; or joints or obstacles have moved otherwise than foreseen, and the robot
+            stops without a certificate.
     """
 
     FOLLOWING = 0
@@ -76,6 +80,8 @@ class StepStatus(IntFlag):
     NORM_EXCEEDED = 4096
     CONSTRAINT_LIMIT = 8192
     CONSTRAINT_EXCEEDED = 16384
+    COLLISION_LIMIT = 32768
+    COLLISION_EXCEEDED = 65536
 
     @property
     def sentence(self) -> str:
@@ -112,12 +118,14 @@ _SENTENCES = {
     StepStatus.NORM_EXCEEDED: "the joints slow down to the bound on the norm of their speeds",
     StepStatus.CONSTRAINT_LIMIT: "a constraint holds the step back",
     StepStatus.CONSTRAINT_EXCEEDED: "a constraint cannot be met within the limits",
+    StepStatus.COLLISION_LIMIT: "the robot keeps its clearance from an obstacle or from itself",
+    StepStatus.COLLISION_EXCEEDED: "two shapes are closer than the clearance",
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)
 # Plain integers, because NumPy converts flags a hundred times more slowly.
 _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEEDED = map(
-    np.int16, map(int, _CAUSES[:8])
+    np.int32, map(int, _CAUSES[:8])
 )
 
 
@@ -133,7 +141,7 @@ def statuses_of(
     active: Array,
     damped: NDArray[np.bool_],
     limited: NDArray[np.bool_],
-) -> NDArray[np.int16]:
+) -> NDArray[np.int32]:
     """Return the statuses (K,) of K steps of the same length, as the values of `StepStatus`.
 
     Args:
@@ -182,7 +190,7 @@ def jerk_exceeded(
 
 def limits_acting(
     limits: Limits, q: Array, before: Array, change: Array, active: Array, dt: float
-) -> NDArray[np.int16]:
+) -> NDArray[np.int32]:
     """Return which limit holds each joint (..., n): a value of `StepStatus`, 0 where none does.
 
     Args:
@@ -194,7 +202,7 @@ def limits_acting(
             else 0.
         dt: Length of the step [s].
     """
-    kinds = np.zeros(q.shape, dtype=np.int16)
+    kinds = np.zeros(q.shape, dtype=np.int32)
     held = np.nonzero(active)
     if not len(held[0]):
         return kinds

@@ -45,7 +45,7 @@ class Trajectory:
         error: Error of each row to its target after the step (K, m); zero without a target.
         active: The limit that acts on each joint (K, n): -1 for a lower limit, 1 for an upper,
             else 0.
-        status: `StepStatus` of each step (K,): flags, stored as int16; indexing returns a
+        status: `StepStatus` of each step (K,): flags, stored as int32; indexing returns a
             `StepStatus`.
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a

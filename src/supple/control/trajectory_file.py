@@ -128,4 +128,4 @@ def _statuses(words: NDArray[Any]) -> StatusArray[StepStatus]:
                 f"the file is not a trajectory: unknown status {short_repr(word)}. "
                 f"Available: {names}"
             ) from None
-    return StatusArray.of(StepStatus, np.array(values, dtype=np.int16)[where])
+    return StatusArray.of(StepStatus, np.array(values, dtype=np.int32)[where])

@@ -40,7 +40,7 @@ class Velocities:
         lambda2: Damping (...) chosen by the step's rule, before limits; 0 for an undamped step.
         active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
             else 0.
-        status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
+        status: `StepStatus` of each robot (...): flags, stored as int32; indexing returns a
             `StepStatus`.
     """
 

@@ -248,10 +248,10 @@ def to_trajectory(
         (StepStatus.ACCELERATION_LIMIT, second[1:] / bounds.acceleration),
         (StepStatus.JERK_LIMIT, third / bounds.jerk),
     )
-    status, active = np.zeros(steps, np.int16), np.zeros(qd.shape, np.int8)
+    status, active = np.zeros(steps, np.int32), np.zeros(qd.shape, np.int8)
     for flag, ratio in ratios:
         there = np.abs(ratio) > _AT_LIMIT
-        status |= np.where(there.any(axis=1), np.int16(flag), np.int16(0))
+        status |= np.where(there.any(axis=1), np.int32(flag), np.int32(0))
         active = np.where(there & (active == 0), np.sign(ratio), active).astype(np.int8)
     return Trajectory(
         t=dt * np.arange(steps + 1, dtype=np.float64),

@@ -135,7 +135,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
-    status, estimates = np.empty(steps, dtype=np.int16), []
+    status, estimates = np.empty(steps, dtype=np.int32), []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     if uneven and np.isfinite(servo.limits.max_jerk).any():
@@ -189,7 +189,7 @@ def _on_path(
     motion = path_motion(layout, limits, q0, commands, dt, least)
     bounds = Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk)
     made = to_trajectory(layout, [motion.q], dt, bounds)
-    status = np.array(made.status, dtype=np.int16)
+    status = np.array(made.status, dtype=np.int32)
     status[-1] |= motion.status
     return replace(
         made,

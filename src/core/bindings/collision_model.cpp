@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "drivers/collision_model.hpp"
+#include "bindings/collision_model.hpp"
 
 #include <algorithm>
 #include <array>

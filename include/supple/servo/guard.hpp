@@ -1,0 +1,225 @@
+// A step of a control loop that keeps its distance from obstacles, also if it has to stop.
+//
+// Invariant: the stop from the current state is certified, that is, no pair comes closer than the
+// clearance during it. A step is taken only if the step and the stop after it are certified;
+// otherwise the stop that is known from before continues. Rows of constraints make this rare: they
+// are the same bound, linear in the speeds.
+//
+// The stop: all joints slow down together, which is straight in joint space, as the step before it
+// is. Where a joint would pass its position limit on the way, or has a jerk limit, each joint slows
+// down on its own by the stopping rule of stopping.hpp, along a curve whose deviation from its
+// chord enters the bound. A motion that is not certified as a whole is divided.
+#pragma once
+
+#include "supple/servo/stop_motion.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// The distance that a pair must keep: the clearance and what an obstacle may travel, or, if it is
+// already closer, its present distance.
+template <class T>
+SUPPLE_INLINE T least_distance(const Guard<T>& guard, T speed, T time, T gap) {
+  return min(fma(speed, time, guard.clearance), gap - unseen<T>);
+}
+
+// Returns the first of `count` pairs that may come closer than allowed during the motion from the
+// current configuration of `placed` that m.along and m.off describe, or -1.
+template <class T>
+SUPPLE_FN int first_unsafe(const CollisionModel<T>& model, const Placed<T>& placed,
+                           const NearPair<T>* near, int count, const JointMotion<T>& motion) {
+  for (int i = 0; i < count; ++i) {
+    const GapBounds<T> bounds = gap_bounds(model, placed, near[i], motion);
+    if (min(bounds.start, bounds.end) < near[i].least) return i;
+  }
+  return -1;
+}
+
+// Certifies the motion along the polygon m.knot with `count` parts, within `time`, from the
+// configuration of the step. Returns whether it is certified; `pair` receives a pair that is not.
+template <class L, class T>
+SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, int count, T time,
+                       GuardMemory<T>& m, int& pair) {
+  const int n = model.chain.nv;
+  for (int i = 0; i < guard.near; ++i) {
+    NearPair<T>& near = m.near[i];
+    near.least = least_distance(guard, near.speed, time, gap_of(m.placed, near));
+    m.floor[near.pair] = near.least;
+  }
+  for (int i = 0; i < model.chain.nq; ++i) m.at[i] = m.knot[i];
+  T begin(0), end = T(count);
+  const Placed<T>* placed = &m.placed;
+  const NearPair<T>* near = m.near;
+  int near_count = guard.near, placements = 0;
+  bool whole = true;  // whether the part is all that is left
+  for (int tries = 0; tries < most_tries; ++tries) {
+    const bool bends = chord_of(model.chain, m, count, begin, end);
+    to_joints(model.chain, m.delta, m.along);
+    to_joints(model.chain, m.aside, m.off, true);
+    if (begin == T(0) && whole) {
+      for (int j = 0; j < model.chain.joints; ++j) {
+        if (abs(m.along[j]) + m.off[j] > m.reach[j]) return false;  // beyond the pairs found
+      }
+    }
+    const int bad =
+        first_unsafe(model, *placed, near, near_count, {m.along, bends ? m.off : nullptr});
+    if (bad < 0) {
+      if (whole) return true;
+      if (placements == most_placements) return false;
+      placements += 1;
+      begin = end;
+      end = T(count);
+      whole = true;
+      position_on(model.chain, m, count, begin, m.at);
+      place<L>(model, m.at, m.later);
+      chord_of(model.chain, m, count, begin, end);
+      for (int i = 0; i < n; ++i) m.delta[i] = abs(m.delta[i]) + m.aside[i];
+      to_joints(model.chain, m.delta, m.off, true);
+      near_count = near_pairs<L>(model, m.later, m.off, guard.clearance, time, m.bound, model.pairs,
+                                 m.near_later);
+      for (int i = 0; i < near_count; ++i) {
+        NearPair<T>& found = m.near_later[i];
+        found.least = min(m.floor[found.pair], fma(found.speed, time, guard.clearance));
+      }
+      placed = &m.later;
+      near = m.near_later;
+    } else {
+      pair = near[bad].pair;
+      const T half = T(0.5) * (end - begin);
+      // A part that stays in one place for a pair that is too close will not improve.
+      if (gap_of(*placed, near[bad]) < near[bad].least || half < T(1e-3)) return false;
+      end = begin + half;
+      whole = false;
+    }
+  }
+  return false;
+}
+
+// Certifies a step at the speeds x (n) from q (n) and the stop after it; `before` (n) are the
+// speeds of the step before. Returns the stop, or none.
+template <class L, class T>
+SUPPLE_FN StopKind certified_stop(const CollisionModel<T>& model, const Guard<T>& guard, const T* q,
+                                  const T* x, const T* before, GuardMemory<T>& m, int& pair) {
+  const int n = model.chain.nv;
+  const TogetherStop<T> together = together_stop(guard, n, x);
+  if (together.span < Number<T>::huge && may_stop_together(guard, n, q, x, together.span)) {
+    for (int i = 0; i < model.chain.nq; ++i) m.knot[i] = q[i];
+    integrate(model.chain, q, x, together.span, m.knot + model.chain.nq);
+    return certify<L>(model, guard, 1, together.time, m, pair) ? StopKind::together
+                                                               : StopKind::none;
+  }
+  const int steps = simulate_stop(model.chain, guard, q, x, before, m);
+  if (steps < 0) return StopKind::none;
+  return certify<L>(model, guard, steps, T(steps) * guard.dt, m, pair) ? StopKind::each
+                                                                       : StopKind::none;
+}
+
+// Finds the pairs near q (n) that a step may affect, and writes their rows on the joint speeds: the
+// gradient (n) of each distance, and the smallest admissible rate of change. v (n) are the current
+// speeds. `inside` becomes true if a pair is closer than the clearance. Returns the number of rows.
+template <class L, class T>
+SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const T* q, const T* v,
+                         T* G, T* h, int* pairs, bool& inside) {
+  const int n = model.chain.nv;
+  int size;
+  GuardMemory<T> m = guard_in(model, guard.memory, size);
+  // The largest speeds of this step, and the span of the stop after it.
+  T smooth(0);
+  for (int i = 0; i < n; ++i) {
+    const JointLimit<T>& limit = guard.limit[i];
+    const T faster = limit.acceleration < Number<T>::huge
+                         ? abs(v[i]) + limit.acceleration * guard.dt
+                         : limit.speed;
+    m.x[i] = max(min(faster, limit.speed), abs(v[i]));
+    if (limit.jerk < Number<T>::huge) {
+      const T ramp = limit.jerk * guard.dt * guard.dt;
+      const T most = largest_smooth_change(limit, guard.dt, ramp);
+      // Its change first falls to zero, and then to -most: the speed rises, and the stop is longer.
+      m.x[i] = min(m.x[i] + shrinking_sum(most, ramp), limit.speed);
+      smooth = max(smooth, T(3) * most / ramp * guard.dt);
+    }
+  }
+  const TogetherStop<T> stop = together_stop(guard, n, m.x);
+  const T span = stop.span + smooth;
+  for (int i = 0; i < n; ++i) m.delta[i] = m.x[i] * span * T(1.0001);
+  to_joints(model.chain, m.delta, m.reach, true);
+  place<L>(model, q, m.placed);
+  for (int i = 0; i < guard.near; ++i) m.floor[m.near[i].pair] = Number<T>::huge;
+  guard.near = near_pairs<L>(model, m.placed, m.reach, guard.clearance,
+                             stop.time + smooth + retreat_time<T>, m.bound, model.pairs, m.near);
+  // The closest pairs first: they have precedence where rows conflict.
+  const int rows = guard.near < most_rows ? guard.near : most_rows;
+  for (int i = 0; i < rows; ++i) {
+    int first = i;
+    for (int k = i + 1; k < guard.near; ++k) {
+      if (m.near[k].distance < m.near[first].distance) first = k;
+    }
+    const NearPair<T> one = m.near[first];
+    m.near[first] = m.near[i];
+    m.near[i] = one;
+  }
+  const TogetherStop<T> now = together_stop(guard, n, v);
+  const T row_span = max(now.span + smooth + guard.dt, T(2) * guard.dt);
+  for (int i = 0; i < n; ++i) m.delta[i] = v[i] * row_span;
+  to_joints(model.chain, m.delta, m.along);
+  int count = 0;
+  inside = false;
+  for (int i = 0; i < rows; ++i) {
+    const NearPair<T>& near = m.near[i];
+    T* const row = G + count * n;
+    distance_gradient(model, m.placed, near, row);
+    T rate(0);
+    for (int k = 0; k < n; ++k) rate = fma(row[k], m.delta[k], rate);
+    const GapBounds<T> bounds = gap_bounds(model, m.placed, near, {m.along, nullptr});
+    // What curvature costs at the present speeds; the next step may be faster.
+    const T bulge = bounds.start + rate - bounds.end;
+    // An obstacle comes closer during the stop, and while the joints take up its speed.
+    T pull(0);  // largest acceleration away from it
+    for (int k = 0; k < n && near.speed > 0; ++k) {
+      pull += abs(row[k]) * min(guard.limit[k].acceleration, T(1e6));
+    }
+    const T late = near.speed > 0 ? min(near.speed / max(pull, T(1e-9)), T(retreat_time<T>)) : T(0);
+    const T travel = near.speed * (now.time + smooth + late);
+    const T room = bounds.start - guard.clearance - travel - T(1.5) * bulge - standoff<T>;
+    const T short_by = guard.clearance - bounds.start;
+    inside = inside || near.distance < guard.clearance - T(1e-9);
+    h[count] = -max(room, -(largest_push<T> + travel)) / row_span;
+    if (short_by > 0) {
+      h[count] = max(near.speed + short_by / max(escape_time<T>, T(4) * guard.dt), h[count]);
+    }
+    pairs[count] = near.pair;
+    count += 1;
+  }
+  return count;
+}
+
+// Replaces a step x (n) from q (n) by one that is certified: x itself, a step between it and the
+// stop that is known from before, or that stop. v (n) are the speeds before the step, which the
+// step before changed by `change` (n). Follows `guard_rows` at the same q.
+template <class L, class T>
+SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard, const T* q,
+                                 const T* v, const T* change, T* x) {
+  const int n = model.chain.nv;
+  GuardedStep made;
+  int size;
+  GuardMemory<T> m = guard_in(model, guard.memory, size);
+  made.stop = certified_stop<L>(model, guard, q, x, v, m, made.pair);
+  if (made.stop != StopKind::none) return made.pair = -1, made;
+  made.changed = true;
+  const StopKind known = guard.stop != StopKind::none ? guard.stop : StopKind::each;
+  stopping_speeds(guard, n, known, v, change, m.stop);
+  int other;
+  for (T share = T(0.5); share > T(0.05); share *= T(0.5)) {
+    for (int i = 0; i < n; ++i) m.x[i] = fma(share, x[i] - m.stop[i], m.stop[i]);
+    made.stop = certified_stop<L>(model, guard, q, m.x, v, m, other);
+    if (made.stop == StopKind::none) continue;
+    for (int i = 0; i < n; ++i) x[i] = m.x[i];
+    return made;
+  }
+  for (int i = 0; i < n; ++i) x[i] = m.stop[i];
+  // Certified before, unless the joints or obstacles have moved otherwise than foreseen.
+  made.stop = guard.stop;
+  if (guard.stop == StopKind::none) made.stop = certified_stop<L>(model, guard, q, x, v, m, other);
+  return made;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

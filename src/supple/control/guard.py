@@ -1,0 +1,85 @@
+"""The world of a `Servo`: the pairs of shapes whose distances it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from supple import _core
+from supple.errors import InputError, short_repr
+from supple.motion.linearization import Array
+
+# Values of `RowState` in limits/constrained.hpp.
+_HELD, _GIVEN_UP = 2, 3
+
+
+class Nearest(NamedTuple):
+    """The closest pair of shapes.
+
+    Attributes:
+        names: Names of the two shapes' links or obstacles.
+        distance: Their signed distance [m].
+        points: Their nearest points (2, 3) in the world [m].
+        normal: The unit vector (3,) from the second shape to the first.
+    """
+
+    names: tuple[str, str]
+    distance: float
+    points: Array
+    normal: Array
+
+
+class Guarded(NamedTuple):
+    """A collision model of the kernel, and the names of the shapes of its pairs."""
+
+    kernel: _core.CollisionModel | None
+    names: Sequence[tuple[str, str]]
+
+    def pair(self, index: int) -> tuple[str, str]:
+        """Return the names of the two shapes of a pair."""
+        return self.names[index] if index < len(self.names) else ("shape", f"pair {index}")
+
+
+def guarded(world: Any) -> Guarded:
+    """Return the model of a world: a collision model of the kernel, with names or without."""
+    if world is None:
+        return Guarded(None, ())
+    if isinstance(world, _core.CollisionModel):
+        return Guarded(world, ())
+    if isinstance(world, Guarded):
+        return world
+    raise InputError(f"world must be a World; given: {short_repr(world)}")
+
+
+def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -> tuple[str, ...]:
+    """Return sentences about the pairs of shapes that acted on a step.
+
+    Args:
+        world: The world of the `Servo`.
+        rows: The rows of the step, [G, h, owner, state] (k, n + 3).
+        blocking: The pair that did not allow the step as it was, or -1.
+        clearance: The clearance [m].
+    """
+    owners, states = rows[:, -2], rows[:, -1]
+    acted = (owners < 0) & ((states == _HELD) | (states == _GIVEN_UP))
+    pairs = [int(-1 - owner) for owner in owners[acted]]
+    if blocking >= 0 and blocking not in pairs:
+        pairs.append(blocking)
+    names = list(dict.fromkeys(world.pair(k) for k in pairs))
+    keeps = f"to keep {1e3 * clearance:.3g} mm of clearance"
+    return tuple(f"{one} and {other} hold the step back {keeps}" for one, other in names)
+
+
+def nearest_of(world: Guarded, q: Array) -> Nearest | None:
+    """Return the closest pair at a configuration (n,); None without pairs."""
+    if world.kernel is None:
+        return None
+    _, pair = world.kernel.min_distance(q)
+    if pair < 0:
+        return None
+    distance, points, normal = world.kernel.distances(q)
+    return Nearest(
+        world.pair(pair), float(distance[pair]), np.array(points[pair]), np.array(normal[pair])
+    )
