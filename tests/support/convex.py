@@ -171,7 +171,8 @@ def sliding_chain() -> _core.Chain:
         parent=-1,
         motion=_core.Motion.PRISMATIC,
         placement=_core.Placement.ROOT,
-        coordinate=0,
+        q_index=0,
+        v_index=0,
         scale=1.0,
         offset=0.0,
         phase=[1.0, 0.0],
@@ -180,7 +181,7 @@ def sliding_chain() -> _core.Chain:
     )
     frame = _core.FrameSpec(joint=0, rotation=back, position=[0.0, 0.0, 0.0])
     return _core.Chain(
-        coordinates=1, joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
+        nq=1, nv=1, joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
     )
 
 
