@@ -6,7 +6,7 @@ import copy
 import multiprocessing
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import isclass
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supple as sp
-from supple import criteria, damping, errors, redundancy, steps
+from supple import collision, criteria, damping, errors, redundancy, steps
 from supple.damping.scale import Scale
 from supple.gpu.runtime import DeviceInfo
 
@@ -27,6 +27,7 @@ RULE = damping.Constant(0.1)
 LINEAR = sp.Linearization(J, np.ones(6), before=sp.Linearization(J, np.ones(6)), q=Q)
 DLS = sp.DLS(RULE)
 REST = criteria.RestPosture(Q)
+BOX = collision.Box((0.1, 0.2, 0.3), (0.0, 0.0, 1.0))
 BALL = criteria.Sphere((0.0, 0.0, 1.0), 0.1, "panda_hand")
 
 # An instance of each public class; several of classes whose fields may have different types.
@@ -107,6 +108,16 @@ EXAMPLES: tuple[object, ...] = (
     damping.TrackingBound(0.5),
     Scale.for_robot(PANDA),
     sp.Linearization(np.ones((4, 6, 7)), np.ones((4, 6)), q=np.ones((4, 7))),
+    BOX,
+    collision.Sphere(0.1, (0.0, 0.0, 1.0)),
+    collision.Capsule(0.1, 0.2),
+    collision.Cylinder(0.1, 0.2),
+    collision.HalfSpace(),
+    collision.ConvexHull(np.eye(3), 0.1),
+    collision.Mesh("a.stl", (1.0, 2.0, 3.0)),
+    collision.Contact(0.1, "a", "b", np.zeros((2, 3)), np.zeros(3)),
+    collision.UncheckedPair("a", "b", "never"),
+    sp.World({"box": BOX}, attached={"panda_hand": [BOX]}, speeds={"box": 0.1}),
     criteria.Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.1),
     criteria.Clearance(PANDA, [BALL], [criteria.Sphere((1.0, 0.0, 0.0), 0.2)], 0.1),
     criteria.GravityTorque(PANDA.with_inertia("panda_hand", 1.0), np.ones(7)),
@@ -119,7 +130,7 @@ EXAMPLES: tuple[object, ...] = (
 
 # Classes without instances of their own; `Servo` is tested in tests/control/test_servo_copies.py.
 ABSTRACT = {criteria.Criterion, damping.DampingRule, steps.Step, steps.StepWithMemory}
-MODULES = (sp, criteria, damping, errors, redundancy, steps)
+MODULES = (sp, collision, criteria, damping, errors, redundancy, steps)
 ELSEWHERE = {sp.Servo}
 
 
@@ -144,12 +155,14 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         writable = one.flags.writeable == other.flags.writeable
         return writable and one.dtype == other.dtype and np.array_equal(one, other)
-    if isinstance(one, dict):
+    if isinstance(one, Mapping):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, BaseException):
         return same(one.args, other.args) and same(vars(one), vars(other))
+    if isinstance(one, sp.World):
+        return same(vars(one), vars(other))
     if isinstance(one, sp.Solver):
         return same(one.robot, other.robot) and repr(one) == repr(other)
     if isinstance(one, sp.Robot):

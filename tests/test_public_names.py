@@ -17,7 +17,8 @@ import supple
 ROOT = Path(__file__).parents[1]
 MODULES = (
     "supple",
-    *(f"supple.{name}" for name in ("cluster", "criteria", "damping", "errors", "paths", "poses")),
+    *(f"supple.{name}" for name in ("cluster", "collision", "criteria", "damping", "errors")),
+    *(f"supple.{name}" for name in ("paths", "poses")),
     *(f"supple.{name}" for name in ("redundancy", "steps", "view.viewer", "papers", "papers.note")),
 )
 INTERNAL = {"architecture", "kernel", "constants", "papers"}  # about the code itself

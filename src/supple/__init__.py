@@ -1,13 +1,15 @@
 """Inverse kinematics that stays smooth, bounded and fast through singularities.
 
 The main names are here. More are in the modules `supple.damping` (damping rules), `supple.steps`
-(steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots), `supple.paths`
-(joint paths and their timing), `supple.poses` (conversions and interpolation) and `supple.errors`.
+(steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots),
+`supple.collision` (shapes for a `World`), `supple.paths` (joint paths and their timing),
+`supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
 TYPE_CHECKING = False  # type checkers know this name; importing typing takes longer than all else
 if TYPE_CHECKING:
-    from supple import criteria, damping, errors, paths, poses, redundancy, steps
+    from supple import collision, criteria, damping, errors, paths, poses, redundancy, steps
+    from supple.collision.world import World
     from supple.control.diagnostics import Report, explain
     from supple.control.servo import Servo
     from supple.control.status import StepStatus
@@ -51,7 +53,9 @@ __all__ = [
     "Solver",
     "StepStatus",
     "Trajectory",
+    "World",
     "__version__",
+    "collision",
     "criteria",
     "damping",
     "devices",
@@ -76,6 +80,7 @@ __all__ = [
 # modules together a third of a second.
 _MODULES = {
     "supple": (
+        "collision",
         "criteria",
         "damping",
         "errors",
@@ -84,6 +89,7 @@ _MODULES = {
         "redundancy",
         "steps",
     ),
+    "supple.collision.world": ("World",),
     "supple.control.diagnostics": (
         "Report",
         "explain",

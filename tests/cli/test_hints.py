@@ -21,7 +21,7 @@ def test_results_are_written_with_o(name: str) -> None:
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
     assert outs in ([], [["-o", "--out"]])
-    assert bool(outs) == (name in ("solve", "track", "follow"))
+    assert bool(outs) == (name in ("solve", "track", "follow", "pairs"))
 
 
 FLOATING = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>

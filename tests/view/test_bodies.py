@@ -14,6 +14,7 @@ from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of
 from supple.view.file_bodies import solids_in
 from supple.view.urdf_bodies import mesh_file
+from supple.view.world_bodies import link_solids, obstacle_solids
 
 trimesh = pytest.importorskip("trimesh")
 
@@ -147,3 +148,25 @@ def test_a_missing_mesh_of_an_mjcf_file_is_named(tmp_path: Path) -> None:
     solids, problems = solids_in(file, sp.mjcf(file))
     assert not solids
     assert "no.stl" in problems[0]
+
+
+def test_solids_of_a_world_contain_their_shapes() -> None:
+    """Drawn shapes have the size and the pose of the shape."""
+    T = sp.pose([0.1, 0.2, 0.3], rpy=[0.3, 0.2, 0.1])
+    c = sp.collision
+    shapes = {
+        "sphere": (c.Sphere(0.1, T), (0.2, 0.2, 0.2)),
+        "capsule": (c.Capsule(0.1, 0.3, T), (0.2, 0.2, 0.5)),
+        "box": (c.Box((0.1, 0.2, 0.3), T), (0.1, 0.2, 0.3)),
+        "cylinder": (c.Cylinder(0.1, 0.3, T), (0.2, 0.2, 0.3)),
+        "hull": (c.ConvexHull(np.eye(4, 3) * (0.1, 0.2, 0.3), 0.0, T), (0.1, 0.2, 0.3)),
+    }
+    world = sp.World({name: shape for name, (shape, _) in shapes.items()})
+    for each in obstacle_solids(world):
+        back = np.linalg.inv(T)
+        own = each.vertices @ back[:3, :3].T + back[:3, 3]
+        size = np.asarray(shapes[each.link][1])
+        assert np.allclose(np.ptp(own, axis=0), size, atol=0.02 * size.max()), each.link
+    robot = sp.load("ur5e")
+    held = sp.World(links={"link2": c.Sphere(0.1)}, attached={"tool0": [c.Sphere(0.2)]})
+    assert [each.link for each in link_solids(robot, held)] == ["link2", "tool0"]

@@ -76,7 +76,7 @@ struct JointRange {
 // The outcome of two subproblems together. If one is out of reach, so is the whole problem.
 SUPPLE_FN Outcome worse(Outcome a, Outcome b) {
   constexpr Outcome order[] = {Outcome::nonfinite, Outcome::unreachable, Outcome::timeout,
-                               Outcome::not_converged};
+                               Outcome::not_converged, Outcome::blocked};
   for (const Outcome each : order) {
     if (a == each || b == each) return each;
   }

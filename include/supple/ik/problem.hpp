@@ -11,7 +11,14 @@ namespace supple {
 enum class Measure : int { position, rotation };
 
 // Outcome of a search; the same values as `SolveStatus` in src/supple/ik/status.py.
-enum class Outcome : signed char { solved, unreachable, timeout, nonfinite, not_converged };
+enum class Outcome : signed char {
+  solved,
+  unreachable,
+  timeout,
+  nonfinite,
+  not_converged,
+  blocked = 6  // the targets are met, but all solutions found are rejected
+};
 
 // The problem that all starts of a search share.
 template <class T>

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "bindings/batches.hpp"
+#include "bindings/collision_check.hpp"
 #include "bindings/deadline.hpp"
 #include "bindings/ik_solver.hpp"
 #include "bindings/search_spec.hpp"
@@ -120,10 +121,12 @@ SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff
 // Solves a batch of B targets in the kernel's layout (B, k), with q0 (n,), (B, n) or None. Returns,
 // with s = max_solutions: q (B, s, n), outcomes (B, s), errors and efforts (B, s, 2), the number of
 // solutions (B,) and, with `explain` and `single`, the number of starts, the number of failed
-// starts and the two errors of the best failed start (B, 4).
+// starts and the two errors of the best failed start (B, 4). Solutions at which two parts of a
+// CollisionModel `collision` are closer than the clearance are rejected.
 nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const SearchSpec& spec,
-                      nb::handle progress) {
+                      nb::handle progress, nb::object collision) {
   const int n = solver.nq(), most = spec.max_solutions;
+  const CollisionCheck check(std::move(collision), n, spec.clearance);
   check_at_least("max_solutions", 1, most);
   check_at_least("merged_at_once", 1, spec.merged_at_once);
   if (spec.max_move > 0 && q0.is_none()) throw nb::value_error("max_move needs q0; given: None");
@@ -150,6 +153,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   request.comfortable = spec.comfortable;
   request.max_move = spec.max_move;
   request.single = spec.single || spec.nearest || spec.max_move > 0 || most > 1;
+  check.apply(request, spec.max_rejected);
   request.q = data_of<double>(q);
   request.outcome = data_of<Outcome>(outcome);
   request.error = data_of<double>(error);
@@ -165,7 +169,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   const auto report = [&](std::ptrdiff_t done) {
     if (!progress.is_none()) progress(done, count);
   };
-  const int parts = most > 1 ? 0 : solver.subproblems();
+  const int parts = most > 1 ? 0 : solver.subproblems(request);
   if (!parts) {
     run_batch(solver, bounds, request, spec.threads, report);
   } else {
@@ -205,7 +209,9 @@ void bind_solver(nb::module_& m) {
             required("comfortable", &SearchSpec::comfortable),
             required("max_move", &SearchSpec::max_move), required("explain", &SearchSpec::explain),
             required("threads", &SearchSpec::threads),
-            required("merged_at_once", &SearchSpec::merged_at_once));
+            required("merged_at_once", &SearchSpec::merged_at_once),
+            required("clearance", &SearchSpec::clearance),
+            required("max_rejected", &SearchSpec::max_rejected));
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
       .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
       .def("operations", &PySolver::operations,
@@ -216,6 +222,9 @@ void bind_solver(nb::module_& m) {
                    "list[int]]]) -> None"),
            "Set the subproblems: for each its solver, and the indices of its coordinates and "
            "target values.")
+      .def("set_moving", &PySolver::set_moving, "subproblem"_a,
+           nb::sig("def set_moving(self, subproblem: tuple[Solver, list[int], list[int]]) -> None"),
+           "Set the problem of the joints that move a task, for solutions that may be rejected.")
       .def_rw("given_tasks", &PySolver::given_tasks,
               "The tasks as Python objects, for the results.")
       .def("reach", &reach_arrays,
@@ -227,10 +236,11 @@ void bind_solver(nb::module_& m) {
            "Return C++ source that defines the problem as constants, RobotConstants<T> and "
            "Closest<T>.")
       .def("solve_batch", &solve_batch, "targets"_a, "q0"_a.none(), "spec"_a, "progress"_a.none(),
+           "collision"_a.none() = nb::none(),
            nb::sig("def solve_batch(self, targets: numpy.typing.ArrayLike, q0: "
-                   "numpy.typing.ArrayLike | None, spec: SearchSpec, progress: typing.Any) -> "
-                   "tuple[" SUPPLE_F64 ", " SUPPLE_I8 ", " SUPPLE_F64 ", " SUPPLE_I32
-                   ", " SUPPLE_I32 ", " SUPPLE_F64 "]"));
+                   "numpy.typing.ArrayLike | None, spec: SearchSpec, progress: typing.Any, "
+                   "collision: CollisionModel | None = None) -> tuple[" SUPPLE_F64 ", " SUPPLE_I8
+                   ", " SUPPLE_F64 ", " SUPPLE_I32 ", " SUPPLE_I32 ", " SUPPLE_F64 "]"));
 }
 
 }  // namespace supple

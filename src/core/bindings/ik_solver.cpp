@@ -139,22 +139,34 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.max_starts = request.budget.all;
 }
 
-void PySolver::set_subproblems(const std::vector<std::tuple<nb::object, Ints, Ints>>& given) {
+PySolver::Subproblem PySolver::subproblem_of(const GivenSubproblem& given) const {
+  const auto& [solver, joints, numbers] = given;
+  const PySolver& own = nb::cast<const PySolver&>(solver);
+  check_length("joints", std::size_t(own.nq()), joints.size());
+  check_length("numbers", std::size_t(own.targets()), numbers.size());
+  for (int j : joints) check_index("joints", 0, nq(), j);
+  for (int k : numbers) check_index("numbers", 0, targets(), k);
+  return {solver, joints, numbers};
+}
+
+void PySolver::set_subproblems(const std::vector<GivenSubproblem>& given) {
   std::vector<Subproblem> made;
-  for (const auto& [solver, joints, numbers] : given) {
-    const PySolver& own = nb::cast<const PySolver&>(solver);
-    check_length("joints", std::size_t(own.nq()), joints.size());
-    check_length("numbers", std::size_t(own.targets()), numbers.size());
-    for (int j : joints) check_index("joints", 0, nq(), j);
-    for (int k : numbers) check_index("numbers", 0, targets(), k);
-    made.push_back({solver, joints, numbers});
-  }
+  for (const GivenSubproblem& each : given) made.push_back(subproblem_of(each));
   subproblems_ = std::move(made);
+}
+
+bool PySolver::PartRejection::rejects(const void* context, std::ptrdiff_t problem,
+                                      const double* part) {
+  const auto& [whole, n, joints] = *static_cast<const PartRejection*>(context);
+  static thread_local Doubles q;
+  q.assign(whole.q + problem * n, whole.q + (problem + 1) * n);
+  for (std::size_t j = 0; j < joints.size(); ++j) q[joints[j]] = part[j];
+  return whole.rejects(whole.reject_context, problem, q.data());
 }
 
 void PySolver::run(const Bounds& bounds, const SolveRequest& arrays) {
   const nb::ft_lock_guard alone(workspace_mutex_);
-  if (subproblems()) {
+  if (subproblems(arrays)) {
     const auto run_one = [](PySolver& solver, int, const Bounds& within, const SolveRequest& one) {
       solver.run(within, one);
     };

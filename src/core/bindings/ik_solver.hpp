@@ -132,8 +132,15 @@ class PySolver {
   // coordinates and of its target values in the whole problem. If one solution per target is
   // requested, the subproblems are solved one after the other and their solutions merged
   // (supple/ik/subproblems.py).
-  void set_subproblems(const std::vector<std::tuple<nb::object, Ints, Ints>>& given);
-  int subproblems() const { return int(subproblems_.size()); }
+  using GivenSubproblem = std::tuple<nb::object, Ints, Ints>;
+  void set_subproblems(const std::vector<GivenSubproblem>& given);
+
+  // Sets the problem of the joints that move a task, in the same form. It replaces the subproblems
+  // where solutions may be rejected, which depends on all joints together.
+  void set_moving(const GivenSubproblem& given) { moving_ = {subproblem_of(given)}; }
+
+  // Number of subproblems of a request.
+  int subproblems(const SolveRequest& request) const { return int(parts(request).size()); }
 
   // Solves one problem in workspace memory that is kept for the next call.
   void run(const Bounds& bounds, const SolveRequest& arrays);
@@ -166,6 +173,19 @@ class PySolver {
     nb::object solver;
     Ints joints, numbers;  // indices in the whole problem
   };
+  // A condition on the whole configuration (n,), of which a subproblem has some joints; the others
+  // are those in q (count, n).
+  struct PartRejection {
+    const SolveRequest& whole;
+    int n;
+    const Ints& joints;
+
+    static bool rejects(const void* context, std::ptrdiff_t problem, const double* part);
+  };
+  Subproblem subproblem_of(const GivenSubproblem& given) const;
+  const std::vector<Subproblem>& parts(const SolveRequest& request) const {
+    return request.rejects ? moving_ : subproblems_;
+  }
   void* workspace(const SolveRequest& request);
   bool read_one_target(nb::handle target, int i, double* numbers) const;
   void prepare_table(long long deadline);
@@ -186,6 +206,7 @@ class PySolver {
   std::unique_ptr<ReachTable> reach_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
+  std::vector<Subproblem> moving_;       // empty if all joints move a task
   SubproblemArrays subproblem_arrays_;   // reused from problem to problem
   // For free-threaded Python; without effect where the GIL allows one thread at a time.
   nb::ft_mutex table_mutex_, workspace_mutex_;
@@ -214,11 +235,12 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     begin_merge(whole, range, p, arrays.q0 ? arrays.q0 + p * arrays.q0_stride : nullptr, 1);
   }
   if (arrays.failed) std::fill_n(arrays.failed, 4 * count, 0.0);
-  for (int i = 0; i < subproblems(); ++i) {
-    const Subproblem& part = subproblems_[i];
+  const int all = subproblems(arrays);
+  for (int i = 0; i < all; ++i) {
+    const Subproblem& part = parts(arrays)[i];
     const int n = int(part.joints.size());
     Bounds within = bounds;
-    within.deadline = share_of_time(bounds.deadline, subproblems() - i);
+    within.deadline = share_of_time(bounds.deadline, all - i);
     own.q.resize(count * n);
     own.outcome.resize(count);
     own.error.resize(2 * count);
@@ -241,6 +263,11 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     request.found = own.found.data();
     request.failed = arrays.failed ? own.failed.data() : nullptr;
     request.next = &next;
+    const PartRejection rejection{arrays, range.n, part.joints};
+    if (arrays.rejects) {
+      request.rejects = &PartRejection::rejects;
+      request.reject_context = &rejection;
+    }
     run(*nb::inst_ptr<PySolver>(part.solver), i, within, request);
     const SolutionArrays solved{
         1, request.q, request.outcome, request.error, request.effort, request.found};

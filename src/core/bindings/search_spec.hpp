@@ -15,6 +15,8 @@ struct SearchSpec {
   bool explain = false;      // whether statistics of failed starts are returned
   int threads = 1;           // maximum number of threads
   int merged_at_once = 1;    // number of targets whose subproblems are solved and merged together
+  double clearance = 0;      // least distance of all pairs of a collision model, if any [m]
+  int max_rejected = 0;      // number of colliding solutions after which to stop; 0 for no bound
 
   bool operator==(const SearchSpec&) const = default;
 };

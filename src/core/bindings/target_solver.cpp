@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "bindings/arrays.hpp"
+#include "bindings/collision_check.hpp"
 #include "bindings/ik_solver.hpp"
 #include "bindings/search_spec.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 
 using namespace nb::literals;
 
-constexpr int solution_fields = 11;
+constexpr int solution_fields = 12;
 constexpr double largest_angle = 4 * 3.141592653589793;  // as in supple.kinematics.plausible [rad]
 
 // The Python class of a solution, whose instances have only slots. Setting the slots by their
@@ -32,7 +33,7 @@ class SolutionClass {
   explicit SolutionClass(nb::handle given) : class_(nb::borrow(given)) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
     if (slots.size() != solution_fields)
-      throw nb::type_error("the solution class must have 11 slots");
+      throw nb::type_error("the solution class must have 12 slots");
     for (int i = 0; i < solution_fields; ++i) {
       slot_[i] = given.attr(slots[i]);
       if (!Py_TYPE(slot_[i].ptr())->tp_descr_set)
@@ -71,27 +72,30 @@ class PyTargetSolver {
   // the statuses of all outcomes.
   PyTargetSolver(nb::object kernel, nb::object robot, const std::optional<SearchSpec>& without_q0,
                  const std::optional<SearchSpec>& with_q0, nb::type_object solution,
-                 nb::tuple statuses)
+                 nb::tuple statuses, nb::object collision, nb::object check)
       : kernel_(std::move(kernel)),
         robot_(std::move(robot)),
         spec_{without_q0, with_q0},
         solution_(solution),
-        statuses_(std::move(statuses)) {
+        statuses_(std::move(statuses)),
+        check_(std::move(check)) {
     if (kernel_.is_none()) return;
     if (!nb::isinstance<PySolver>(kernel_))
       throw nb::type_error("kernel must be a Solver, or None");
     solver_ = nb::inst_ptr<PySolver>(kernel_);
+    const double clearance = without_q0 ? without_q0->clearance : with_q0 ? with_q0->clearance : 0;
+    collision_.emplace(std::move(collision), solver_->nq(), clearance);
   }
 
   // Returns a solution with the fields q (n,), statuses[outcome], position error [m], rotation
   // error [rad], iterations, restarts, None, the robot, the bytes of q0 (n,), the tasks, and, for
-  // several tasks, the bytes of the target and the tolerances. Returns an invalid object if Python
-  // must convert or reject the target or q0: they are not arrays of float64, not finite, or q0 may
-  // be in degrees.
+  // several tasks, the bytes of the target and the tolerances; last, `check`. Returns an invalid
+  // object if Python must convert or reject the target or q0: they are not arrays of float64, not
+  // finite, or q0 may be in degrees. Sets `blocked` if all solutions found collide.
   //
   // The call neither checks for signals nor releases the GIL, which would take longer than some
   // searches.
-  nb::object solve(nb::handle target, nb::handle q0) const {
+  nb::object solve(nb::handle target, nb::handle q0, bool& blocked) const {
     const bool seeded = !q0.is_none();
     const std::optional<SearchSpec>& spec = spec_[seeded];
     if (!solver_ || !spec) return {};
@@ -121,6 +125,7 @@ class PyTargetSolver {
     request.effort = effort;
     request.found = &found;
     request.next = &next;
+    collision_->apply(request, spec->max_rejected);
     const Bounds bounds{
         .position = spec->position_tolerance,
         .rotation = spec->rotation_tolerance,
@@ -128,6 +133,7 @@ class PyTargetSolver {
         .deadline = std::isfinite(spec->timeout) ? now() + nanoseconds(spec->timeout) : 0};
     solver_->run(bounds, request);
     if (outcome == Outcome::nonfinite) return {};
+    blocked = outcome == Outcome::blocked;
     nb::object asked = nb::none();
     if (solver_->several_tasks()) {
       const int size = solver_->targets();
@@ -140,8 +146,8 @@ class PyTargetSolver {
         {std::move(q), nb::borrow(statuses_[int(outcome)]), nb::steal(PyFloat_FromDouble(error[0])),
          nb::steal(PyFloat_FromDouble(error[1])), nb::steal(PyLong_FromLong(effort[0])),
          nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0))), nb::none(), robot_,
-         seeded ? bytes_of(request.q0, int(n)) : nb::none(), solver_->given_tasks,
-         std::move(asked)});
+         seeded ? bytes_of(request.q0, int(n)) : nb::none(), solver_->given_tasks, std::move(asked),
+         check_});
   }
 
  private:
@@ -149,11 +155,14 @@ class PyTargetSolver {
   std::optional<SearchSpec> spec_[2];  // without and with q0
   SolutionClass solution_;
   nb::tuple statuses_;
-  PySolver* solver_ = nullptr;  // of `kernel_`
+  nb::object check_;                         // what solutions are checked for, as a Python object
+  std::optional<CollisionCheck> collision_;  // the same for the kernel
+  PySolver* solver_ = nullptr;               // of `kernel_`
 };
 
 // solver(target), solver(target, q0) or solver(target, q0=q0). Python's method `_solve_one` takes
-// all other arguments, and the targets that the kernel cannot read.
+// all other arguments, and the targets that the kernel cannot read; `_settled` takes the solutions
+// that collide.
 //
 // A method `__call__` would be looked up in each call and its arguments converted twice, which
 // takes a tenth of the time of a short search.
@@ -167,7 +176,11 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
   try {
     if (q0 && nb::inst_ready(self)) {
       const PyTargetSolver& solver = *nb::inst_ptr<PyTargetSolver>(self);
-      nb::object made = solver.solve(PyTuple_GET_ITEM(args, 0), q0);
+      PyObject* const target = PyTuple_GET_ITEM(args, 0);
+      bool blocked = false;
+      nb::object made = solver.solve(target, q0, blocked);
+      if (blocked)
+        made = nb::handle(self).attr("_settled")(made, nb::handle(target), nb::handle(q0));
       if (made.is_valid()) return made.release().ptr();
     }
     const nb::object in_python = nb::handle(self).attr("_solve_one");
@@ -190,12 +203,14 @@ void bind_target_solver(nb::module_& m) {
   nb::class_<PyTargetSolver>(m, "TargetSolver", nb::type_slots(slots),
                              "A search for one target. Not for direct use: see supple.Solver.")
       .def(nb::init<nb::object, nb::object, const std::optional<SearchSpec>&,
-                    const std::optional<SearchSpec>&, nb::type_object, nb::tuple>(),
+                    const std::optional<SearchSpec>&, nb::type_object, nb::tuple, nb::object,
+                    nb::object>(),
            nb::kw_only(), "kernel"_a.none(), "robot"_a, "without_q0"_a.none(), "with_q0"_a.none(),
-           "solution"_a, "statuses"_a,
+           "solution"_a, "statuses"_a, "collision"_a.none(), "check"_a.none(),
            nb::sig("def __init__(self, *, kernel: Solver | None, robot: object, without_q0: "
                    "SearchSpec | None, with_q0: SearchSpec | None, solution: type[typing.Any], "
-                   "statuses: tuple[object, ...]) -> None"));
+                   "statuses: tuple[object, ...], collision: CollisionModel | None, check: object) "
+                   "-> None"));
 }
 
 }  // namespace supple

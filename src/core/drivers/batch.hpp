@@ -57,7 +57,7 @@ class BatchSolver {
     LaneState& state = workspace_.lane[lane];
     const std::ptrdiff_t problem = take_problem(request_);
     running_ += (problem >= 0) - (state.problem >= 0);
-    state = {problem, 0, 0, 0, 0, problem >= 0};
+    state = {problem, 0, 0, 0, 0, problem >= 0, false};
     if (problem < 0) return;
     workspace_.failures[lane].clear();
     nearest_seeds(request_, problem, workspace_, workspace_.seeds[lane]);
@@ -73,7 +73,7 @@ class BatchSolver {
     ++state.start;
     if (state.start < std::min(hard_after, request_.max_starts)) return;
     if (state.start < request_.max_starts) {
-      solve_single(request_, *workspace_.hard, state.problem);
+      solve_single(request_, *workspace_.hard, state.problem, state.blocked);
     } else {
       record_closest(lane, state.start);
     }
@@ -82,6 +82,7 @@ class BatchSolver {
 
   void record_closest(int lane, int starts) {
     const LaneState& state = workspace_.lane[lane];
+    if (state.blocked) return;  // the first rejected solution is recorded
     decide_failed(request_, workspace_, state.problem, workspace_.failures[lane], state.iterations,
                   starts, true);
   }
@@ -120,28 +121,45 @@ class BatchSolver {
                          workspace_.lane_q(lane, n));
     }
     const mask_t<PolishLanes> solved = polish(request_, workspace_.polish);
-    bool recorded[polish_lanes];
+    bool recorded[polish_lanes], rejected[polish_lanes];
     for (int f = 0; f < count; ++f) {
-      recorded[f] = get(solved, f) || record_singular(workspace_.lane[converging[f]], f);
-      if (get(solved, f)) record_solution(workspace_.lane[converging[f]], f);
+      LaneState& state = workspace_.lane[converging[f]];
+      rejected_ = false;
+      recorded[f] = get(solved, f) ? record_solution(state, f) : record_singular(state, f);
+      rejected[f] = rejected_;
     }
     for (int f = 0; f < count; ++f) {  // a second loop because `restart` may use workspace.polish
       const int lane = converging[f];
-      if (!recorded[f]) record_failure(request_, workspace_, lane, workspace_.failures[lane]);
+      if (!recorded[f] && !rejected[f]) {
+        record_failure(request_, workspace_, lane, workspace_.failures[lane]);
+      }
       recorded[f] ? load_problem(lane) : restart(lane);
     }
   }
 
-  void record_solution(const LaneState& state, int f) {
+  // Records a solution, unless it is rejected. Returns whether it is accepted.
+  bool record_solution(LaneState& state, int f) {
     if (!request_.posture) {
       unwind(request_, workspace_, state.problem, workspace_.polish, f,
              [&] { return get(converged(*request_.polish, workspace_.polish), f); });
-      return record(request_, state.problem, 0, workspace_.polish, f, Outcome::solved,
-                    state.iterations, state.start + 1);
+      return record_accepted(state, workspace_.polish, f,
+                             accepts(request_, workspace_, state.problem, f));
     }
     copy_to_single(state, f);
     evaluate(*request_.polish, workspace_.single);
-    record_single(state);
+    return record_single(state);
+  }
+
+  // Records a solution on a lane of `at`, as blocked if it is the first one that is rejected.
+  template <class L>
+  bool record_accepted(LaneState& state, const IterateState<L>& at, int lane, bool accepted) {
+    rejected_ = !accepted;
+    if (accepted || !state.blocked) {
+      record(request_, state.problem, 0, at, lane, accepted ? Outcome::solved : Outcome::blocked,
+             state.iterations, state.start + 1);
+    }
+    state.blocked = state.blocked || !accepted;
+    return accepted;
   }
 
   void copy_to_single(const LaneState& state, int f) {
@@ -151,19 +169,17 @@ class BatchSolver {
     set_polish_target(request_, workspace_.single, 0, state.problem);
   }
 
-  void record_single(const LaneState& state) {
+  bool record_single(LaneState& state) {
     postprocess(request_, workspace_, state.problem);
-    record(request_, state.problem, 0, workspace_.single, 0, Outcome::solved, state.iterations,
-           state.start + 1);
+    const bool accepted = !rejects(request_, state.problem, workspace_.single.q);
+    return record_accepted(state, workspace_.single, 0, accepted);
   }
 
   // Tries Newton's method on a lane that polishing did not solve. Returns whether it has found a
   // solution, which is recorded.
-  bool record_singular(const LaneState& state, int f) {
+  bool record_singular(LaneState& state, int f) {
     copy_to_single(state, f);
-    if (!polish_singular(request_, workspace_)) return false;
-    record_single(state);
-    return true;
+    return polish_singular(request_, workspace_) && record_single(state);
   }
 
   // Ends the search when time is up, and records the best pose so far for each running problem.
@@ -174,13 +190,15 @@ class BatchSolver {
       if (state.problem < 0) continue;
       record_failure(request_, workspace_, i, workspace_.failures[i]);
       record_closest(i, state.start + 1);
+      if (state.blocked) request_.outcome[state.problem] = Outcome::timeout;
     }
     mark_remaining_skipped(request_);
   }
 
   const SolveRequest& request_;
   Workspace& workspace_;
-  int running_ = 0;  // number of lanes with a problem
+  int running_ = 0;        // number of lanes with a problem
+  bool rejected_ = false;  // whether the last solution was rejected
 };
 
 }  // namespace

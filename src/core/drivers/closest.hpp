@@ -158,6 +158,15 @@ double polish_displacement(const SolveRequest& request, const Workspace& workspa
       [&](int j) { return fallback_coordinate(request, problem, j); });
 }
 
+// Whether the configuration on a lane of workspace.polish is not rejected.
+bool accepts(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem, int lane) {
+  if (!request.rejects) return true;
+  for (int j = 0; j < request.polish->chain.nq; ++j) {
+    workspace.kept[j] = get(workspace.polish.q[j], lane);
+  }
+  return !rejects(request, problem, workspace.kept);
+}
+
 // Reviews the failed starts of a problem on lanes (`review_failed_starts`).
 struct LaneExecutor {
   const SolveRequest& request;
@@ -172,7 +181,8 @@ struct LaneExecutor {
   float unreachable_error() const { return supple::unreachable_error(request, problem); }
   bool settle() {
     best = find_closest(request, workspace, problem, &failures);
-    return get(converged(*request.polish, workspace.polish), best);
+    return get(converged(*request.polish, workspace.polish), best) &&
+           accepts(request, workspace, problem, best);
   }
 };
 
@@ -199,7 +209,9 @@ bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdi
   }
   unwind(request, workspace, problem, workspace.polish, best, [] { return true; });
   const bool solved = get(converged(*request.polish, workspace.polish), best);
-  const Outcome outcome = outcome_of(solved, stopped(request), failures.bound);
+  const bool rejected = solved && !accepts(request, workspace, problem, best);
+  Outcome outcome = outcome_of(solved && !rejected, stopped(request), failures.bound);
+  if (rejected && outcome != Outcome::timeout) outcome = Outcome::blocked;
   record(request, problem, 0, workspace.polish, best, outcome, iterations, starts);
   return true;
 }

@@ -14,10 +14,19 @@ namespace {
 // Number of seeds of the table that are tried one by one before a search on all lanes.
 constexpr int table_attempts = 3;
 
+// ‖e‖² below which a lane is completed in double precision.
+constexpr float max_close_cost = 0.02f;
+
 class SingleSolver {
  public:
-  SingleSolver(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem)
-      : request_(request), ik_(*request.polish), workspace_(workspace), problem_(problem) {}
+  // `blocked` tells whether a rejected solution of the problem is recorded already.
+  SingleSolver(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
+               bool blocked)
+      : request_(request),
+        ik_(*request.polish),
+        workspace_(workspace),
+        problem_(problem),
+        rejected_(blocked) {}
 
   void run() {
     search();
@@ -34,21 +43,23 @@ class SingleSolver {
     if (request_.q0 && try_q0()) return;
     nearest_seeds(request_, problem_, workspace_, workspace_.seeds[0]);
     if (first_suffices() && !request_.q0 && try_table_seeds()) return;
+    if (enough()) return record_blocked(false);  // too many solutions were rejected
     int running = 0;
     for (int i = 0; i < lanes; ++i) {
-      workspace_.lane[i] = {-1, 0, 0, 0, 0, false};
+      workspace_.lane[i] = {-1, 0, 0, 0, 0, false, false};
       set_target(request_, workspace_.search, i, problem_);
       if (next_start_ >= request_.max_starts) continue;  // the lane stays idle
-      workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false};
+      workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false, false};
       start_lane(request_, workspace_, i, workspace_.seeds[0]);
       ++running;
     }
     bool over = false;
     while (running && !over && !enough()) {
       over = iterate(running);
-      if (!found_ && decide_failed(false)) return;
+      if (!found_ && !rejected_ && decide_failed(false)) return;
     }
     if (found_) return approach_q0();
+    if (rejected_) return record_blocked(over);
     if (over) {  // time is up: the running starts count as failed
       evaluate(*request_.search, workspace_.search);
       for (int i = 0; i < lanes; ++i) {
@@ -58,13 +69,22 @@ class SingleSolver {
     decide_failed(true);
   }
 
+  // Completes the record of the first rejected solution; `over` tells whether time is up.
+  void record_blocked(bool over) {
+    const std::ptrdiff_t row = problem_ * request_.max_solutions;
+    if (over) request_.outcome[row] = Outcome::timeout;
+    request_.effort[2 * row] = iterations_;
+    request_.effort[2 * row + 1] = next_start_;
+  }
+
   FailedStarts& failures() { return workspace_.failures[0]; }
   bool decide_failed(bool last) {
     return supple::decide_failed(request_, workspace_, problem_, failures(), iterations_,
                                  next_start_, last);
   }
   bool enough() const {
-    return found_ == (request_.nearest ? max_compared : request_.max_solutions);
+    return found_ == (request_.nearest ? max_compared : request_.max_solutions) ||
+           (request_.max_rejected && rejected_ >= request_.max_rejected);
   }
 
   // Iterates from q0 alone, in double precision; one start suffices if q0 is near a solution.
@@ -72,9 +92,9 @@ class SingleSolver {
   bool try_q0() {
     if (try_seed(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
       const bool near = displacement_from_q0() <= near_q0;
-      if (request_.posture) postprocess(request_, workspace_, problem_);
-      add_solution();
-      return enough() || (request_.nearest && near);
+      if (request_.posture) improve();
+      const bool added = add_solution();
+      return enough() || (added && request_.nearest && near);
     }
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
@@ -89,11 +109,25 @@ class SingleSolver {
     const int count = std::min(std::min(table_attempts, listed.count), left);
     for (int i = 0; i < count && !stopped(request_); ++i) {
       if (!try_seed(listed.q + i * n, 1)) continue;
-      postprocess(request_, workspace_, problem_);
-      add_solution();
-      return true;
+      improve();
+      if (add_solution()) return true;
     }
     return false;
+  }
+
+  // Postprocesses the solution in workspace.single, unless only the result would be rejected.
+  void improve() {
+    const int n = ik_.chain.nq;
+    const bool moves = request_.posture || (request_.nearest && request_.q0);
+    IterateState<double>& at = workspace_.single;
+    if (!request_.rejects || !moves || rejects(request_, problem_, at.q)) {
+      return postprocess(request_, workspace_, problem_);
+    }
+    for (int j = 0; j < n; ++j) workspace_.kept[j] = at.q[j];
+    postprocess(request_, workspace_, problem_);
+    if (!rejects(request_, problem_, at.q)) return;
+    for (int j = 0; j < n; ++j) at.q[j] = workspace_.kept[j];
+    evaluate(ik_, at);
   }
 
   // Iterates from one seed in double precision while the cost falls fast enough. `patience`
@@ -142,8 +176,7 @@ class SingleSolver {
       workspace_.single.q[j] = get(workspace_.polish.q[j], best);
     }
     evaluate(ik_, workspace_.single);
-    add_solution();
-    return displacement_from_q0() <= near_q0;
+    return add_solution() && displacement_from_q0() <= near_q0;
   }
 
   // Moves the nearest solution even closer to q0, in the null space of the tasks.
@@ -154,6 +187,7 @@ class SingleSolver {
     evaluate(ik_, workspace_.single);
     postprocess(request_, workspace_, problem_);
     if (!request_.posture && !(displacement_from_q0() < least_displacement_)) return;
+    if (rejects(request_, problem_, workspace_.single.q)) return;
     record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_, next_start_);
   }
 
@@ -165,10 +199,23 @@ class SingleSolver {
   }
 
   // Records the solution in workspace.single, unless it was found before. If `nearest` is
-  // requested, records it only if it is nearer to q0 than the others.
-  void add_solution() {
-    const int n = ik_.chain.nq;
+  // requested, records it only if it is nearer to q0 than the others. Returns whether it is
+  // accepted; the first rejected solution is recorded in case that no other is accepted.
+  bool add_solution() {
     unwind_solution(request_, workspace_, problem_);
+    if (rejects(request_, problem_, workspace_.single.q)) {
+      if (!rejected_++ && !found_) {
+        record(request_, problem_, 0, workspace_.single, 0, Outcome::blocked, iterations_,
+               next_start_);
+      }
+      return false;
+    }
+    add_accepted();
+    return true;
+  }
+
+  void add_accepted() {
+    const int n = ik_.chain.nq;
     if (request_.nearest) {
       const double displacement = displacement_from_q0();
       if (++found_ > 1 && !(displacement < least_displacement_)) return;
@@ -189,8 +236,8 @@ class SingleSolver {
 
   // Completes the best lane in double precision if a few more iterations should suffice: an
   // iteration on one configuration is faster than one on all lanes. Returns whether it has
-  // converged.
-  bool finish_best_lane() {
+  // converged to a solution; if that is rejected, the lane takes the next start.
+  bool finish_best_lane(int& running) {
     int best = -1;
     float least = close_cost_;
     for (int i = 0; i < lanes; ++i) {
@@ -208,9 +255,22 @@ class SingleSolver {
       evaluate_jacobian(ik_, at);
       descend(ik_, at);
     }
-    postprocess(request_, workspace_, problem_);
-    add_solution();
-    return true;
+    improve();
+    if (add_solution()) return true;
+    close_cost_ = max_close_cost;
+    take_next_start(workspace_.lane[best], running);
+    return false;
+  }
+
+  // Gives a lane the next start; it becomes idle if there is none.
+  void take_next_start(LaneState& state, int& running) {
+    state.is_new = next_start_ < request_.max_starts;
+    if (state.is_new) {
+      state.start = next_start_++;
+    } else {
+      state.problem = -1;
+      --running;
+    }
   }
 
   // Runs one iteration of every lane. Returns whether time is up.
@@ -218,16 +278,16 @@ class SingleSolver {
     evaluate(*request_.search, workspace_.search);
     const mask_t<SearchLanes> met = converged(*request_.search, workspace_.search);
     ++iterations_;
-    if (first_suffices() && finish_best_lane()) return false;
+    if (first_suffices() && finish_best_lane(running)) return false;
     for (int i = 0; i < lanes && !enough(); ++i) {
       LaneState& state = workspace_.lane[i];
-      if (state.problem < 0) continue;
+      if (state.problem < 0 || state.is_new) continue;
       ++state.iteration;
       if (get(met, i)) {
         load_configuration(request_, workspace_.single, 0, problem_,
                            workspace_.lane_q(i, ik_.chain.nq));
         if (polish(request_, workspace_.single) || polish_singular(request_, workspace_)) {
-          if (!request_.nearest) postprocess(request_, workspace_, problem_);
+          if (!request_.nearest) improve();
           add_solution();
         } else {
           count_failure(workspace_.single, 0);
@@ -239,13 +299,7 @@ class SingleSolver {
       } else {
         continue;
       }
-      state.is_new = next_start_ < request_.max_starts;
-      if (state.is_new) {
-        state.start = next_start_++;
-      } else {
-        state.problem = -1;
-        --running;
-      }
+      take_next_start(state, running);
     }
     if (enough()) return false;
     descend(*request_.search, workspace_.search);
@@ -261,15 +315,16 @@ class SingleSolver {
   std::ptrdiff_t problem_;
   int found_ = 0, next_start_ = 0, iterations_ = 0;
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
-  float close_cost_ = 0.02f;       // ‖e‖² below which a lane is completed in double precision
-  int failed_ = 0;                 // number of failed starts
+  float close_cost_ = max_close_cost;
+  int rejected_;                                       // number of rejected solutions
+  int failed_ = 0;                                     // number of failed starts
   double failed_cost_ = 3e300, failed_error_[2] = {};  // cost, errors of the best failed start
 };
 
 // Not inlined: the functions that it calls then have one caller only, and are inlined into it.
 [[gnu::noinline]] void solve_single(const SolveRequest& request, Workspace& workspace,
-                                    std::ptrdiff_t problem) {
-  SingleSolver(request, workspace, problem).run();
+                                    std::ptrdiff_t problem, bool blocked = false) {
+  SingleSolver(request, workspace, problem, blocked).run();
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ struct LaneState {
   int iterations;          // number of iterations of all starts of the problem
   float cost;              // cost at the last check of progress
   bool is_new;             // whether a new start begins on the lane after this iteration
+  bool blocked = false;    // whether a solution of the problem was rejected
 };
 
 // The failed starts of a problem are reviewed after `first_review` failures, and again after every
@@ -98,6 +99,7 @@ struct Workspace {
   double* single_work;         // for a `Minimization` of `single`
   double* box;                 // (4, n): limits and range of seeds near q0, for `solve_near_q0`
   float* float_box;            // (4, n): `box` in float
+  double* kept;                // (n,): a configuration in double precision
   Workspace* hard;  // in a batch, for problems that are solved like single ones; else null
 
   // Places the arrays in a block of memory, which may be null. Returns their size in bytes.
@@ -121,6 +123,7 @@ struct Workspace {
     single_work = arena.take_as<double>(nq + newton_scratch(nv));
     box = arena.take_as<double>(4 * nq);
     float_box = arena.take_as<float>(4 * nq);
+    kept = arena.take_as<double>(nq);
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
@@ -145,6 +148,11 @@ double magnitude(double x) { return x < 0 ? -x : x; }
 
 bool stopped(const SolveRequest& request) {
   return request.stop && request.stop(request.stop_context);
+}
+
+// Whether a configuration (n,) that meets the tasks of a problem is rejected.
+bool rejects(const SolveRequest& request, std::ptrdiff_t problem, const double* q) {
+  return request.rejects && request.rejects(request.reject_context, problem, q);
 }
 
 template <class L>

@@ -228,6 +228,11 @@ struct SolveRequest {
   std::atomic<std::ptrdiff_t>* next;  // index of the next unclaimed problem, shared by all threads
   bool (*stop)(void* stop_context);   // whether to stop; null for never
   void* stop_context;
+  // Whether the configuration q (n,) of a problem, which meets its tasks, is rejected, for example
+  // because the robot would collide; null if none is. Called by several threads at once.
+  bool (*rejects)(const void* context, std::ptrdiff_t problem, const double* q);
+  const void* reject_context;
+  int max_rejected;  // number of rejected solutions after which a search ends; 0 for no bound
 };
 
 struct SolveKernel {

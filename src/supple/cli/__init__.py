@@ -16,6 +16,8 @@ COMMANDS = {
     "track": "Follow poses over time, or a twist, through singularities.",
     "follow": "Follow a whole path on one branch, as fast as the limits allow.",
     "branches": "Show all solutions of one pose.",
+    "check": "Check a robot for collisions with itself and a scene.",
+    "pairs": "Find pairs of links that need no collision check.",
     "view": "Open a robot in the browser and drag its end effectors.",
     "paper": "Run the experiments of papers, and check their claims.",
     "bench": "Measure the speed of this machine: time per step and per pose.",

@@ -158,6 +158,32 @@ target_options = _options(
 )
 
 
+world_options = _options(
+    click.option(
+        "--srdf",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="SRDF file with pairs of links that are not checked.",
+    ),
+    click.option(
+        "--clearance",
+        default=0.0,
+        show_default=True,
+        metavar="X",
+        help="Least distance of all pairs [m].",
+    ),
+)
+
+
+def world_of(robot: sp.Robot, scene: Path | None, srdf: Path | None) -> sp.World:
+    """Return the world of a scene file, or an empty one, without the pairs of an SRDF file."""
+    world = sp.World() if scene is None else sp.World.load(scene)
+    if srdf is None:
+        return world
+    pairs = sp.collision.srdf_pairs(srdf, robot)
+    return sp.World(world.obstacles, unchecked=pairs, speeds=world.speeds)
+
+
 def one_target(**given: Any) -> tuple[Array, bool]:
     """Return a pose (4, 4), or a position (3,) if no rotation is given; and whether it is a pose.
 

@@ -32,6 +32,8 @@ from supple.cli.robots import (
     targets_in,
     tasks_for,
     with_robot,
+    world_of,
+    world_options,
 )
 from supple.kinematics.unit_text import joint_unit
 
@@ -54,6 +56,14 @@ _FILE = click.Path(path_type=Path)
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
 @click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
 @click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')
+@click.option(
+    "--world",
+    "scene",
+    type=_FILE,
+    metavar="SCENE",
+    help="Scene with obstacles to keep out of: JSON, URDF or MJCF.",
+)
+@world_options
 @as_json_option
 @click.pass_context
 def solve(
@@ -67,6 +77,9 @@ def solve(
     plot: Path | None,
     timeout: float | None,
     device: str | None,
+    scene: Path | None,
+    srdf: Path | None,
+    clearance: float,
     as_json: bool,
     **target: Any,
 ) -> None:
@@ -85,6 +98,9 @@ def solve(
     With --q0, the output also has the distance of the joints from q0, and whether the solution is
     on the branch of q0, that is, whether a motion that crosses no singularity connects them.
 
+    With --world, solutions are free of collisions with the obstacles of a scene and between links;
+    with --srdf alone, only between links.
+
     Exit code 1 means that a pose was not reached.
     """  # noqa: D301
     near = configuration(robot, q0, "--q0")
@@ -97,6 +113,10 @@ def solve(
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
     options: dict[str, Any] = {"max_move": max_move, "timeout": timeout, "device": device}
+    if scene is not None or srdf is not None:
+        options |= {"world": world_of(robot, scene, srdf), "clearance": clearance}
+    elif clearance:
+        raise click.UsageError("--clearance needs --world SCENE or --srdf FILE")
     if file is None:
         check_figure(plot)
         goal, is_pose = one_target(**target)
@@ -126,9 +146,11 @@ def one_solution(found: sp.Solution) -> dict[str, Any]:
     """Return a solution as plain values."""
     robot = found.robot
     names = robot.joint_names if robot is not None else range(len(found.q))
-    start = {}
+    start: dict[str, Any] = {}
     if found.q0 is not None:
         start = {"moved": found.moved, "same_branch": found.same_branch}
+    if found._check is not None:
+        start |= {"clearance": found.clearance, "pairs": [list(pair) for pair in found.pairs]}
     return {
         "success": found.success,
         "status": found.status.name,

@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from supple.cli.console import as_json_option, print_json
-from supple.cli.robots import RobotName, configuration, map_value_option, read_robot
+from supple.cli.robots import (
+    RobotName,
+    configuration,
+    map_value_option,
+    read_robot,
+    world_of,
+)
 from supple.cluster import ReachMap
 from supple.control.trajectory import Trajectory
 from supple.view.methods import DEFAULT, method_names
@@ -48,6 +54,12 @@ from supple.view.methods import DEFAULT, method_names
     type=click.Path(path_type=Path),
     help="File of a motion, written by `supple follow`.",
 )
+@click.option(
+    "--world",
+    "scene",
+    type=click.Path(path_type=Path),
+    help="Scene with obstacles, drawn with the shapes of links: JSON, URDF or MJCF.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
@@ -62,6 +74,7 @@ def view(
     value: str,
     least: float,
     file: Path | None,
+    scene: Path | None,
     host: str,
     port: int,
     no_browser: bool,
@@ -89,6 +102,7 @@ def view(
         host=host,
         port=port,
         moving=figure,
+        world=None if scene is None else world_of(made, scene, None),
         method=_exact(method),
         **settings,
     ) as viewer:

@@ -15,9 +15,10 @@ _MAX_FILES = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """An MJCF model without <include> elements, and the models that it may attach, by name."""
+    """An MJCF model without <include> elements, its folder, and models to attach, by name."""
 
     root: Element
+    folder: Path
     models: dict[str, Document] = field(default_factory=dict)
 
 
@@ -39,8 +40,9 @@ def read_document(file: Source, budget: Budget) -> Document:
         DescriptionError: A file cannot be read, includes itself or exceeds the budget.
     """
     main = Path(os.path.abspath(file.path)) if file.path else None
-    document = Document(file.root)
-    todo = [(document, _Read(main.parent if main else Path.cwd(), (main,) if main else ()))]
+    folder = main.parent if main else Path.cwd()
+    document = Document(file.root, folder)
+    todo = [(document, _Read(folder, (main,) if main else ()))]
     while todo:
         current, by = todo.pop()
         for element, reading in _merge_includes(current.root, by, budget):
@@ -48,8 +50,9 @@ def read_document(file: Source, budget: Budget) -> Document:
             name = element.get("name", "")
             if name in current.models:
                 raise DescriptionError(f"two models are named {short_repr(name)}.")
-            current.models[name] = Document(root)
-            todo.append((current.models[name], replace(inner, model_folder=inner.chain[-1].parent)))
+            folder = inner.chain[-1].parent
+            current.models[name] = Document(root, folder)
+            todo.append((current.models[name], replace(inner, model_folder=folder)))
     return document
 
 

@@ -16,7 +16,8 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from supple.describe._include import Document
-from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of
+from supple.describe._mjcf_geoms import Assets, MjcfShape
+from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of, merged
 from supple.describe._pose import Array
 from supple.describe._source import MAX_BYTES
 from supple.errors import DescriptionError, short_repr, unknown_name_error
@@ -51,7 +52,7 @@ class TreeJoint:
 
 @dataclass(frozen=True, eq=False)
 class TreeBody:
-    """A body: index of its parent, pose in the parent, joints, sites by name, and masses.
+    """A body: index of its parent, pose in the parent, joints, sites by name, masses and geoms.
 
     The mass entry of an <inertial> is its mass, its pose, and its inertia matrix (3, 3) in the axes
     of this pose. The entry of a <geom>, whose mass would follow from its shape, is None.
@@ -63,6 +64,7 @@ class TreeBody:
     joints: list[TreeJoint] = field(default_factory=list)
     sites: list[tuple[str, Array]] = field(default_factory=list)
     masses: list[tuple[float, Array, Array] | None] = field(default_factory=list)
+    geoms: list[MjcfShape] = field(default_factory=list)
 
 
 class Equality(NamedTuple):
@@ -74,10 +76,14 @@ class Equality(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """All bodies, beginning with the world and parents before children, and joint couplings."""
+    """All bodies, beginning with the world and parents before children, and joint couplings.
+
+    `excluded` has the pairs of names of bodies between which contacts are excluded.
+    """
 
     bodies: list[TreeBody]
     equalities: list[Equality]
+    excluded: list[tuple[str, str]]
 
 
 def tree_of(document: Document) -> Tree:
@@ -89,7 +95,7 @@ def tree_of(document: Document) -> Tree:
     walk = _Walk()
     model = _Model(document)
     walk.run(_Place(model, 0, np.eye(4), MAIN, "", "", (), walk.instance(model, "", "")))
-    return Tree(walk.bodies, walk.equalities())
+    return Tree(walk.bodies, walk.equalities(), walk.excluded())
 
 
 class _Model:
@@ -113,6 +119,11 @@ class _Model:
         self.equalities = [
             each for part in root.findall("equality") for each in part.findall("joint")
         ]
+        self.exclusions = [
+            each for part in root.findall("contact") for each in part.findall("exclude")
+        ]
+        meshes = {name: tags["mesh"] for name, tags in self.defaults.items()}
+        self.assets = Assets.of(root, meshes, document.folder)
         self._models: dict[str, _Model] = {}
         if any(section.attrib for section in self.world):
             raise DescriptionError("<worldbody> has attributes; expected none.")
@@ -237,6 +248,8 @@ class _Walk:
             self._spend(part=False)
             if tag in ("inertial", "geom"):
                 self._mass(element, place)
+            if tag == "geom":
+                self._geom(element, place)
             return None
         if tag not in _PARTS:
             if tag in _DEFORMABLE:
@@ -315,6 +328,24 @@ class _Walk:
         pose = place.model.values(element, place).pose(place.model.compiler)
         if name:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
+
+    def _geom(self, element: Element, place: _Place) -> None:
+        """Add a geom to its body; its attributes are read on first use."""
+        model = place.model
+        held = model.of_class(element.get("class") or place.childclass)["geom"]
+        text = merged(held, element.attrib)
+        geom = MjcfShape(text, place.pose, model.compiler, model.assets)
+        if geom.collides:
+            self.bodies[place.body].geoms.append(geom)
+
+    def excluded(self) -> list[tuple[str, str]]:
+        """Return the pairs of bodies between which contacts are excluded."""
+        return [
+            (f"{i.prefix}{one}{i.suffix}", f"{i.prefix}{two}{i.suffix}")
+            for i in self.instances
+            for element in i.model.exclusions
+            for one, two in [(element.get("body1", ""), element.get("body2", ""))]
+        ]
 
     def _mass(self, element: Element, place: _Place) -> None:
         """Add the mass entry of an element to its body; the entry is None if it cannot be read."""

@@ -37,6 +37,12 @@ _JOINT = """
     actuatorfrclimited actuatorfrcrange actuatorgravcomp"""
 _SITE = ("type", "fromto", "size", "mesh", "material", "rgba", "group", "user", *_POSE)
 _EQUALITY = ("active", "solref", "solimp")
+_GEOM = """
+    type contype conaffinity condim group priority size material friction mass density shellinertia
+    solmix solref solimp margin gap fromto hfield mesh fitscale rgba fluidshape fluidcoef user"""
+_MESH = """
+    file content_type vertex normal texcoord face refpos refquat scale smoothnormal maxhullvert
+    inertia builtin params material octree_maxdepth"""
 
 # Attributes of the elements that contain kinematics.
 _ATTRIBUTES = {
@@ -48,6 +54,8 @@ _ATTRIBUTES = {
     "joint": ("name", "class", *_JOINT.split()),
     "freejoint": ("name", "group", "align"),
     "site": ("name", "class", *_SITE),
+    "geom": ("name", "class", *_GEOM.split(), *_POSE),
+    "mesh": ("name", "class", *_MESH.split()),
     "inertial": ("mass", "diaginertia", "fullinertia", *_POSE),
     "default joint": _JOINT.split(),
     "default site": _SITE,
@@ -58,12 +66,17 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of <compiler>: unit of angles, Euler sequence, automatic limits, masses of geoms."""
+    """Settings of <compiler>: unit of angles, Euler sequence, automatic limits, masses of geoms.
+
+    `meshdir` is the folder of meshes; with `strippath`, folders in their names are ignored.
+    """
 
     degrees: bool = True
     eulerseq: str = "xyz"
     autolimits: bool = True
     inertia_from_geoms: bool = False
+    meshdir: str = ""
+    strippath: bool = False
 
     def angle(self, value: float) -> float:
         """Return an angle of the file in radians."""
@@ -92,10 +105,7 @@ class Values:
         turned = [key for key in _ORIENTATIONS if key in own and kind != "compiler"]
         if len(turned) > 1:
             raise self.error(f"has more than one orientation: {' and '.join(turned)}")
-        inherited = defaults or {}
-        if turned:
-            inherited = {k: v for k, v in inherited.items() if k not in _ORIENTATIONS}
-        self.all = {**inherited, **own}
+        self.all = merged(defaults or {}, own)
 
     def error(self, problem: str) -> DescriptionError:
         """Return an error that names this element and the problem."""
@@ -194,6 +204,13 @@ class Values:
         return np.asarray(v / np.linalg.norm(v))
 
 
+def merged(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return attributes with those of a default class; an own orientation replaces any other."""
+    if any(key in own for key in _ORIENTATIONS):
+        inherited = {k: v for k, v in inherited.items() if k not in _ORIENTATIONS}
+    return {**inherited, **own}
+
+
 def _onto_z(direction: Array) -> Array:
     """Return the smallest rotation (4, 4) that maps z to a unit vector; for -z, it is about x."""
     x, y, z = (float(value) for value in direction)
@@ -219,16 +236,20 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         eulerseq=eulerseq,
         autolimits=values.keyword("autolimits", ("true", "false"), "true") == "true",
         inertia_from_geoms=values.text("inertiafromgeom") == "true",
+        meshdir=values.text("meshdir") or values.text("assetdir"),
+        strippath=values.text("strippath") == "true",
     )
 
 
 MAIN = "main"
+_UNCHECKED = ("geom", "mesh")  # elements whose attributes are checked on first use
 Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by tag
 
 
 def defaults_of(sections: Iterable[Element]) -> Defaults:
     """Return the default classes, each with the defaults inherited from its parent class."""
-    classes: Defaults = {MAIN: {"joint": {}, "site": {}, "equality": {}}}
+    tags = ("joint", "site", "equality", *_UNCHECKED)
+    classes: Defaults = {MAIN: {tag: {} for tag in tags}}
     for section in sections:
         todo = [(section, MAIN)]
         while todo:
@@ -236,7 +257,10 @@ def defaults_of(sections: Iterable[Element]) -> Defaults:
             for child in element:
                 if child.tag in classes[name]:
                     held = classes[name][child.tag]
-                    classes[name][child.tag] = Values(child, f"default {child.tag}", held).all
+                    if child.tag in _UNCHECKED:
+                        classes[name][child.tag] = merged(held, child.attrib)
+                    else:
+                        classes[name][child.tag] = Values(child, f"default {child.tag}", held).all
             for child in reversed(element.findall("default")):
                 inner = child.get("class", "")
                 if not inner or inner in classes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from supple.describe import _validate
 from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
+from supple.describe.link_shapes import GivenShapes, LinkShapes
+from supple.describe.shapes import Shape
 from supple.errors import DescriptionError, short_repr
 
 _Item = TypeVar("_Item")
@@ -46,6 +49,8 @@ class Description:
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
             readers choose them by the rules of `supple.describe.tips`.
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
+        shapes: Shapes of links for collision checks, by name of the link; those of files are read
+            on first use.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.
@@ -56,6 +61,7 @@ class Description:
     frames: tuple[Frame, ...] = ()
     tips: tuple[str, ...] = ()
     inertias: tuple[Inertia, ...] = ()
+    shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=LinkShapes)
 
     def __post_init__(self) -> None:
         joints = _sequence_of(Joint, self.joints, "joints")
@@ -68,6 +74,8 @@ class Description:
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
         object.__setattr__(self, "inertias", checked_inertias(inertias, self.links))
+        if not isinstance(self.shapes, LinkShapes):
+            object.__setattr__(self, "shapes", GivenShapes(self.shapes, self.links))
         object.__setattr__(self, "tips", _validate.checked_tips(tips, self.links, frames))
 
     def __repr__(self) -> str:

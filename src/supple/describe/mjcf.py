@@ -16,6 +16,7 @@ from supple.describe._validate import check_unique
 from supple.describe.description import Description
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Kind, Mimic
+from supple.describe.link_shapes import LinkShapes
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, short_repr
@@ -29,8 +30,9 @@ def mjcf(
 ) -> Description:
     """Return a robot from an MJCF file, or from an MJCF text (a string that starts with "<").
 
-    Kinematics and masses are interpreted as in MuJoCo, which need not be installed. Meshes and
-    textures are ignored. q is MuJoCo's qpos. In detail:
+    Kinematics and masses are interpreted as in MuJoCo, which need not be installed. Geoms that take
+    part in contacts become `Robot.shapes`, which are read on first use; meshes need not exist
+    before that. Textures are ignored. q is MuJoCo's qpos. In detail:
 
     - A body is a link and the root is "world"; a body without joints is fixed to its parent.
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
@@ -66,7 +68,7 @@ def mjcf(
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
             tree = tree_of(read_document(file, budget))
-            reader = _Reader(tree, file.root.get("model") or "MuJoCo Model")
+            reader = _Reader(tree, file.root.get("model") or "MuJoCo Model", file.label)
             return with_tips(reader.description(fixed), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
@@ -75,9 +77,10 @@ def mjcf(
 class _Reader:
     """Builder of the description of a tree, with names for all of its parts."""
 
-    def __init__(self, tree: Tree, name: str) -> None:
+    def __init__(self, tree: Tree, name: str, label: str) -> None:
         self.tree = tree
         self.name = name
+        self.label = label
         for kind, names in (
             ("link", [body.name for body in tree.bodies]),
             ("joint", [joint.name for body in tree.bodies for joint in body.joints]),
@@ -106,7 +109,20 @@ class _Reader:
         ]
         sites = tuple(self._sites({joint.child for joint in chain} | {self.bodies[0]}))
         masses = tuple(self._masses())
-        return Description(self.name, welded(chain, still), frames=sites, inertias=masses)
+        joints = welded(chain, still)
+        shapes = self._shapes()
+        return Description(self.name, joints, frames=sites, inertias=masses, shapes=shapes)
+
+    def _shapes(self) -> LinkShapes:
+        """Return the shapes of all bodies, and the pairs that the file excludes."""
+        records = [
+            replace(geom, link=link)
+            for link, body in zip(self.bodies, self.tree.bodies, strict=True)
+            for geom in body.geoms
+        ]
+        known = set(self.bodies)
+        excluded = [pair for pair in self.tree.excluded if known.issuperset(pair)]
+        return LinkShapes(records, self.label, None, excluded)
 
     def _masses(self) -> Iterator[Inertia]:
         """Yield the inertia of each body that has one."""

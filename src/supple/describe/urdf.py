@@ -15,6 +15,7 @@ from supple.describe._validate import check_unique, raise_several_roots
 from supple.describe.description import Description
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Joint, Mimic
+from supple.describe.link_shapes import LinkShapes, urdf_shapes
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
@@ -35,7 +36,8 @@ def urdf(
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
-    Kinematics and masses are read. Meshes and colors are ignored and need not exist.
+    Kinematics and masses are read. Shapes of <collision> elements become `Robot.shapes`, which are
+    read on first use; meshes need not exist before that. Visuals are ignored.
 
     - A missing <axis> is x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
@@ -76,7 +78,9 @@ def urdf(
         masses = tuple(_inertia(_name(e), e) for e in bodies if _name(e) in known)
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
-        made = with_tips(Description(name, still, inertias=masses), tips)
+        folder = file.path.resolve().parent if file.path else None
+        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder)
+        made = with_tips(Description(name, still, inertias=masses, shapes=shapes), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
     _warn_of_missing_limits(file.label, elements, still)
@@ -85,6 +89,12 @@ def urdf(
         what = f"{file.label}: accepted, but not valid URDF"
         warnings.warn(f"{what}: {'; '.join(sloppy[:3])}{more}", stacklevel=3)
     return made
+
+
+def urdf_joints(root: Element) -> list[Joint]:
+    """Return the joints of a URDF file's root element."""
+    elements = _at_most(_MAX_JOINTS, root.findall("joint"))
+    return [_joint(_name(element), element, frozenset(), []) for element in elements]
 
 
 def _warn_of_missing_limits(

@@ -16,6 +16,7 @@ from supple._arrays.checks import coordinates, number
 from supple.errors import InputError, join_names, short_repr
 from supple.gpu.device import Precision, check_precision, device_named, is_named, on_a_gpu
 from supple.ik.preference import FIRST_FOUND, Preference, check_preference
+from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
@@ -61,6 +62,7 @@ class SolveOptions:
         progress: Function called with the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
         max_move: Largest joint displacement from q0 [rad or m]; None for no bound.
+        check: The clearance that solutions must keep; None without a world.
     """
 
     position_tolerance: float
@@ -75,6 +77,7 @@ class SolveOptions:
     progress: Progress | None
     gpu: GpuChoice | None
     max_move: float | None = None
+    check: WorldCheck | None = None
 
     @property
     def tolerances(self) -> tuple[float, float, int]:
@@ -96,6 +99,7 @@ class Settings:
         threads: Maximum number of threads; None for all cores.
         device: "cpu" or the name of a GPU; None for the device that holds the target.
         precision: "mixed" or "double".
+        check: The clearance that solutions must keep; None without a world.
     """
 
     prefer: Preference | None
@@ -107,6 +111,7 @@ class Settings:
     threads: int | None
     device: str | None
     precision: Precision
+    check: WorldCheck | None = None
 
     @staticmethod
     def of(
@@ -120,6 +125,7 @@ class Settings:
         threads: int | None,
         device: str | None,
         precision: Precision,
+        check: WorldCheck | None = None,
     ) -> Settings:
         """Return the settings after checking them.
 
@@ -135,7 +141,7 @@ class Settings:
             check_precision(precision, "cpu" if on_cpu else "cuda")
             device = "cpu" if on_cpu else device_named(device)
             if not on_cpu:
-                _check_cpu_only(timeout=timeout, threads=threads)
+                _check_cpu_only(timeout=timeout, threads=threads, world=check)
         if threads is not None:
             thread_count(threads)
         return Settings(
@@ -148,6 +154,7 @@ class Settings:
             threads=threads,
             device=device,
             precision=precision,
+            check=check,
         )
 
     def preference(self, seeded: bool, several: bool = False) -> Preference:
@@ -191,7 +198,11 @@ class Settings:
         if uses_gpu:
             limit = None if math.isinf(self.timeout) else self.timeout
             _check_cpu_only(
-                timeout=limit, explain=explain or None, threads=self.threads, progress=progress
+                timeout=limit,
+                explain=explain or None,
+                threads=self.threads,
+                progress=progress,
+                world=self.check,
             )
         check_precision(self.precision, "cuda" if uses_gpu else "cpu")
         prefer = self.preference(seeded, every or solutions is not None)
@@ -222,6 +233,7 @@ class Settings:
             progress=progress,
             gpu=gpu,
             max_move=self.max_move,
+            check=self.check,
         )
 
 
@@ -260,7 +272,7 @@ def check_iterated(iterates: bool, max_iterations: object, settings: Settings) -
     if settings.device not in (None, "cpu"):
         raise InputError("step= and OpenTask are only for device='cpu'; given: a GPU")
     prefer = None if settings.prefer in ("fast", "nearest") else settings.prefer
-    check_not_iterated(max_move=settings.max_move, prefer=prefer)
+    check_not_iterated(max_move=settings.max_move, prefer=prefer, world=settings.check)
 
 
 def check_not_iterated(**arguments: object) -> None:

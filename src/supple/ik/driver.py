@@ -14,6 +14,7 @@ import numpy as np
 
 from supple import _core
 from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
+from supple.ik.branches.arms import AnyArm, ClosedFormArm, arm_of
 from supple.ik.branches.same_branch import largest_move
 from supple.ik.preference import FIRST_FOUND, costs
 from supple.ik.problem import CompiledProblem
@@ -21,11 +22,23 @@ from supple.ik.report import make_report
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
-from supple.ik.subproblems import Subproblem, decoupled_solver, moving_subproblem
+from supple.ik.subproblems import (
+    Subproblem,
+    checked_solver,
+    decoupled_solver,
+    moving_subproblem,
+)
 from supple.ik.task_errors import Asked
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
+# Number of solutions of which those that collide are left out, for each solution that is wanted,
+# and its largest value.
+_CHECKED, _MOST_CHECKED = 8, 1024
+# Number of colliding solutions after which a search ends: for arms all of whose solutions are then
+# computed, and for other robots.
+_REJECTED_KNOWN = 32
+_REJECTED = 256
 _CHUNK = 4096  # number of targets whose solutions are compared at a time
 # Number of targets whose subproblems are solved and merged at a time, without and with a timeout.
 _MERGED = (65_536, 1024)
@@ -55,6 +68,7 @@ class Driver:
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(target),
             _targets=(),
+            _check=self.options.check,
         )
 
     def solve_single(self, target: Array, seed: Array | None) -> Solution:
@@ -79,6 +93,7 @@ class Driver:
             _q0=None if seed is None else seed.tobytes(),
             tasks=tasks,
             _asked=None if asked is None else asked.tobytes(),
+            _check=options.check,
         )
         if not options.explain:
             return solution
@@ -106,6 +121,7 @@ class Driver:
             q0=q0,
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(targets),
+            _check=options.check,
         )
 
     def _asked(self, targets: Array) -> Asked | None:
@@ -181,6 +197,8 @@ class Driver:
     ) -> RawSolutions:
         """Search for up to `max_solutions` solutions of each target."""
         options = self.options
+        if options.check is not None and max_solutions > 1:
+            return self._run_free(targets, seeds, max_solutions)
         moving = moving_subproblem(self.problem) if max_solutions > 1 else None
         if moving is not None:
             return self._run_moving(moving, targets, seeds, max_solutions, progress)
@@ -191,7 +209,9 @@ class Driver:
             )
             return found if options.max_move is None else self._near(found, targets, seeds)
         spec = search_spec(
-            options, timeout=max(0.0, options.deadline - time.perf_counter())
+            options,
+            timeout=max(0.0, options.deadline - time.perf_counter()),
+            known=options.check is not None and has_all_solutions(self.problem),
         ).replace(
             max_solutions=max_solutions,
             single=single,
@@ -199,10 +219,35 @@ class Driver:
             comfortable=options.prefer == "comfortable" and max_solutions == 1,
         )
         seeds = self.problem.rests(targets) if seeds is None else seeds
-        found = decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
+        if options.check is None or options.check.kernel is None:
+            found = decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
+        else:
+            found = checked_solver(self.problem).solve_batch(
+                targets, seeds, spec, progress, options.check.kernel
+            )
         if options.max_move is None:
             return found
         return (found[0], np.array(NEAR_STATUS, dtype=np.int8)[found[1]], *found[2:])
+
+    def _run_free(self, targets: Array, seeds: Array | None, max_solutions: int) -> RawSolutions:
+        """Search for solutions that keep the clearance, among more of them.
+
+        A target without one has only the first solution, with the status BLOCKED.
+        """
+        check = self.options.check
+        assert check is not None
+        most = min(_CHECKED * max_solutions, max(_MOST_CHECKED, max_solutions))
+        unchecked = replace(self, options=replace(self.options, check=None))
+        *found, count, failed = unchecked._run(targets, seeds, max_solutions=most, single=True)
+        there = np.arange(most) < count[:, None]
+        solved = there & (found[1] == SolveStatus.CONVERGED)
+        free = np.zeros_like(solved)
+        free[solved] = check.free(found[0][solved])
+        found[1][solved & ~free] = SolveStatus.BLOCKED
+        order = np.argsort(~free, axis=1, kind="stable")[:, :max_solutions]
+        rows = np.arange(len(count))[:, None]
+        kept = np.maximum(np.minimum(free.sum(axis=1), max_solutions), 1).astype(count.dtype)
+        return (*(part[rows, order] for part in found), kept, failed)
 
     def _run_moving(
         self,
@@ -261,12 +306,18 @@ class Driver:
         return SearchOptions(*self.options.tolerances, nearest, max_solutions)
 
 
-def search_spec(options: SolveOptions, timeout: float) -> _core.SearchSpec:
+def has_all_solutions(problem: CompiledProblem) -> bool:
+    """Return whether all solutions of a target can be computed."""
+    return isinstance(arm_of(problem), ClosedFormArm | AnyArm)
+
+
+def search_spec(options: SolveOptions, timeout: float, known: bool) -> _core.SearchSpec:
     """Return the settings of the kernel for one solution of one target.
 
     Args:
         options: The options of a call.
         timeout: Time limit [s].
+        known: Whether all solutions of a target can be computed.
     """
     return _core.SearchSpec(
         position_tolerance=options.position_tolerance,
@@ -281,6 +332,8 @@ def search_spec(options: SolveOptions, timeout: float) -> _core.SearchSpec:
         explain=options.explain,
         threads=options.threads,
         merged_at_once=_MERGED[math.isfinite(timeout)],
+        clearance=0.0 if options.check is None else options.check.clearance,
+        max_rejected=_REJECTED_KNOWN if known else _REJECTED,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
+from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.errors import HINTS, known_arguments
 from supple.ik.arguments import seconds
@@ -112,6 +113,8 @@ def solve(
     position_tolerance: float = TOLERANCE,
     rotation_tolerance: float = TOLERANCE,
     timeout: float | None = None,
+    world: World | None = None,
+    clearance: float = 0.0,
     explain: bool = False,
 ) -> Solution:
     """Find a configuration that meets a target, inside the joint limits.
@@ -144,6 +147,9 @@ def solve(
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         timeout: Time limit of the call [s]; the status is then `SolveStatus.TIMEOUT`.
+        world: Obstacles and shapes of links. The solution is then free of collisions, checked in
+            double precision; if all solutions found collide, the status is `SolveStatus.BLOCKED`.
+        clearance: Least distance of all pairs of parts that are checked [m].
         explain: Whether the solution includes a diagnosis, `Solution.report`.
 
     Raises:
@@ -158,11 +164,19 @@ def solve(
         "position_tolerance": position_tolerance,
         "rotation_tolerance": rotation_tolerance,
         "timeout": timeout,
+        "world": world,
+        "clearance": clearance,
     }
-    defaults = {"position_tolerance": TOLERANCE, "rotation_tolerance": TOLERANCE}
+    defaults = {
+        "position_tolerance": TOLERANCE,
+        "rotation_tolerance": TOLERANCE,
+        "clearance": 0.0,
+    }
     options: dict[str, Any] = {
         name: one for name, one in given.items() if one is not defaults.get(name)
     }
+    if type(clearance) is float and clearance == 0.0:
+        options.pop("clearance", None)
     began = time.perf_counter()
     solver = _solvers.of(robot, options)
     spent = time.perf_counter() - began
@@ -177,4 +191,4 @@ def _is_constant(given: object) -> bool:
     if type(given) is tuple:
         return all(isinstance(one, str | Task) for one in given)
     number = isinstance(given, float | int) and not isinstance(given, bool)
-    return number or isinstance(given, str | Task)
+    return number or isinstance(given, str | Task | World)

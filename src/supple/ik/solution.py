@@ -13,6 +13,7 @@ from supple.ik.branches.same_branch import largest_move, on_same_branch
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, missed_tasks, missed_text, solution_errors, surplus_rows
+from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
@@ -49,6 +50,7 @@ class Solution:
     _q0: bytes | None = field(default=None, repr=False)  # as bytes, which are faster to copy
     tasks: Any = field(default=None, repr=False)
     _asked: bytes | None = field(default=None, repr=False)  # with several tasks: `Asked` as bytes
+    _check: WorldCheck | None = field(default=None, repr=False)  # with `world`
 
     @property
     def success(self) -> bool:
@@ -122,6 +124,51 @@ class Solution:
         q0 = seed_of(self, "same_branch")
         return bool(on_same_branch(robot_of(self), self.tasks, q0, self.q))
 
+    @property
+    def clearance(self) -> float:
+        """The distance of the nearest pair of parts at q [m]; infinite if no pair is checked.
+
+        It is negative where parts penetrate. Computed when it is read.
+
+        Raises:
+            InputError: The call had no world.
+        """
+        return check_of(self, "clearance").distance(self.q)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Names of the links and obstacles that are too close to each other at q, nearest first.
+
+        Raises:
+            InputError: The call had no world.
+        """
+        return check_of(self, "pairs").blocking(self.q)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a blocked target is proven to have no free solution: all of them collide.
+
+        Raises:
+            InputError: The call had no world.
+        """
+        return check_of(self, "is_proven").complete and self.status == SolveStatus.BLOCKED
+
+    @property
+    def blocked(self) -> tuple[tuple[Array, tuple[tuple[str, str], ...]], ...]:
+        """The solutions that were checked and collide, each with the names of its pairs.
+
+        They are known for arms all of whose solutions are computed (`Solver.all`); for other robots
+        the only entry is this solution. Empty if the target is not blocked.
+
+        Raises:
+            InputError: The call had no world.
+        """
+        check = check_of(self, "blocked")
+        if self.status != SolveStatus.BLOCKED:
+            return ()
+        every = check.branches if len(check.branches) else self.q[None]
+        return tuple((np.array(q), check.blocking(q)) for q in every)
+
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
         """Return a Matplotlib figure of the robot at this solution.
 
@@ -163,6 +210,8 @@ class Solution:
         if self.status == SolveStatus.CONVERGED:
             errors = small_errors(self.position_error, self.rotation_error)
             return f"converged in {self.iterations} iterations, {errors}"
+        if self.status == SolveStatus.BLOCKED and self._check is not None:
+            return self._check.sentence(self.q, self.restarts)
         away = f"{error_text(self.position_error, self.rotation_error)} away"
         if self.status == SolveStatus.UNREACHABLE:
             return f"unreachable: the closest pose found is {away}"

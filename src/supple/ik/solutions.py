@@ -18,6 +18,7 @@ from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.solutions_text import short_text, summary
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, solution_errors
+from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.branch import BRANCHES, branch_signs, branch_words
 from supple.motion.linearization import Array
@@ -88,6 +89,7 @@ class Solutions:
     tasks: Any = field(default=None, kw_only=True)
     frame: str | None = field(default=None, kw_only=True)
     _asked: Asked | None = field(default=None, kw_only=True)  # with several tasks
+    _check: WorldCheck | None = field(default=None, kw_only=True)  # with `world`
     # Axes of the targets, if each may have several solutions; their numbers of solutions (...), by
     # default all for one target; and whether these are all solutions (...), by default not.
     _targets: tuple[int, ...] | None = field(default=None, kw_only=True)
@@ -208,6 +210,7 @@ class Solutions:
             q0=q0,
             tasks=self.tasks,
             frame=self.frame,
+            _check=self._check,
             _targets=(),
             _complete=complete,
         )
@@ -270,6 +273,17 @@ class Solutions:
         """
         q0 = self._seeds("same_branch")
         return on_same_branch(robot_of(self), self.tasks, q0, self.q)
+
+    @property
+    def clearance(self) -> Array:
+        """The distance of the nearest pair of parts at each q (...) [m], as `Solution.clearance`.
+
+        Raises:
+            InputError: The call had no world.
+        """
+        check = check_of(self, "clearance")
+        flat = self.q.reshape(-1, self.q.shape[-1])
+        return np.array([check.distance(q) for q in flat]).reshape(self.shape)
 
     def _seeds(self, what: str) -> Array:
         """Return the seed of each solution, (n,) or (..., n)."""
@@ -377,6 +391,7 @@ class Solutions:
             _q0=None if q0 is None else q0.tobytes(),
             tasks=self.tasks,
             _asked=None if self._asked is None else self._asked.part(each, self.shape).tobytes(),
+            _check=self._check,
         )
 
     def _select(self, index: Any) -> Solutions:

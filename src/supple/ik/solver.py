@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from supple import _core
+from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
 from supple.damping import DampingRule
@@ -21,15 +22,17 @@ from supple.ik.arguments import (
     check_not_iterated,
     seeds_of,
 )
+from supple.ik.blocked import free_solutions, settled, settled_batch
 from supple.ik.branches.solve_all import TOLERANCE, all_solver, solve_all
-from supple.ik.driver import Driver, search_spec
+from supple.ik.driver import Driver, has_all_solutions, search_spec
 from supple.ik.iterate_step import MAX_ITERATIONS, StepSearch, needs_iteration, step_search
 from supple.ik.preference import FIRST_FOUND, Preference
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
-from supple.ik.status import NEAR_STATUS, STATUS
-from supple.ik.subproblems import decoupled_solver
+from supple.ik.status import NEAR_STATUS, STATUS, SolveStatus
+from supple.ik.subproblems import checked_solver, decoupled_solver
+from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import Array
@@ -51,7 +54,7 @@ _FIXED = {
     for name in (
         *("frame", "tasks", "prefer", "max_move", "position_tolerance", "rotation_tolerance"),
         *("damping", "max_step", "step", "max_iterations", "timeout", "max_seeds", "threads"),
-        *("device", "precision"),
+        *("device", "precision", "world", "clearance"),
     )
 } | {name: hint for name, hint in _OF_CALLS.items() if name not in ("target", "q0", "explain")}
 
@@ -103,6 +106,8 @@ class Solver(_core.TargetSolver):
         threads: int | None = None,
         device: str | None = None,
         precision: Precision = "mixed",
+        world: World | None = None,
+        clearance: float = 0.0,
     ) -> None:
         """Prepare the search.
 
@@ -147,9 +152,16 @@ class Solver(_core.TargetSolver):
                 far.
             precision: Precision of the search: "mixed" (float32, refined in float64) or, on a GPU,
                 "double".
+            world: Obstacles and shapes of links. Solutions are then free of collisions, checked in
+                double precision. If all solutions found collide, the status is
+                `SolveStatus.BLOCKED`. For arms all of whose solutions are computed, this is a proof
+                (`Solution.is_proven`). Not available on a GPU.
+            clearance: Least distance of all pairs of parts that are checked [m].
 
         Raises:
             InputError: An argument is malformed.
+            UnknownNameError: The robot has no link or frame that the world names.
+            DescriptionError: A shape of the robot's file or a mesh cannot be read.
         """
         check_robot_first(robot, "Solver(robot, tasks)", tasks)
         selected, self._single = selected_tasks(robot, frame, tasks)
@@ -163,6 +175,7 @@ class Solver(_core.TargetSolver):
             threads=threads,
             device=device,
             precision=precision,
+            check=WorldCheck.of(robot, world, clearance),
         )
         iterates = needs_iteration(selected, step)
         check_iterated(iterates, max_iterations, settings)
@@ -183,6 +196,8 @@ class Solver(_core.TargetSolver):
             "threads": threads,
             "device": device,
             "precision": precision,
+            "world": world,
+            "clearance": clearance,
         }
         self._problem: CompiledProblem | None = None
         self._iterated: Callable[[SolveOptions], StepSearch] | None = None
@@ -210,15 +225,17 @@ class Solver(_core.TargetSolver):
         on_cpu = settings.device in (None, "cpu") and settings.precision == "mixed"
         # Small steps may take seconds, in which other threads and signal handlers must run.
         quick = self._given["max_step"] is None
+        check = settings.check
+        known = check is not None and problem is not None and has_all_solutions(problem)
         if problem is not None and on_cpu and quick:
-            kernel = decoupled_solver(problem)
+            kernel = (decoupled_solver if check is None else checked_solver)(problem)
         for seeded in (False, True):
             prefer = settings.preference(seeded)
             needs_q0 = prefer == "nearest" or settings.max_move is not None
             first = isinstance(prefer, str) and prefer in FIRST_FOUND
             if kernel is not None and first and (seeded or not needs_q0):
                 options = settings.options(None, seeded=seeded)
-                specs[seeded] = search_spec(options, settings.timeout)
+                specs[seeded] = search_spec(options, settings.timeout, known)
         super().__init__(
             kernel=kernel,
             robot=self._robot,
@@ -226,6 +243,8 @@ class Solver(_core.TargetSolver):
             with_q0=specs.get(True),
             solution=Solution,
             statuses=STATUS if settings.max_move is None else NEAR_STATUS,
+            collision=None if check is None else check.kernel,
+            check=check,
         )
 
     @property
@@ -234,12 +253,17 @@ class Solver(_core.TargetSolver):
         return self._robot
 
     @property
+    def world(self) -> World | None:
+        """The obstacles, and what is checked; None without a world."""
+        return None if self._settings.check is None else self._settings.check.model.world
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks, in the order of their targets."""
         return self._tasks
 
     def __repr__(self) -> str:
-        default = {"precision": "mixed"} | dict.fromkeys(
+        default = {"precision": "mixed", "clearance": 0.0} | dict.fromkeys(
             ("position_tolerance", "rotation_tolerance"), TOLERANCE
         )
         given = {
@@ -299,7 +323,17 @@ class Solver(_core.TargetSolver):
             )
         if self._iterated is not None:
             return self._iterated(options).solve_single(targets, seeds)
-        return self._driver(options).solve_single(targets, seeds)
+        found = self._driver(options).solve_single(targets, seeds)
+        if found.status == SolveStatus.BLOCKED:
+            return self._settled(found, target, q0)
+        return found
+
+    def _settled(self, found: Solution, target: Any, q0: Any) -> Solution:
+        """Return a blocked solution after checking all solutions, where they are known."""
+        assert self._problem is not None
+        options = self._settings.options(target, seeded=q0 is not None)
+        targets, seeds = self._read(target, q0, options)
+        return settled(self._problem, targets, seeds, options, found)
 
     def batch(
         self,
@@ -341,7 +375,8 @@ class Solver(_core.TargetSolver):
                 arrays, q0, driver.gpu_options(), stream
             )
             return found
-        return driver.solve_batch(*self._read(targets, q0, options))
+        read, seeds = self._read(targets, q0, options)
+        return settled_batch(driver.problem, read, seeds, options, driver.solve_batch(read, seeds))
 
     def several(self, target: Any, count: int, q0: ArrayLike | None = None) -> Solutions:
         """Return distinct solutions of one target, ordered by `prefer`, the best first.
@@ -400,7 +435,8 @@ class Solver(_core.TargetSolver):
         if self._problem is None:
             check_not_iterated(all=short_repr(target))
         assert self._problem is not None
-        return solve_all(self._problem, target, self._single, q0, bool(wraps), options, stream)
+        every = solve_all(self._problem, target, self._single, q0, bool(wraps), options, stream)
+        return every if options.check is None else free_solutions(every, options.check)
 
     def _driver(self, options: SolveOptions) -> Driver:
         assert self._problem is not None

@@ -8,7 +8,7 @@ from enum import IntEnum
 class SolveStatus(IntEnum):
     """The status of a solve.
 
-    A status prints as a word, and `sentence` explains it. The values except the last are those of
+    A status prints as a word, and `sentence` explains it. The values except MAX_MOVE are those of
     `Outcome` in include/supple/ik/problem.hpp.
 
     Attributes:
@@ -21,6 +21,9 @@ class SolveStatus(IntEnum):
             closest pose found is returned; `restarts` and `iterations` say how much was tried.
         MAX_MOVE: No solution was found within `max_move` of q0; the closest pose found there is
             returned. The target may be reachable farther from q0.
+        BLOCKED: The target is reachable, but all solutions found collide, or come closer than the
+            clearance; one of them is returned. `Solution.pairs` names what collides, and
+            `Solution.is_proven` says whether no other solution exists.
     """
 
     CONVERGED = 0
@@ -29,6 +32,7 @@ class SolveStatus(IntEnum):
     NONFINITE_INPUT = 3
     NOT_CONVERGED = 4
     MAX_MOVE = 5
+    BLOCKED = 6
 
     @property
     def sentence(self) -> str:
@@ -51,6 +55,8 @@ _SENTENCES = {
     "targets may still be reachable",
     SolveStatus.MAX_MOVE: "no solution was found within max_move of q0; this is the closest pose "
     "found there",
+    SolveStatus.BLOCKED: "the targets can be met, but all solutions found collide; this is one of "
+    "them",
 }
 
 STATUS = tuple(SolveStatus)  # statuses, indexed by their values

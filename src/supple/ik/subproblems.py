@@ -92,6 +92,20 @@ def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
     return problem.kernel
 
 
+@lru_cache(maxsize=64)
+def checked_solver(problem: CompiledProblem) -> _core.Solver:
+    """Return the compiled solver of a problem, for solutions that are checked as a whole.
+
+    Joints that move no task stay at q0, or neutral without q0.
+    """
+    moving = moving_subproblem(problem)
+    if moving is not None:
+        problem.kernel.set_moving(
+            (moving.problem.kernel, moving.joints.tolist(), moving.numbers.tolist())
+        )
+    return problem.kernel
+
+
 def is_separable(problem: CompiledProblem) -> bool:
     """Return whether a problem reduces to smaller, independent subproblems."""
     return subproblems_of(problem)[0].problem is not problem

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple._arrays.checks import FloatArray, pose
 from supple.describe import Description
+from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import displacements, dynamics, jacobians, variants
 from supple.kinematics.chain import Matrix
@@ -317,7 +318,21 @@ class Robot:
         """The total mass of all links [kg]; NaN if the mass of a link is unknown."""
         return float(sum(inertia.mass for inertia in self.description.inertias))
 
-    # ---- geometry (structure.py) ---------------------------------------------------------------
+    # ---- shapes --------------------------------------------------------------------------------
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[Shape, ...]]:
+        """Shapes of the links for collision checks, by name of the link.
+
+        They are read from the file on first use. `supple.World` checks them against each other and
+        against obstacles.
+
+        Raises:
+            DescriptionError: A shape of the file is invalid.
+        """
+        return self.description.shapes
+
+    # ---- structure (structure.py) ---------------------------------------------------------------
 
     @property
     def structure(self) -> Structure:

@@ -79,6 +79,18 @@ class Figure:
         self._root.remove()
 
 
+def add_solids(server: Any, name: str, solids: Sequence[Solid]) -> None:
+    """Add solids that stand still, with vertices in the world, to a scene."""
+    for each in solids:
+        server.scene.add_mesh_simple(
+            f"/{name}/{each.link}",
+            each.vertices.astype(np.float32),
+            each.faces.astype(np.uint32),
+            color=each.color,
+            side="double",
+        )
+
+
 class Gizmos:
     """Handles in the scene, one per end effector, by which the user drags its target."""
 

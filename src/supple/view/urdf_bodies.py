@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import supple as sp
+from supple.describe._meshes import find_mesh
 from supple.plot import palette
 from supple.view.bodies import LINK, Solid, solid_of, trimesh_module
 
@@ -125,18 +126,10 @@ def mesh_file(name: str, urdf: Path) -> Path:
     Raises:
         FileNotFoundError: The mesh is not in the searched folders.
     """
-    folders = [urdf.resolve().parent, *urdf.resolve().parent.parents]
-    if name.startswith("package://"):
-        package, _, rest = name.removeprefix("package://").partition("/")
-        tries = [folder / package / rest for folder in folders]
-        tries += [folder / rest for folder in folders if folder.name == package]
-        tries.append(folders[0] / rest)
-    else:
-        tries = [folders[0] / name.removeprefix("file://")]
-    for path in tries:
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"the mesh {name} was not found near {urdf.name}")
+    found = find_mesh(name, urdf.resolve().parent)
+    if found is None:
+        raise FileNotFoundError(f"the mesh {name} was not found near {urdf.name}")
+    return found
 
 
 def _numbers(text: str, count: int, default: list[float]) -> list[float]:

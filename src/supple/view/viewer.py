@@ -24,8 +24,9 @@ from supple.view.panel import Panel
 from supple.view.path import PathFigure, ToolPath
 from supple.view.plots import Plots
 from supple.view.posture import up_axis
-from supple.view.scene import Ellipsoid, Figure, Gizmos
+from supple.view.scene import Ellipsoid, Figure, Gizmos, add_solids
 from supple.view.simulation import DT, Simulation
+from supple.view.world_bodies import link_solids, obstacle_solids
 
 Array = NDArray[np.float64]
 
@@ -52,6 +53,7 @@ class Viewer:
         host: str = HOST,
         port: int = PORT,
         moving: bool = False,
+        world: sp.World | None = None,
         **settings: Any,
     ) -> None:
         """Start the server; `url` is its address.
@@ -64,6 +66,7 @@ class Viewer:
             host: Address to listen on; only this machine by default.
             port: Port; the next free one if it is taken.
             moving: Whether the targets move by themselves from the start.
+            world: Obstacles to draw, with the shapes of links over the robot's meshes.
             settings: Fields of `Settings`, such as method="Optimal".
 
         Raises:
@@ -86,6 +89,10 @@ class Viewer:
         server = self._server
         self._decorate(shape)
         self.figure = Figure(server, "robot", robot, solids)
+        self.model: Figure | None = None
+        if world is not None:
+            self.model = Figure(server, "shapes", robot, link_solids(robot, world), opacity=0.35)
+            add_solids(server, "obstacles", obstacle_solids(world))
         self.ghost = Figure(
             server, "pseudoinverse", robot, solids, color=palette.VERMILION, opacity=0.35
         )
@@ -324,6 +331,8 @@ class Viewer:
         self._drawn = state
         with self._server.atomic():
             self.figure.place(q)
+            if self.model is not None:
+                self.model.place(q)
             apart = np.abs(simulation.robot.difference(simulation.ghost_q, q)).max() > _APART
             self.ghost.show(simulation.shows_ghost and bool(apart))
             if simulation.shows_ghost:

@@ -62,7 +62,18 @@ def solve_all(
             solver = gpu_branches(problem, arm, options.gpu.device)
             return solver.solve_on_device(target, q0, _spec(options, False), stream)
     targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
-    seeds = seeds_of(q0, robot, targets.shape[:-1])
+    return solutions_of(problem, targets, seeds_of(q0, robot, targets.shape[:-1]), options, wraps)
+
+
+def solutions_of(
+    problem: CompiledProblem,
+    targets: Array,
+    seeds: Array | None,
+    options: SolveOptions,
+    wraps: bool = False,
+) -> Solutions:
+    """Return all solutions of targets (..., k) in the kernel's layout."""
+    robot, arm = problem.layout.robot, arm_of(problem)
     if isinstance(arm, str):
         return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
     batch = targets.shape[:-1]

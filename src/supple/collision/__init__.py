@@ -1,0 +1,40 @@
+"""Shapes, and the pairs of a robot's links that are checked against each other.
+
+A shape has a pose in the link, frame or world that it is fixed to. `supple.World` holds obstacles
+and, if they differ from those of the robot's file, the shapes of links.
+"""
+
+from supple.collision.hull import hull_of
+from supple.collision.model import Contact, collides, contacts
+from supple.collision.pairs import UncheckedPair, srdf_pairs, srdf_text, unchecked_pairs
+from supple.describe.shapes import (
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    HalfSpace,
+    Mesh,
+    Sphere,
+)
+
+__all__ = [
+    "Box",
+    "Capsule",
+    "Contact",
+    "ConvexHull",
+    "Cylinder",
+    "HalfSpace",
+    "Mesh",
+    "Sphere",
+    "UncheckedPair",
+    "collides",
+    "contacts",
+    "hull_of",
+    "srdf_pairs",
+    "srdf_text",
+    "unchecked_pairs",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

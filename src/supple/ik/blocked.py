@@ -1,0 +1,104 @@
+"""Targets whose solutions collide: all solutions of the arm are checked, where they are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from supple.ik.arguments import SolveOptions
+from supple.ik.branches.arms import arm_of
+from supple.ik.branches.solve_all import solutions_of
+from supple.ik.problem import CompiledProblem
+from supple.ik.solution import Solution
+from supple.ik.solutions import Solutions
+from supple.ik.status import SolveStatus
+from supple.ik.world_check import WorldCheck
+from supple.motion.linearization import Array
+
+_SIX = 6  # number of joints of arms all of whose solutions are computed
+
+
+def settled(
+    problem: CompiledProblem,
+    target: Array,
+    seed: Array | None,
+    options: SolveOptions,
+    found: Solution,
+) -> Solution:
+    """Return a blocked solution, or a free one if the arm has any.
+
+    For arms whose solutions are all known, each is checked. If all collide, this proves that the
+    target is blocked.
+
+    Args:
+        problem: The compiled problem.
+        target: Target in the kernel's layout (k,).
+        seed: Seed (n,), if any.
+        options: Options of the call.
+        found: A solution with the status BLOCKED.
+    """
+    check = options.check
+    if check is None or isinstance(arm_of(problem), str):
+        return found
+    every = solutions_of(problem, target, seed, replace(options, check=None, threads=1))
+    if not len(every.q):
+        return found
+    free = np.flatnonzero(check.free(every.q))
+    if len(free):
+        best = every[int(free[0])]
+        return replace(
+            best,
+            iterations=found.iterations,
+            restarts=found.restarts,
+            _q0=found._q0,
+            tasks=found.tasks,
+            _check=check,
+        )
+    distances = [check.distance(q) for q in every.q]
+    # Joints that do not move the target may still move parts out of the way.
+    complete = bool(every.complete) and problem.layout.robot.dof == _SIX
+    proven = check.with_branches(every.q, complete)
+    best = every[int(np.argmax(distances))]
+    return replace(
+        found,
+        q=best.q,
+        position_error=best.position_error,
+        rotation_error=best.rotation_error,
+        _check=proven,
+    )
+
+
+def settled_batch(
+    problem: CompiledProblem,
+    targets: Array,
+    seeds: Array | None,
+    options: SolveOptions,
+    found: Solutions,
+) -> Solutions:
+    """Return the solutions of a batch, where blocked targets are replaced as by `settled`."""
+    if options.check is None or isinstance(arm_of(problem), str):
+        return found
+    for index in zip(*np.nonzero(found.status == SolveStatus.BLOCKED), strict=True):
+        seed = seeds if seeds is None or seeds.ndim == 1 else seeds[index]
+        one = found[index]
+        assert isinstance(one, Solution)
+        made = settled(problem, targets[index], seed, options, one)
+        found.q[index] = made.q
+        found.status[index] = made.status
+        found.position_error[index] = made.position_error
+        found.rotation_error[index] = made.rotation_error
+    return found
+
+
+def free_solutions(found: Solutions, check: WorldCheck) -> Solutions:
+    """Return the solutions of `Solver.all` that keep the clearance.
+
+    A target is as complete as before: these are all of its free solutions if the others were all.
+    """
+    kept = np.flatnonzero(check.free(found.q))
+    if len(kept) == len(found.q):
+        return replace(found, _check=check)
+    part = found[kept]
+    assert isinstance(part, Solutions)
+    return replace(part, reason=found.reason, _complete=found._complete, _check=check)

@@ -1,0 +1,89 @@
+"""The commands `check`, `pairs` and `solve --world`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import supple as sp
+from supple.cli.group import cli
+
+DATA = Path(__file__).parents[1] / "collision/data"
+PANDA = str(DATA / "panda.urdf")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, words, env={"COLUMNS": "120"})
+
+
+def found(*words: str, code: int = 0) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout, parse_constant=pytest.fail)
+
+
+def scene(folder: Path, radius: float) -> str:
+    path = folder / "scene.json"
+    ball = {"id": "ball", "type": "sphere", "radius": radius, "position": [0.5, 0, 0.5]}
+    path.write_text(json.dumps([ball]))
+    return str(path)
+
+
+def test_pairs_are_written_with_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "panda.srdf"
+    made = found("pairs", PANDA, "--samples", "100", "--out", str(path))
+    robot = sp.urdf(PANDA)
+    read = sp.collision.srdf_pairs(path, robot)
+    assert [tuple(each["links"]) for each in made["unchecked"]] == list(read)
+    assert {each["reason"] for each in made["unchecked"]} == {"adjacent", "never"}
+    assert 'reason="Adjacent"' in path.read_text()
+    assert run("pairs", "panda").exit_code == 2  # the built-in robot has no shapes
+
+
+def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
+    robot = sp.urdf(PANDA)
+    q = robot.random(seed=4)
+    words = ("check", PANDA, scene(tmp_path, 0.05), "--q", ",".join(map(str, q)))
+    made = found(*words)
+    near = made["contacts"][0]
+    world = sp.World.load(tmp_path / "scene.json")
+    assert near["distance"] == pytest.approx(sp.collision.contacts(robot, world, q)[0].distance)
+    assert not made["collides"]
+    assert found("check", PANDA, scene(tmp_path, 5.0), code=1)["collides"]
+    text = run("check", PANDA, scene(tmp_path, 0.05), "--srdf", str(DATA / "panda.srdf"))
+    assert "59 shapes on 11 links, 1 obstacles" in text.output
+    assert found(*words, "--clearance", str(near["distance"] + 1e-3), code=1)["collides"]
+
+
+def test_solve_in_a_world(tmp_path: Path) -> None:
+    goal = ("--position", "0.5", "0.35", "0.3", "--rpy", "3.1", "0", "0")
+    made = found("solve", PANDA, *goal, "--world", scene(tmp_path, 0.1), "--clearance", "0.01")
+    assert made["status"] == "CONVERGED"
+    assert made["clearance"] >= 0.01
+    blocked = found("solve", PANDA, *goal, "--world", scene(tmp_path, 0.4), code=1)
+    assert blocked["status"] == "BLOCKED"
+    assert any("ball" in pair for pair in blocked["pairs"])
+    poses = np.repeat(sp.pose([0.5, 0.35, 0.3], rpy=[3.1, 0, 0])[None], 3, axis=0)
+    np.savez(tmp_path / "poses.npz", T=poses)
+    batch = found("solve", PANDA, str(tmp_path / "poses.npz"), "--world", scene(tmp_path, 0.1))
+    assert batch["converged"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("check", PANDA, "missing.json"), "missing.json"),
+        (("check", PANDA, "--srdf", str(DATA / "ur5.srdf")), "names no two links"),
+        (("check", PANDA, "--q", "1,2"), "7 numbers"),
+        (("solve", PANDA, "--position", "0", "0", "1", "--clearance", "1"), "--world"),
+    ],
+)
+def test_mistakes_get_a_reason_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2
+    assert said in done.output
