@@ -146,7 +146,9 @@ class YieldingLaw:
                 secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
                 steady *= min((sigma[i] / secant) ** 2, 1.0)
             steady += keeps
-            expected = present + PERSISTENCE * (V[i] @ last)
+            moves, corrects = np.linalg.norm(rate), self.gain * np.linalg.norm(offset)
+            lasts = PERSISTENCE * moves / (moves + corrects) if moves > 0 else 0.0
+            expected = present + lasts * (V[i] @ last)
             y[i] = (secant * c[i] + steady * expected) / (secant**2 + lambda2[i] + steady)
         return sigma, V, y, lambda2
 

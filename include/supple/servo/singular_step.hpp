@@ -5,11 +5,12 @@
 // acceleration along v that the limits allow. Without damping the joints move along v at c/σ. Where
 // σ is small, they move at
 //
-//   y = (σ c + μ² y₁)/(σ² + λ² + μ²),    y₁ = y₀ + 0.9 v·Δq̇,    y₀ = v·q̇ at present,
+//   y = (σ c + μ² y₁)/(σ² + λ² + μ²),    y₁ = y₀ + p v·Δq̇,    y₀ = v·q̇ at present,
 //
-// where Δq̇ is the change of q̇ in the last step. A small constant in μ² keeps tiny parts of c from
-// jolting the joints: they go on as they move. In the distance y along v, the motion along u is
-// σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction follows from these rules:
+// where Δq̇ is the change of q̇ in the last step and p = 0.9 |t|/(|t| + s |o|). A small constant in
+// μ² keeps tiny parts of c from jolting the joints: they go on as they move. In the distance y
+// along v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction
+// follows from these rules:
 //
 //   crossing  w = |(c - σ y₀) σ̇|/a - ρ σ², where σ̇ is due to the motion along the other
 //             directions. Past a singularity the joints would have to turn by half a turn with
@@ -269,6 +270,9 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     c[i] = fma(own, along_o[i], along_t[i]);
   }
   for (int i = 0; i < k; ++i) y[i] = sigma[i] * c[i] / stiffness(i);
+  // A correction ends at its target, so that only the change of a commanded motion lasts.
+  const T commanded = length(m, of.rate), corrected = servo.gain * length(m, of.offset),
+          lasting = commanded > 0 ? persistence<T> * commanded / (commanded + corrected) : T(0);
   for (int i = 0; i < k; ++i) {
     const T square_i = square(sigma[i]);
     if (!is_near(i)) {
@@ -289,7 +293,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     T expected = present;
     for (int j = 0; of.state.change && j < n; ++j) {
       const T last = of.state.change[of.column ? of.column[j] : j];
-      expected = fma(persistence<T> * last, vi[j], expected);
+      expected = fma(lasting * last, vi[j], expected);
     }
     T own = share[i] * least_lambda2<T> * square(kappa), steady = share[i] * mu2, keeps(0);
     if (a < Number<T>::huge) {
