@@ -8,43 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from feasible_motions import feasible_motion, inside, limits_of, offs, twists_along
 from solving import solve
-from supple import Limits, Robot, Servo, load
+from supple import Robot, Servo, load
 from supple.steps import Yielding
 
 Array = NDArray[np.float64]
 CASES = int(os.environ.get("SUPPLE_PASSAGES", "12"))  # of each law and robot
 ROBOTS = ["puma560", "ur5e", "panda", "iiwa14"]
-
-
-def inside(robot: Robot, margin: float) -> tuple[Array, Array]:
-    """Return position limits at most ±π, narrowed by a fraction of their range."""
-    lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
-    return lower + margin * (upper - lower), upper - margin * (upper - lower)
-
-
-def limits_of(robot: Robot, rng: np.random.Generator) -> Limits:
-    """Return the robot's limits with accelerations that reach full speed in 50 to 200 ms."""
-    speed = np.where(np.isfinite(robot.max_speed), robot.max_speed, 2.0)
-    return Limits(robot.lower, robot.upper, speed, speed * rng.choice([5.0, 10.0, 20.0]))
-
-
-def singular(robot: Robot, rng: np.random.Generator) -> Array:
-    """Return a random configuration inside the limits where J is exactly singular."""
-    lower, upper = inside(robot, 0.1)
-    while True:
-        q = rng.uniform(lower, upper)
-        for _ in range(40):
-            U, sigma, V = np.linalg.svd(robot.jacobian(q))
-            if sigma[-1] < 1e-10:
-                break
-            h = 1e-6
-            moved = robot.jacobian(q + h * np.eye(robot.dof))
-            slope = np.array([(U[:, -1] @ J @ V[5] - sigma[-1]) / h for J in moved])
-            way = -slope * sigma[-1] / (slope @ slope + 1e-6)
-            q = q + way * min(1.0, 0.3 / np.linalg.norm(way))
-        if sigma[-1] < 1e-9 and (q > lower).all() and (q < upper).all():
-            return q
 
 
 def twist_between(before: Array, after: Array, dt: float) -> Array:
@@ -63,54 +34,37 @@ def errors(robot: Robot, q: Array, pose: Array) -> tuple[float, float]:
     return float(np.linalg.norm(off[:3])), float(np.linalg.norm(off[3:]))
 
 
-@pytest.mark.parametrize("through", ["singular", "anywhere"])
-@pytest.mark.parametrize("name", ROBOTS)
-def test_what_is_feasible_is_hardly_damped(name: str, through: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "six", "seven"),
+    [("through", 0.93, 0.8), ("anywhere", 0.95, 0.9), ("turn", 0.9, 0.8), ("along", 0.9, 0.5)],
+)
+def test_what_is_feasible_is_not_damped(shape: str, six: float, seven: float) -> None:
     """A motion of the joints inside 80 % of their limits is tracked to 0.05 mm and 0.05 mrad.
 
-    The joints move on a straight line through a singular configuration, or through any other one,
-    from rest to rest. The error that one explicit step has at this period is allowed in addition.
-    This holds for about nine of ten motions of arms with six joints. An arm with seven joints moves
-    through other postures, in which the motion need not be feasible.
+    The error that one explicit step has at this period is allowed in addition. A share of the
+    motions is an exception: where σ is almost zero, poses do not tell which of several joint
+    motions leads on, and another one than the given one may meet limits later. An arm with seven
+    joints moves through other postures, in which the motion need not be feasible.
     """
-    kept = 0
-    robot = load(name)
-    for seed in range(CASES):
-        rng = np.random.default_rng([seed, ROBOTS.index(name)])
-        limits = limits_of(robot, rng)
-        lower, upper = inside(robot, 0.05)
-        middle = singular(robot, rng) if through == "singular" else rng.uniform(lower, upper)
-        along = rng.normal(size=robot.dof)
-        ends = np.where(along > 0, (upper - middle) / along, (lower - middle) / along)
-        back = np.where(along > 0, (middle - lower) / along, (middle - upper) / along)
-        reach = min(ends.min(), back.min(), 0.5 / np.abs(along).max())
-        along = along * max(reach, 0.0)
-        # q = middle + along cos(2π s) is inside its limits of speed and acceleration.
-        rate = min(
-            0.8 * (limits.max_speed / np.abs(along)).min(),
-            np.sqrt(0.8 * (limits.max_acceleration / np.abs(along)).min()),
-        ) * rng.uniform(0.1, 1.0)
-        dt = float(rng.choice([0.001, 0.002, 0.005, 0.01, 0.02]))
-        steps = int(min(np.pi / rate / dt, 1500))
-        phase = np.linspace(0, steps * dt * rate, steps + 1)
-        path = middle - along * np.cos(phase)[:, None]
-        poses = robot.fk(path)
-        servo = Servo(robot, dt=dt, step=Yielding(), limits=limits)
-        q, worst, allowed = path[0], np.zeros(2), np.array([5e-5, 5e-5])
-        for k in range(steps):
-            twist = twist_between(poses[k], poses[k + 1], dt)
-            q = servo(q, twist, poses[k])
-            worst = np.maximum(worst, errors(robot, q, poses[k + 1]))
-            speed = (path[k + 1] - path[k]) / dt
-            explicit = path[k] + dt * speed
-            bend = twist_between(robot.fk(path[k]), robot.fk(explicit), dt)
-            bend = (bend - robot.jacobian(path[k]) @ speed) * dt
-            allowed = np.maximum(
-                allowed, 5e-5 + np.array([np.linalg.norm(bend[:3]), np.linalg.norm(bend[3:])])
-            )
-        kept += bool((worst < allowed).all())
-        assert robot.dof > 6 or worst[0] < 3e-3, (seed, dt, 1e3 * worst)
-    assert kept >= (0.8 if robot.dof == 6 else 0.6) * CASES
+    kept: dict[int, list[bool]] = {6: [], 7: []}
+    far = 0
+    for seed in range(5 * CASES // 2):
+        for number, name in enumerate(ROBOTS):
+            robot, rng = load(name), np.random.default_rng([seed, number])
+            limits, dt, path = feasible_motion(robot, shape, rng)
+            poses, speeds = robot.fk(path), np.diff(path, axis=0) / dt
+            twists, q = twists_along(poses, dt), [path[0]]
+            servo = Servo(robot, dt=dt, step=Yielding(), limits=limits)
+            for twist, pose in zip(twists, poses, strict=False):
+                q.append(servo(q[-1], twist, pose))
+            bend = dt * (twists - np.einsum("kij,kj->ki", robot.jacobian(path[:-1]), speeds))
+            bends = [np.linalg.norm(part, axis=1).max() for part in (bend[:, :3], bend[:, 3:])]
+            worst = offs(robot, np.array(q), poses).max(axis=0)
+            kept[robot.dof].append(bool((worst < 5e-5 + np.array(bends)).all()))
+            far += robot.dof == 6 and worst[0] > 3e-3
+    assert far <= 0.04 * len(kept[6])
+    assert np.mean(kept[6]) >= six
+    assert np.mean(kept[7]) >= seven
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -18,7 +18,8 @@ Array = NDArray[np.float64]
 Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
 BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
-NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 1e-6, 4e-7, 0.3
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 3e-8, 1e-7, 0.3
+PERSISTENCE = 0.9
 NEAR_FOLD, FOLD_BEND, FOLD_TIME = 0.15, 0.06, 1.0
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
@@ -82,7 +83,7 @@ class YieldingLaw:
         return max(float(-residual @ ((ahead - behind) @ v / (2 * h))), 0.0)
 
     def singular_speeds(
-        self, q: Array, qd: Array, rate: Array, offset: Array, slowing: Array
+        self, q: Array, qd: Array, last: Array, rate: Array, offset: Array, slowing: Array
     ) -> tuple[Array, Array, Array, Array]:
         """Return σ, the vectors V (k, n), the speeds y along them, and the dampings λ² (k each)."""
         dt, kappa = self.dt, self.kappa
@@ -114,11 +115,14 @@ class YieldingLaw:
             h, side = float(slope @ V[i]), 1.0 if c[i] >= 0 else -1.0
             moves = np.abs(V[i]) > 1e-3
             most = float((self.limits.max_acceleration[moves] / np.abs(V[i][moves])).min())
-            own = LEAST_LAMBDA2 * kappa**2
+            own, keeps, present = LEAST_LAMBDA2 * kappa**2, 0.0, float(V[i] @ qd)
             if np.isfinite(most):
-                change = c[i] - sigma[i] * (V[i] @ qd)
+                change = c[i] - sigma[i] * present
                 crossing = abs(change * (slope @ others)) / most - CROSSING_RATIO * sigma[i] ** 2
-                own = max(own, crossing)
+                stopping = abs(slope @ others) * present**2 / most
+                part = min(abs(change) / max(stopping, 1e-300), 1.0)
+                if crossing > own:
+                    own, keeps = max(own, part * crossing), (1 - part) * crossing
             fold = -side * np.sign(h) * sigma[i] / abs(h)  # the distance along the motion
             ahead = self.room(q, side * V[i]) - fold
             behind = self.room(q, -side * V[i]) + fold
@@ -134,14 +138,18 @@ class YieldingLaw:
                 speed = approach_speed(sigma[i] / abs(h), FOLD_SHARE * most, dt)
                 own = max(own, share * (sigma[i] * abs(c[i]) / speed - sigma[i] ** 2))
             lambda2[i] = bend[i] + own
-            present, secant, steady = float(V[i] @ qd), sigma[i], mu2[i]
+            secant, steady = sigma[i], mu2[i]
             if h * c[i] > 0:
                 start = sigma[i] - 0.5 * dt * h * present
                 little = LITTLE_ROOM * (2 if side * present < 0 else 1)
                 turn = -1 if abs(fold) < NEAR_FOLD and ahead < little * behind else 1
                 secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
                 steady *= min((sigma[i] / secant) ** 2, 1.0)
-            y[i] = (secant * c[i] + steady * present) / (secant**2 + lambda2[i] + steady)
+            steady += keeps
+            moves, corrects = np.linalg.norm(rate), self.gain * np.linalg.norm(offset)
+            lasts = PERSISTENCE * moves / (moves + corrects) if moves > 0 else 0.0
+            expected = present + lasts * (V[i] @ last)
+            y[i] = (secant * c[i] + steady * expected) / (secant**2 + lambda2[i] + steady)
         return sigma, V, y, lambda2
 
     def exact_speeds(self, q: Array, qd: Array, rate: Array, offset: Array) -> Array:
@@ -149,14 +157,18 @@ class YieldingLaw:
         inverse = np.linalg.pinv(self.jacobian(q + 0.5 * self.dt * qd))
         return np.asarray(inverse @ (rate + self.braking_gain(inverse @ offset) * offset))
 
-    def step(self, q: Array, qd: Array, rate: Array, offset: Array, exact: bool) -> Array:
+    def step(
+        self, q: Array, qd: Array, last: Array, rate: Array, offset: Array, exact: bool
+    ) -> Array:
         """Return the step before limits (n,), with its self-motion.
+
+        `last` (n,) is the change of qd in the last step.
 
         Raises:
             AssertionError: `exact` is true where a rule changes the step by more than a twentieth.
         """
         offset = offset * min(1.0, self.kappa / max(float(np.linalg.norm(offset)), 1e-300))
-        sigma, V, y, lambda2 = self.singular_speeds(q, qd, rate, offset, 0 * rate)
+        sigma, V, y, lambda2 = self.singular_speeds(q, qd, last, rate, offset, 0 * rate)
         x = self.exact_speeds(q, qd, rate, offset) if exact else V.T @ y
         if exact:
             mu2 = STEADINESS * self.kappa**2 / self.dt * (sigma < NEAR_SIGMA * self.kappa)

@@ -5,16 +5,19 @@
 // acceleration along v that the limits allow. Without damping the joints move along v at c/σ. Where
 // σ is small, they move at
 //
-//   y = (σ c + μ² y₀)/(σ² + λ² + μ²),    y₀ = v·q̇ at present,
+//   y = (σ c + μ² y₁)/(σ² + λ² + μ²),    y₁ = y₀ + p v·Δq̇,    y₀ = v·q̇ at present,
 //
-// with a small constant μ², so that tiny parts of c do not jolt the joints. In the distance y along
-// v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction follows
-// from these rules:
+// where Δq̇ is the change of q̇ in the last step and p = 0.9 |t|/(|t| + s |o|). A small constant in
+// μ² keeps tiny parts of c from jolting the joints: they go on as they move. In the distance y
+// along v, the motion along u is σ y + ½ h y² with h = u·J̇(v)v. The damping λ² of each direction
+// follows from these rules:
 //
-//   crossing  λ² = |(c - σ y₀) σ̇|/a - ρ σ², where σ̇ is due to the motion along the other
+//   crossing  w = |(c - σ y₀) σ̇|/a - ρ σ², where σ̇ is due to the motion along the other
 //             directions. Past a singularity the joints would have to turn by half a turn with
-//             accelerations up to |c σ̇|/σ². Where that is too much, they pass through it, and λ²
-//             bounds the acceleration there.
+//             accelerations up to |c σ̇|/σ². Where that is too much, they pass through it, and w
+//             bounds the acceleration there. If c - σ y₀ is small compared with σ̇ y₀²/a, the
+//             present motion almost performs the command, and goes on: w is a part of μ². The
+//             larger this ratio is, the more of w is damping, a part of λ².
 //   folds     The parabola has its extremum, the end of the reach, at the distance σ/|h|. If the
 //             command leads beyond it, by u·o and the motion until t has stopped at its present
 //             deceleration, the joints brake toward it.
@@ -54,9 +57,11 @@ inline constexpr T fold_time = T(1.0);  // t counts as lasting at most this long
 template <class T>
 inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singular, in units of κ
 template <class T>
-inline constexpr T least_lambda2 = T(1e-6);  // λ² where σ is nearly singular, in units of κ²
+inline constexpr T least_lambda2 = T(3e-8);  // λ² where σ is nearly singular, in units of κ²
 template <class T>
-inline constexpr T steadiness = T(4e-7);  // μ² dt in units of κ² [s]
+inline constexpr T steadiness = T(1e-7);  // μ² dt in units of κ² [s]
+template <class T>
+inline constexpr T persistence = T(0.9);  // share of the last change of q̇ that is expected again
 
 // Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
 // more than 0.15κ for stretched elbows, less for straight wrists.
@@ -265,6 +270,9 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     c[i] = fma(own, along_o[i], along_t[i]);
   }
   for (int i = 0; i < k; ++i) y[i] = sigma[i] * c[i] / stiffness(i);
+  // A correction ends at its target, so that only the change of a commanded motion lasts.
+  const T commanded = length(m, of.rate), corrected = servo.gain * length(m, of.offset),
+          lasting = commanded > 0 ? persistence<T> * commanded / (commanded + corrected) : T(0);
   for (int i = 0; i < k; ++i) {
     const T square_i = square(sigma[i]);
     if (!is_near(i)) {
@@ -282,9 +290,21 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
     const T a = acceleration_along(n, of.limit, vi), rate = dot(n, slope, x),
             side = c[i] >= 0 ? T(1) : T(-1);
     const T present = dot(n, vi, of.qd), change = fma(-sigma[i], present, c[i]);
-    T own = share[i] * least_lambda2<T> * square(kappa);
+    T expected = present;
+    for (int j = 0; of.state.change && j < n; ++j) {
+      const T last = of.state.change[of.column ? of.column[j] : j];
+      expected = fma(lasting * last, vi[j], expected);
+    }
+    T own = share[i] * least_lambda2<T> * square(kappa), steady = share[i] * mu2, keeps(0);
     if (a < Number<T>::huge) {
-      own = max(own, T(abs(change * rate) / a - crossing_ratio<T> * square_i));
+      const T whole = abs(change * rate) / a - crossing_ratio<T> * square_i;
+      if (whole > own) {
+        // Within the time y₀/a in which the joints can stop, σ y₀ changes by σ̇ y₀²/a.
+        const T braking = abs(rate) * square(present) / a,
+                brakes = abs(change) < braking ? abs(change) / braking : T(1);
+        own = max(own, T(brakes * whole));
+        keeps = (1 - brakes) * whole;
+      }
     }
     const T crossing = own;
     // Room up to the limits along the motion and against it, measured from the fold.
@@ -305,7 +325,7 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
       own = max(own, T(min(max(part, T(0)), T(1)) * full));
     }
     lambda2[i] = bend[i] + own;
-    T secant = sigma[i], steady = share[i] * mu2;
+    T secant = sigma[i];
     if (h[i] * c[i] > 0) {
       // The root y of (σ₀ + ½ dt h y) y = c is c/secant, where σ₀ is σ at the start of the step.
       T start = fma(T(-0.5) * dt * h[i], present, sigma[i]);
@@ -317,7 +337,8 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
       steady *= min(square_i / square(secant), T(1));
       if (turns) secant = -secant;
     }
-    y[i] = fma(steady, present, secant * c[i]) / (square(secant) + lambda2[i] + steady);
+    steady += keeps;
+    y[i] = fma(steady, expected, secant * c[i]) / (square(secant) + lambda2[i] + steady);
     const T missed = fma(-secant, y[i], c[i]);
     for (int r = 0; r < m; ++r) of.lost[r] = fma(missed, u[r * k + i], of.lost[r]);
     if (is_blocked(i) || lambda2[i] > crossing) beyond += square(missed);
