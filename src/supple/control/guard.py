@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from supple import _core
-from supple.errors import InputError, short_repr
+from supple.collision.model import check_world, model_of
+from supple.collision.world import World
+from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
 # Values of `RowState` in limits/constrained.hpp.
@@ -42,15 +44,15 @@ class Guarded(NamedTuple):
         return self.names[index] if index < len(self.names) else ("shape", f"pair {index}")
 
 
-def guarded(world: Any) -> Guarded:
-    """Return the model of a world: a collision model of the kernel, with names or without."""
+def guarded(robot: Robot, world: World | _core.CollisionModel | None) -> Guarded:
+    """Return the model of a robot in a world; a model of the kernel has no names."""
     if world is None:
         return Guarded(None, ())
     if isinstance(world, _core.CollisionModel):
         return Guarded(world, ())
-    if isinstance(world, Guarded):
-        return world
-    raise InputError(f"world must be a World; given: {short_repr(world)}")
+    model = model_of(robot, check_world(world))
+    owner = model.parts.owner
+    return Guarded(model.kernel, [(owner[i], owner[j]) for i, j in model.pairs.tolist()])
 
 
 def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -> tuple[str, ...]:

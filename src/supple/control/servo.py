@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import coordinates, number
+from supple.collision.world import World
 from supple.control.arguments import (
     check_order,
     check_robot_first,
@@ -109,7 +110,7 @@ class Servo(_core.Servo):
         rate_gain: float | None = None,
         rest_gain: float | None = None,
         constraints: Sequence[Constraint] = (),
-        world: Any = None,
+        world: World | None = None,
         clearance: float = 0.01,
     ) -> None:
         """Prepare the controller.
@@ -143,7 +144,7 @@ class Servo(_core.Servo):
         check_order(order)
         self._robot = robot
         self._constraints = check_constraints(constraints)
-        self._world, self._guarded = world, guarded(world)
+        self._world, self._guarded = world, guarded(robot, world)
         self._clearance = number(clearance, "clearance", least=0)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
@@ -266,7 +267,7 @@ class Servo(_core.Servo):
         return self._constraints
 
     @property
-    def world(self) -> Any:
+    def world(self) -> World | None:
         """The obstacles and the shapes of the robot; None without them.
 
         Setting it takes effect in the next step. If obstacles have only moved, by no more than
@@ -275,8 +276,8 @@ class Servo(_core.Servo):
         return self._world
 
     @world.setter
-    def world(self, world: Any) -> None:
-        self._guarded = guarded(world)
+    def world(self, world: World | None) -> None:
+        self._guarded = guarded(self.robot, world)
         self._world = world
         self._set_collision(self._guarded.kernel)
 
