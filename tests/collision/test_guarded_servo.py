@@ -20,6 +20,7 @@ import supple as sp
 from convex import BOX, CAPSULE, SPHERE, Shape, free_scene, model_of, random_pose
 from generated import seeds
 from supple import _core
+from supple.collision import Box
 from supple.control.status import StepStatus
 from supple.describe import Description, Joint
 from supple.errors import InputError
@@ -323,3 +324,24 @@ def test_a_copy_keeps_its_world() -> None:
     for _ in range(100):
         q = again(q, along([0.7, 0.0]))
         assert model.min_distance(q)[0] >= 0.01 - ROUNDING
+
+
+def test_an_arm_stops_at_a_wall_of_a_world_and_names_it() -> None:
+    panda = sp.urdf(Path(__file__).parent / "data/panda.urdf")
+    world = sp.World({"wall": Box([0.1, 2.0, 2.0], [0.75, 0.0, 0.5])})
+    q = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
+    servo = sp.Servo(panda, dt=0.004, world=world, clearance=0.02)
+    target = panda.fk(q)
+    target[0, 3] = 0.9  # behind the wall
+    for _ in range(1500):
+        q = servo(q, target)
+        nearest = servo.nearest
+        assert nearest
+        assert nearest.distance >= 0.02 - ROUNDING
+    assert servo.status & StepStatus.COLLISION_LIMIT
+    assert "wall" in nearest.names
+    assert "wall" in str(servo.explain())
+    servo.world = world.without("wall")
+    for _ in range(1500):
+        q = servo(q, target)
+    assert not servo.status & StepStatus.COLLISION_LIMIT
