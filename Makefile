@@ -30,12 +30,12 @@ FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.p
         tests/motion/test_damping_recipe.py tests/motion/test_step.py tests/motion/test_linearization.py \
         tests/control/test_servo_limits.py tests/control/test_servo_input.py \
         tests/ik/test_position.py tests/ik/test_position_input.py tests/ik/test_subproblems.py
-NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_follow_law.py \
+NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_plan_path_law.py \
            tests/ik/test_arms_6r.py tests/ik/test_comfort.py tests/control/test_timing_jerk.py \
            tests/control/test_all_limits.py tests/control/test_changed_limits.py \
            tests/control/test_halting.py tests/control/test_limit_statuses.py \
            tests/control/test_spelling.py tests/control/test_coming_to_rest.py \
-           tests/ik/test_follow_scale.py
+           tests/ik/test_plan_path_scale.py
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \

@@ -1,7 +1,7 @@
 """Measure the sensitivity of the library to each of its tuned constants.
 
     python bench/constants.py                        # all of docs/constants.md, except the GPU's
-    python bench/constants.py --only window --only '_LONG*'
+    python bench/constants.py --only window --only '_MAX*'
     python bench/constants.py --only CELLS --group paths  # with one group of workloads
     python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 

@@ -1,4 +1,4 @@
-"""The workloads of constants.py along paths: `follow`, timing, and `track` in mode "path"."""
+"""The workloads of constants.py along paths: `plan_path`, timing, and `simulate` in mode "path"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DT = 0.005  # time step of a trajectory [s]
 
 
 def of_paths(count: int = 12) -> dict[str, Measures]:
-    """Follow random lines and arcs of 500 poses, timed by `Followed.timed` and by `track`."""
+    """Follow random lines and arcs of 500 poses, timed by `PlannedPath.timed` and by `simulate`."""
     return mean([_of_arm(sp.load(arm), count) for arm in ARMS])
 
 
@@ -23,7 +23,7 @@ def _of_arm(robot: sp.Robot, count: int) -> dict[str, Measures]:
     rng = np.random.default_rng(11)
     every = [random_path(robot, rng) for _ in range(count)]
     clock = Clock()
-    followed = [sp.follow(robot, poses, threads=1) for poses in every]
+    followed = [sp.plan_path(robot, poses, threads=1) for poses in every]
     used = clock.us(count)
     made = {
         "follow": {
@@ -46,12 +46,12 @@ def _of_arm(robot: sp.Robot, count: int) -> dict[str, Measures]:
     clock, reached = Clock(), []
     for poses, one in zip(every, followed, strict=True):
         path = replace(limits, mode="path")
-        motion = sp.track(robot, one.q[0], target=poses, dt=DT, limits=path, tolerance=1e-2)
+        motion = sp.simulate(robot, one.q[0], target=poses, dt=DT, limits=path, tolerance=1e-2)
         reached.append(motion.t[-1])
     made['track, mode "path"'] = {"duration [s]": float(np.mean(reached)), "µs": clock.us(count)}
     return made
 
 
-def _length(found: sp.paths.Followed) -> float:
+def _length(found: sp.paths.PlannedPath) -> float:
     """Return the length of the path in joint space, without reconfigurations."""
     return sum(float(np.linalg.norm(np.diff(one.q, axis=0), axis=1).sum()) for one in found.pieces)

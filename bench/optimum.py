@@ -109,11 +109,11 @@ def pose_rms(here: Passage, q: Array) -> float:
 
 
 def inverse_kinematics(here: Passage) -> list[Array]:
-    """Return the configurations (K + 1, n) of `follow`, regardless of speeds; none if it fails."""
+    """Return the configurations (K + 1, n) of `plan_path` at any speed; none if it fails."""
     count = len(here.twists) + 1
     places = np.unique(np.linspace(0, count - 1, min(count, 200)).astype(int))
     try:
-        found = sp.follow(here.robot, here.meant[places], q0=here.q0).q
+        found = sp.plan_path(here.robot, here.meant[places], q0=here.q0).q
     except sp.InputError:  # q0 does not reach the first pose
         return []
     known = np.isfinite(found).all(axis=1)

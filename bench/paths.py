@@ -1,4 +1,4 @@
-"""Random lines and arcs of 500 poses: which of them `follow` follows without a jump, and its time.
+"""Random lines and arcs of 500 poses: which `plan_path` follows without a jump, and its time.
 
     python bench/paths.py --paths 1000 --write
 
@@ -107,10 +107,10 @@ def survives(robot: sp.Robot, start: Array, poses: Array, pull: float) -> Array:
     return made
 
 
-def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.Followed) -> bool:
+def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.PlannedPath) -> bool:
     """Return whether the exhaustive search can track a solution along the whole path.
 
-    It cannot if the first pose that `follow` did not reach has no solution at all.
+    It cannot if the first pose that `plan_path` did not reach has no solution at all.
     """
     left = int(np.isfinite(found.q[:, 0]).sum())
     if left < len(poses) and not sp.Solver(robot, max_seeds=MANY)(poses[left]):
@@ -132,7 +132,7 @@ def has_branch(robot: sp.Robot, poses: Array, seeds: int, found: sp.paths.Follow
 # ---- the benchmark -------------------------------------------------------------------------------
 
 
-def densest(robot: sp.Robot, poses: Array, result: sp.paths.Followed) -> Array:
+def densest(robot: sp.Robot, poses: Array, result: sp.paths.PlannedPath) -> Array:
     """Return the largest deviation from the path [m], [rad], at 100 points per pose."""
     worst = np.zeros(2)
     for piece in result.pieces:
@@ -157,11 +157,11 @@ def run(name: str, robot: sp.Robot, count: int, seeds: int) -> str:
     times, ended = [], []
     continuous, changed, obstructed, missed, unreported = 0, 0, 0, [], 0
     largest, worst = 0.0, np.zeros(2)
-    sp.follow(robot, random_path(robot, np.random.default_rng(1)), threads=1)  # warm up
+    sp.plan_path(robot, random_path(robot, np.random.default_rng(1)), threads=1)  # warm up
     for i in range(count):
         poses = random_path(robot, rng)
         began = time.process_time()
-        found = sp.follow(robot, poses, threads=1)
+        found = sp.plan_path(robot, poses, threads=1)
         (times if found else ended).append(time.process_time() - began)
         continuous += found.continuous
         changed += found.success and not found.continuous

@@ -38,7 +38,7 @@ def command(t):
 
 def drive(robot, step, limits):
     """Return the motion of the arm under the command."""
-    return sp.track(
+    return sp.simulate(
         robot, START, velocity=command, dt=DT, duration=SECONDS, step=step, limits=limits
     )
 

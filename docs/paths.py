@@ -42,9 +42,9 @@ def motions():
         upper={"shoulder_pan_joint": 1, "wrist_3_joint": 3.5},
     )
     return poses, {
-        "deviate": sp.track(robot, q0, target=commanded, dt=dt),
-        "slow down": sp.follow(robot, poses, q0=q0).timed(tool_speed=0.4 / SECONDS),
-        "reconfigure": sp.follow(narrow, poses).timed(tool_speed=0.4 / SECONDS),
+        "deviate": sp.simulate(robot, q0, target=commanded, dt=dt),
+        "slow down": sp.plan_path(robot, poses, q0=q0).timed(tool_speed=0.4 / SECONDS),
+        "reconfigure": sp.plan_path(narrow, poses).timed(tool_speed=0.4 / SECONDS),
     }
 
 

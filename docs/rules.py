@@ -31,7 +31,7 @@ def motions():
         sp.DLS(sp.damping.Curvature.for_robot(robot, dt=DT)),
     )
     return {
-        name: sp.track(
+        name: sp.simulate(
             robot,
             START,
             velocity=lambda t: TWIST,

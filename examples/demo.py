@@ -52,7 +52,9 @@ def drive(robot, q, twist, step, limited, duration=4.0):
     """Return the motion there and back, and the time of a step [µs]."""
     limits = None if limited else sp.Limits.none(robot)
     swing = lambda t: np.sin(2 * np.pi * t / duration) * np.pi / 2 * np.array(twist)  # noqa: E731
-    motion = sp.track(robot, q, velocity=swing, dt=DT, duration=duration, step=step, limits=limits)
+    motion = sp.simulate(
+        robot, q, velocity=swing, dt=DT, duration=duration, step=step, limits=limits
+    )
     commands, times = [swing(t) for t in motion.t[:-1]], []
     for _ in range(5):  # the fastest round counts, because other programs only add time
         servo, at = sp.Servo(robot, dt=DT, step=step, limits=limits), q.copy()

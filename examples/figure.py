@@ -43,7 +43,7 @@ def main():
         ("SDLS", sp.steps.SDLS(math.radians(45) / DT)),
         ("DLS, curvature", sp.DLS(sp.damping.Curvature.for_robot(figure, dt=DT))),
     ):
-        motion = sp.track(
+        motion = sp.simulate(
             figure,
             figure.neutral(),
             target=targets,

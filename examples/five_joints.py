@@ -35,7 +35,7 @@ def main():
         around = 0.1 * np.array([np.cos(angle) - 1, np.sin(angle), 0.0])
         return sp.pose(T0[:3, 3] + around, rotation=T0[:3, :3])
 
-    motion = sp.track(robot, q0, target=circle, dt=DT, duration=SECONDS, tasks=tool)
+    motion = sp.simulate(robot, q0, target=circle, dt=DT, duration=SECONDS, tasks=tool)
     T, goal = robot.fk(motion.q), np.array([circle(t) for t in motion.t])
     far = np.linalg.norm(T[:, :3, 3] - goal[:, :3, 3], axis=1).max()
     tilt = np.arccos(np.clip((T[:, :3, 2] * goal[:, :3, 2]).sum(axis=1), -1, 1)).max()

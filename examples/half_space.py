@@ -56,7 +56,7 @@ def main():
         return target
 
     for constraints in ((), (table,)):
-        motion = sp.track(robot, q0, target=circle, dt=DT, duration=4.0, constraints=constraints)
+        motion = sp.simulate(robot, q0, target=circle, dt=DT, duration=4.0, constraints=constraints)
         lowest = min(table.distance(robot, q) for q in motion.q)
         held = ((motion.status & sp.StepStatus.CONSTRAINT_LIMIT) != 0).mean()
         name = "with the table" if constraints else "without"

@@ -28,7 +28,7 @@ def main():
         return -(rate**2) * np.array([0.1 * np.sin(rate * t), 0.05 * np.cos(rate * t), 0, 0, 0, 0])
 
     for order, feedforward in ((1, None), (2, acceleration)):
-        motion = sp.track(
+        motion = sp.simulate(
             robot,
             q0,
             target=ellipse,

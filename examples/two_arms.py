@@ -48,7 +48,7 @@ def main():
         return carried, grip
 
     tasks = [sp.PoseTask(right), sp.PoseTask(left, base=right, weight=10.0)]
-    motion = sp.track(robot, q, target=goals, tasks=tasks, dt=0.01, duration=6.0)
+    motion = sp.simulate(robot, q, target=goals, tasks=tasks, dt=0.01, duration=6.0)
     held = np.linalg.inv(robot.fk(motion.q, right)) @ robot.fk(motion.q, left)
     slip = np.linalg.norm(held[:, :3, 3] - grip[:3, 3], axis=1).max()
     print(f"{robot.dof} joints, end effectors {robot.tips}")

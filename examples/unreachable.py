@@ -19,7 +19,7 @@ home = robot.fk(ready)
 beyond = home + 0.0
 beyond[:2, 3] += [0.8, 0.1]  # [m]
 goal = [beyond if t < 4.0 else home for t in np.arange(0, 8.0, 0.01)]
-motion = sp.track(robot, ready, target=goal, dt=0.01, feedforward=False)
+motion = sp.simulate(robot, ready, target=goal, dt=0.01, feedforward=False)
 stretched = np.abs(motion.qd[350:398]).max()
 print(f"fastest joint in front of the target: {stretched:.4f} rad/s")
 print(f"back home: {1e3 * np.abs(robot.fk(motion.q[-1]) - home).max():.3f} mm off")

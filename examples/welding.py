@@ -28,7 +28,7 @@ def main():
 
     torch = sp.PoseTask(about="z", cone=CONE, tolerance={"x": WIDTH, "y": WIDTH, "z": WIDTH})
     for name, task in (("exact", sp.PoseTask()), ("torch", torch)):
-        motion = sp.track(robot, q0, target=seam, dt=DT, duration=SECONDS, tasks=task)
+        motion = sp.simulate(robot, q0, target=seam, dt=DT, duration=SECONDS, tasks=task)
         T, ideal = robot.fk(motion.q), np.array([seam(t) for t in motion.t])
         off = np.abs(T[:, :3, 3] - ideal[:, :3, 3]).max()
         cosines = (T[:, :3, 2] * ideal[:, :3, 2]).sum(axis=1)

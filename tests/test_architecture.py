@@ -74,7 +74,7 @@ def imported(path: Path, types: bool = True) -> Iterator[str]:
                 yield full if is_module else node.module or ""
 
 
-def test_the_tables_name_every_folder() -> None:
+def test_the_tables_of_the_architecture_page_name_every_folder() -> None:
     folders = {f"supple.{p.stem}" for p in (ROOT / "src/supple").iterdir() if is_code(p)}
     assert folders | {"supple._core", "supple.papers"} == {
         place for place in ALLOWED if place.startswith("supple.")
@@ -82,11 +82,11 @@ def test_the_tables_name_every_folder() -> None:
     assert sorted(place for place in ALLOWED if place.endswith("/")) == GROUPS
 
 
-def test_the_tables_have_few_rows() -> None:
+def test_the_tables_of_the_architecture_page_have_few_rows() -> None:
     assert len(ROWS) <= 25
 
 
-def test_a_row_names_only_rows_above_it() -> None:
+def test_a_row_of_the_architecture_tables_names_only_rows_above_it() -> None:
     above: set[str] = set()
     for places, allowed in ROWS:
         assert allowed - {"supple"} <= above, places
@@ -100,7 +100,7 @@ def is_code(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_of)
-def test_modules_import_only_from_above(path: Path) -> None:
+def test_modules_import_only_from_folders_listed_above_theirs(path: Path) -> None:
     place = place_of(module_of(path))
     if place == "supple":
         return  # the package itself imports the public names of all folders
@@ -167,7 +167,7 @@ def test_a_public_module_shows_its_public_names_only(name: str) -> None:
         assert getattr(module, each).__doc__ or each == "__version__"
 
 
-def test_about_thirty_names_are_at_top_level() -> None:
+def test_at_most_36_public_names_are_at_top_level() -> None:
     assert len(PUBLIC - {"__version__"}) <= 38
 
 

@@ -15,7 +15,7 @@ UR5E = sp.load("ur5e")
 START = np.array([0.3, -1.2, 1.4, -1.1, 0.5, 0.2])
 LINE = np.repeat(UR5E.fk(START)[None], 5, axis=0)
 LINE[:, 0, 3] += np.linspace(0, 0.05, 5)
-FOLLOWED = sp.follow(UR5E, LINE)
+FOLLOWED = sp.plan_path(UR5E, LINE)
 
 # Objects of public classes without an example in test_copies.py.
 MORE = (sp.Servo(PANDA, dt=0.01), FOLLOWED, FOLLOWED.pieces[0])
@@ -25,10 +25,10 @@ SETTABLE = {sp.Servo: {"limits", "world"}, sp.steps.StatefulStep: {"memory"}}
 OBJECTS = [one for one in (*EXAMPLES, *MORE) if not isinstance(one, Enum | BaseException)]
 
 
-def test_every_public_class_is_here() -> None:
+def test_every_public_class_has_an_example_in_this_file() -> None:
     """Members of an Enum and errors are Python's own objects."""
     plain = {one for one in public_classes() if not issubclass(one, Enum | BaseException)}
-    assert plain | {paths.JointPath, paths.Followed} <= {type(one) for one in OBJECTS}
+    assert plain | {paths.JointPath, paths.PlannedPath} <= {type(one) for one in OBJECTS}
 
 
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: type(one).__name__)
@@ -52,7 +52,7 @@ def test_no_attribute_is_set_without_an_effect(one: object) -> None:
         ("limit", "those that can be set are limits and world"),
     ],
 )
-def test_the_error_of_a_servo_says_what_to_do(name: str, instead: str) -> None:
+def test_setting_an_attribute_of_a_servo_gets_a_hint(name: str, instead: str) -> None:
     servo = sp.Servo(PANDA, dt=0.01)
     before = repr(servo)
     with pytest.raises(AttributeError, match=instead):

@@ -110,12 +110,12 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "velocities q": (lambda x: DLS.velocities(PANDA, x, TWIST), Q),
     "velocities twist": (lambda x: DLS.velocities(PANDA, Q, x), TWIST),
     "velocities qd": (lambda x: DLS.velocities(PANDA, Q, TWIST, limits=LIMITS, dt=0.01, qd=x), Q),
-    "track q0": (lambda x: sp.track(PANDA, x, target=T, dt=0.01, duration=0.02), Q),
-    "track qd0": (lambda x: sp.track(PANDA, Q, target=T, dt=0.01, duration=0.02, qd0=x), 0 * Q),
-    "track constant target": (lambda x: sp.track(PANDA, Q, target=x, dt=0.01, duration=0.02), T),
-    "track targets": (lambda x: sp.track(PANDA, Q, target=x, dt=0.01), PATH),
-    "track constant velocity": (lambda x: sp.track(PANDA, Q, velocity=x, **SHORT), TWIST),
-    "track times": (lambda x: sp.track(PANDA, Q, target=T, times=x), np.array([0.0, 0.1, 0.2])),
+    "simulate q0": (lambda x: sp.simulate(PANDA, x, target=T, dt=0.01, duration=0.02), Q),
+    "simulate qd0": (lambda x: sp.simulate(PANDA, Q, target=T, qd0=x, **SHORT), 0 * Q),
+    "simulate constant target": (lambda x: sp.simulate(PANDA, Q, target=x, **SHORT), T),
+    "simulate targets": (lambda x: sp.simulate(PANDA, Q, target=x, dt=0.01), PATH),
+    "simulate constant velocity": (lambda x: sp.simulate(PANDA, Q, velocity=x, **SHORT), TWIST),
+    "simulate times": (lambda x: sp.simulate(PANDA, Q, target=T, times=x), np.arange(3) / 10),
     "Servo q": (lambda x: sp.Servo(PANDA, dt=0.01)(x, TWIST), Q),
     "Servo velocity": (lambda x: sp.Servo(PANDA, dt=0.01)(Q, x), TWIST),
     "Servo target": (lambda x: sp.Servo(PANDA, dt=0.01)(Q, target=x), T),
@@ -230,14 +230,14 @@ OTHERS: dict[str, Call] = {
     "velocities dt of limits": lambda x: DLS.velocities(
         PANDA, Q, TWIST, limits=LIMITS, qd=Q, dt=x
     ),
-    "track robot": lambda x: sp.track(x, Q, target=T, dt=0.01, duration=0.02),
+    "simulate robot": lambda x: sp.simulate(x, Q, target=T, dt=0.01, duration=0.02),
     **{
-        f"track {name}": kwarg(sp.track, PANDA, Q, target=T, dt=0.01, duration=0.02, name=name)
+        f"simulate {name}": kwarg(sp.simulate, PANDA, Q, target=T, **SHORT, name=name)
         for name in ("target", "velocity", "tasks", "step", "limits", "gain", "order",
                      "rate_gain", "rest_gain", "duration", "dt")
     },
-    "track targets alone": lambda x: sp.track(PANDA, Q, target=x, dt=0.01),
-    "track short steps": lambda x: sp.track(PANDA, Q, target=T, dt=1e-300, duration=x),
+    "simulate targets alone": lambda x: sp.simulate(PANDA, Q, target=x, dt=0.01),
+    "simulate short steps": lambda x: sp.simulate(PANDA, Q, target=T, dt=1e-300, duration=x),
     "Servo robot": lambda x: sp.Servo(x, dt=0.01),
     **{
         f"Servo {name}": kwarg(sp.Servo, PANDA, dt=0.01, name=name)
@@ -336,8 +336,9 @@ VALUES: dict[str, Callable[[], object]] = {
 
 
 # Callables given by the user, whose errors propagate.
-CALLED = ("track constant target", "track constant velocity", "track targets", "track target",
-          "track velocity", "track targets alone", "track step", "explain step",
+CALLED = ("simulate constant target", "simulate constant velocity", "simulate targets",
+          "simulate target", "simulate velocity", "simulate targets alone", "simulate step",
+          "explain step",
           "solve prefer", "batch progress")  # fmt: skip
 
 
@@ -352,12 +353,12 @@ def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
     return None
 
 
-def test_no_argument_is_named_twice() -> None:
+def test_no_argument_is_listed_in_both_tables_of_this_file() -> None:
     assert not ARRAYS.keys() & OTHERS.keys()
 
 
 @pytest.mark.parametrize("argument", [*ARRAYS, *OTHERS])
-def test_it_is_taken_or_refused_in_supples_own_words(argument: str) -> None:
+def test_any_value_of_an_argument_is_accepted_or_gets_an_error_of_supple(argument: str) -> None:
     call = ARRAYS[argument][0] if argument in ARRAYS else OTHERS[argument]
     wrong = {}
     for name, value in VALUES.items():
@@ -402,7 +403,7 @@ SPOILT: dict[str, Callable[[np.ndarray], object]] = {
 
 
 @pytest.mark.parametrize("argument", ARRAYS)
-def test_good_numbers_are_taken(argument: str) -> None:
+def test_valid_arrays_lists_and_masked_arrays_are_accepted(argument: str) -> None:
     call, good = ARRAYS[argument]
     assert refused(call, good) is None
     assert refused(call, good.tolist()) is None
@@ -411,7 +412,7 @@ def test_good_numbers_are_taken(argument: str) -> None:
 
 @pytest.mark.parametrize("spoilt", SPOILT)
 @pytest.mark.parametrize("argument", ARRAYS)
-def test_spoilt_numbers_are_refused(argument: str, spoilt: str) -> None:
+def test_arrays_with_invalid_numbers_are_refused(argument: str, spoilt: str) -> None:
     call, good = ARRAYS[argument]
     given = SPOILT[spoilt](good)
     if spoilt == "NaN" and argument in ("solve batch", "solve batch q0"):
@@ -421,7 +422,7 @@ def test_spoilt_numbers_are_refused(argument: str, spoilt: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
-def test_targets_of_another_shape_are_told_the_right_one(shape: tuple[int, ...]) -> None:
+def test_targets_of_another_shape_get_an_error_with_the_right_shape(shape: tuple[int, ...]) -> None:
     with pytest.raises(
         sp.errors.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"
     ):
@@ -429,7 +430,7 @@ def test_targets_of_another_shape_are_told_the_right_one(shape: tuple[int, ...])
 
 
 @pytest.mark.parametrize("huge", [1e13, 1e308, np.finfo(np.float64).max])
-def test_huge_joint_limits_are_none(huge: float) -> None:
+def test_huge_joint_limits_count_as_infinite(huge: float) -> None:
     robot = sp.dh(TABLE, limits=[[-huge, huge], [-1.0, 1.0]])
     assert np.array_equal(robot.lower, [-np.inf, -1.0])
     assert np.array_equal(robot.upper, [np.inf, 1.0])

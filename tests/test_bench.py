@@ -28,7 +28,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCH)
 
 
-def test_a_quick_run_solves_everything() -> None:
+def test_a_quick_run_of_the_position_benchmark_solves_95_percent() -> None:
     pytest.importorskip("pinocchio")
     command = [sys.executable, BENCH / "position.py", "--quick", "--no-peers", "puma560"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -40,7 +40,7 @@ def test_a_quick_run_solves_everything() -> None:
 
 
 @pytest.mark.usefixtures("bench")
-def test_the_judge_refuses_what_is_wrong(tmp_path: Path) -> None:
+def test_the_judge_of_the_benchmark_rejects_wrong_solutions(tmp_path: Path) -> None:
     import arms
     import position
     import supple as sp
@@ -66,7 +66,7 @@ def test_the_judge_refuses_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bench")
-def test_the_closest_pose_is_known_at_the_boundary(tmp_path: Path) -> None:
+def test_the_benchmark_knows_the_closest_pose_beyond_the_boundary(tmp_path: Path) -> None:
     import arms
     import position
     import supple as sp
@@ -87,7 +87,9 @@ def test_the_closest_pose_is_known_at_the_boundary(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bench")
-def test_the_files_of_arms_say_what_the_robots_are(robot_files: Callable[[str, str], Path]) -> None:
+def test_urdf_files_of_the_benchmark_arms_equal_the_robots(
+    robot_files: Callable[[str, str], Path],
+) -> None:
     import arms
     import supple as sp
 
@@ -185,7 +187,7 @@ def test_each_constant_is_rewritten_once() -> None:
             ast.parse(other)
 
 
-def test_the_report_lists_what_changes() -> None:
+def test_the_report_lists_changed_counts_and_times() -> None:
     """The report lists counts that change, and times that change alike in all rounds."""
     usual = {"count": 10.0, "same": 1.0, "solved [%]": 100.0, "µs": 1.0}
     low = usual | {"count": 20.0, "solved [%]": 99.9, "µs": 1.2}
@@ -199,7 +201,7 @@ def test_the_report_lists_what_changes() -> None:
     assert "time, relative" not in [one.measure for one in constants.changes(rounds)]
 
 
-def test_the_index_has_every_program_and_result() -> None:
+def test_the_index_of_the_benchmarks_lists_every_program_and_result() -> None:
     """Each program has a row in bench/README.md; a pattern such as `robots_*.py` covers several."""
     index = (BENCH / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w*]+\.(?:py|cpp))`", index)

@@ -165,11 +165,11 @@ def test_an_addition_in_the_kernel_is_found(line: str) -> None:
         "q[i + 1] = x;",
     ],
 )
-def test_pointers_and_indices_are_no_additions(line: str) -> None:
+def test_sums_of_pointers_and_indices_are_not_reported(line: str) -> None:
     assert not [*additions_in_kernel(line)]
 
 
-def test_displacements_lead_from_one_configuration_to_another() -> None:
+def test_integrating_a_difference_leads_to_the_other_configuration() -> None:
     for seed in seeds(20):
         rng = np.random.default_rng(seed)
         made = robot(rng)
@@ -198,7 +198,7 @@ def test_a_control_loop_integrates_its_velocities() -> None:
 
 
 @pytest.mark.parametrize("name", ["integrate", "difference"])
-def test_wrong_shapes_are_refused(name: str) -> None:
+def test_integrate_and_difference_refuse_wrong_shapes(name: str) -> None:
     made = sp.load("ur5e")
     call = getattr(made, name)
     with pytest.raises(sp.errors.InputError, match="shape"):

@@ -81,7 +81,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.solve(PANDA, T, explain=True).report,
     sp.errors.SuppleError("something"),
     sp.redundancy.TotalSpeed(1.0, REST),
-    sp.track(PANDA, Q, target=T, dt=0.01, duration=0.03),
+    sp.simulate(PANDA, Q, target=T, dt=0.01, duration=0.03),
     sp.steps.Transpose(),
     sp.steps.TruncatedSVD(0.1),
     sp.errors.UnknownNameError("a name"),
@@ -143,7 +143,7 @@ def public_classes() -> set[type]:
     }
 
 
-def test_every_public_class_is_here() -> None:
+def test_every_public_class_has_an_example_in_this_file() -> None:
     here = {type(each) for each in EXAMPLES} | ELSEWHERE
     assert public_classes() <= here
 
@@ -186,14 +186,14 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("one", EXAMPLES, ids=lambda one: type(one).__name__)
-def test_a_copy_holds_the_same(one: object, way: str) -> None:
+def test_a_copy_of_every_public_object_equals_the_original(one: object, way: str) -> None:
     other = WAYS[way](one)
     assert same(one, other)
     if isinstance(one, BaseException) or type(one).__str__ is not object.__str__:
         assert str(one) == str(other)
 
 
-def test_a_memory_travels_along() -> None:
+def test_the_memory_of_a_stateful_step_survives_pickling() -> None:
     step = sp.steps.StatefulStep(sp.steps.AdaptiveErrorClamp(DLS))
     step(LINEAR)
     other = pickle.loads(pickle.dumps(step))

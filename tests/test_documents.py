@@ -58,7 +58,7 @@ def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_in_the_documents_lead_to_existing_files(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
 
@@ -86,14 +86,14 @@ def test_the_reference_has_every_public_name() -> None:
         assert f".. automodule:: supple.{name}\n" in pages, name
 
 
-def test_no_page_needs_another_host() -> None:
+def test_no_page_of_the_documents_loads_anything_from_another_host() -> None:
     """Diagrams are text or pictures in docs/: a script such as Mermaid's would be loaded."""
     for page in DOCUMENTS:
         assert "```mermaid" not in page.read_text(), page.name
         assert not re.search(r"!\[[^]]*\]\(https?:", page.read_text()), page.name
 
 
-def test_the_map_names_few_files_that_exist() -> None:
+def test_the_table_of_places_names_at_most_five_existing_files_per_row() -> None:
     """Each row of the table "to find" in docs/architecture.md names at most five existing files."""
     folders = [ROOT / name for name in ("src", "include", "papers")]
     everything = [f"{path}" for folder in folders for path in folder.rglob("*.[hcp]*")]

@@ -37,7 +37,7 @@ sp.Solver(robot).all(T)
 sp.DLS(sp.damping.Constant(0.1)).velocities(robot, q, np.zeros(6))
 sp.linearize(robot, "panda_hand", q, T)
 robot.singular_values(q)
-sp.track(robot, q, target=T, dt=0.01, duration=0.02)
+sp.simulate(robot, q, target=T, dt=0.01, duration=0.02)
 """
 
 PROGRAMS = {
@@ -103,7 +103,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_it_ends_in_silence(program: str) -> None:
+def test_a_program_ends_without_output_whichever_objects_are_alive(program: str) -> None:
     if "fork" in program and not hasattr(os, "fork"):
         pytest.skip("no fork here")
     code = BEGIN + textwrap.dedent(USES) + textwrap.dedent(PROGRAMS[program])

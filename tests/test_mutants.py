@@ -15,11 +15,11 @@ MUTANTS = mutants.load()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_an_entry_has_its_text_and_its_test(mutant: mutants.Mutant) -> None:
+def test_every_mutant_names_an_existing_text_and_test(mutant: mutants.Mutant) -> None:
     mutants.check(mutant)
 
 
-def test_there_are_enough_and_their_numbers_differ() -> None:
+def test_there_are_at_least_60_mutants_with_distinct_numbers() -> None:
     assert len(MUTANTS) >= 60
     assert len({mutant.number for mutant in MUTANTS}) == len(MUTANTS)
 
@@ -34,15 +34,15 @@ def test_there_are_enough_and_their_numbers_differ() -> None:
         ({"test": "tests/test_mutants.py::test_none"}, "a-mutant: .* has no test test_none"),
     ],
 )
-def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
-    test = "tests/test_mutants.py::test_a_stale_entry_is_named"
+def test_an_outdated_mutant_is_named(wrong: dict[str, str], says: str) -> None:
+    test = "tests/test_mutants.py::test_an_outdated_mutant_is_named"
     good = {"file": "Makefile", "old": "PYTHON ?=", "new": "", "test": test}
     mutants.check(mutants.read("a-mutant", dict(good)))
     with pytest.raises(mutants.StaleError, match=says):
         mutants.check(mutants.read("a-mutant", good | wrong))
 
 
-def test_texts_do_not_overlap() -> None:
+def test_texts_of_compiled_mutants_do_not_overlap() -> None:
     """All compiled mutants are in one build, so their texts must be equal or disjoint."""
     compiled = [m for m in mutants.load() if not m.python]
     for file in {m.file for m in compiled}:
@@ -51,7 +51,7 @@ def test_texts_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if not m.python], ids=lambda m: m.name)
-def test_brackets_of_compiled_texts_match(mutant: mutants.Mutant) -> None:
+def test_brackets_in_texts_of_compiled_mutants_match(mutant: mutants.Mutant) -> None:
     """A switch can select only whole expressions or statements, whose brackets match."""
     for text in (mutant.old, mutant.new):
         for left, right in ("()", "[]", "{}"):
@@ -62,7 +62,7 @@ def of(name: str, old: str, new: str) -> mutants.Mutant:
     return mutants.Mutant(name, "a.hpp", old, new, ())
 
 
-def test_expressions_and_statements_become_switches() -> None:
+def test_mutated_expressions_and_statements_become_switches() -> None:
     text = "int f(int a) { g(); return a + 1; }"
     one, two, call = of("one", "a + 1", "a"), of("two", "a + 1", "0"), of("call", "g();", "")
     made = mutants.switched(text, [one, two, call]).removeprefix(mutants.SWITCH)

@@ -21,7 +21,7 @@ def drawn(robot: sp.Robot, kind: str, seed: int) -> Passage:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_minimizer_is_that_of_a_general_solver(seed: int) -> None:
+def test_the_minimizer_of_the_optimum_is_that_of_a_general_solver(seed: int) -> None:
     rng, N, n = RNG(seed), 7, 2
     root = rng.normal(size=(2 * N, N * n)) * (1 if seed % 2 else 0.3)
     for k in range(N):  # points more than three apart are not coupled
@@ -83,7 +83,7 @@ def test_the_optimum_is_within_limits_and_never_worse_than_a_law(kind: str, seed
     assert pose_rms(here, best) <= pose_rms(here, own)
 
 
-def test_a_motion_that_exists_is_found() -> None:
+def test_the_optimum_finds_an_existing_exact_motion() -> None:
     """The optimum of poses that a motion within the limits reaches is zero, from another start."""
     robot = sp.load("ur5e")
     here = drawn(robot, "ordinary", 5)

@@ -74,14 +74,14 @@ def test_roll_pitch_yaw_are_those_of_scipy_and_urdf() -> None:
 
 
 @given(st.floats(-9, 9), st.sampled_from([-1, 1]), st.floats(0, 1e-6), st.floats(-9, 9))
-def test_roll_pitch_yaw_come_back_near_gimbal_lock(
+def test_roll_pitch_yaw_round_trip_near_gimbal_lock(
     roll: float, sign: int, away: float, yaw: float
 ) -> None:
     T = supple.pose(rpy=[roll, sign * (np.pi / 2 - away), yaw])
     assert abs(supple.pose(rpy=poses.rpy(T)) - T).max() < FEW
 
 
-def test_gimbal_lock_has_no_yaw() -> None:
+def test_yaw_is_zero_at_gimbal_lock() -> None:
     R = Rotation.from_euler("xyz", [0.4, np.pi / 2, 0.1]).as_matrix()
     R = np.where(abs(R) < 1e-15, 0, R)
     roll, pitch, yaw = poses.rpy(R)
@@ -93,7 +93,7 @@ def test_gimbal_lock_has_no_yaw() -> None:
 
 
 @pytest.mark.parametrize("decimals", [4, 6, 10, 16])
-def test_rounded_rotations_become_the_nearest(decimals: int) -> None:
+def test_rounded_rotations_become_the_nearest_rotation(decimals: int) -> None:
     rough = np.round(MATRICES, decimals)
     R = rotation_of(supple.pose(rotation=rough))
     U, _, V = np.linalg.svd(rough)
@@ -117,7 +117,7 @@ def test_rotations_at_the_tolerance_are_corrected_to_rounding(scale: float) -> N
     assert abs(R.swapaxes(1, 2) @ R - np.eye(3)).max() < FEW
 
 
-def test_a_pose_is_corrected_whole() -> None:
+def test_correcting_a_pose_keeps_its_position() -> None:
     T = supple.pose([0.1, 0.2, 0.3], rpy=[0.1, 0.7, -2])
     rough = np.round(T, 4)
     clean = poses.orthonormalize(rough)
@@ -127,13 +127,13 @@ def test_a_pose_is_corrected_whole() -> None:
     assert poses.correction(clean) < FEW
 
 
-def test_what_is_exact_stays_so() -> None:
+def test_exact_poses_are_not_changed_by_correction() -> None:
     assert (supple.pose(rotation=np.eye(3)) == np.eye(4)).all()
     T = supple.load("panda").fk(supple.load("panda").random(20, seed=0))
     assert (poses.orthonormalize(T) == T).all()
 
 
-def test_the_tolerance_can_be_wider() -> None:
+def test_rotations_are_corrected_within_a_given_wider_tolerance() -> None:
     rough = np.round(MATRICES, 2)
     with pytest.raises(InputError, match=r"at most 0\.001 is corrected"):
         supple.pose(rotation=rough)
@@ -144,7 +144,7 @@ def test_the_tolerance_can_be_wider() -> None:
     assert (poses.orthonormalize(rough, tolerance=0.05) == R).all()
 
 
-def test_solve_and_servo_correct_by_the_same_rule() -> None:
+def test_solve_and_servo_correct_rotations_by_the_same_rule() -> None:
     panda = supple.load("panda")
     q = panda.random(8, seed=1)
     rough = np.round(panda.fk(q), 4)
@@ -180,7 +180,7 @@ def test_interpolation_is_a_line_and_scipys_slerp() -> None:
         assert abs(poses.interpolate(A, B, 0.3) - poses.interpolate(A, B, [0.3])[0]).max() == 0
 
 
-def test_interpolation_of_batches_and_half_turns() -> None:
+def test_poses_are_interpolated_in_batches_and_over_half_turns() -> None:
     A = np.eye(4)
     B = supple.pose([1, 0, 0], rotation_vector=[[np.pi, 0, 0], [0, 0, 1], [0, 0, 0]])
     T = poses.interpolate(A, B, [0, 0.5, 1])
@@ -237,7 +237,7 @@ def test_bad_poses_are_refused(call: Callable[[], object], message: str) -> None
         call()
 
 
-def test_angles_up_to_two_turns_are_taken() -> None:
+def test_angles_up_to_two_turns_are_accepted() -> None:
     for name in ("rpy", "rotation_vector"):
         T = supple.pose(**{name: [0, 0, 4 * np.pi]})  # type: ignore[arg-type]
         np.testing.assert_allclose(T, np.eye(4), atol=1e-14)

@@ -77,3 +77,9 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
     assert sorted([*named, "__version__"]) == sorted(supple.__all__)
     for name in named:
         assert getattr(supple, name).__name__.rpartition(".")[2] == name
+
+
+@pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan_path")])
+def test_a_renamed_function_is_named_by_the_error(old: str, new: str) -> None:
+    with pytest.raises(AttributeError, match=f"now called {new}"):
+        getattr(supple, old)

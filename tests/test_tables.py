@@ -44,7 +44,7 @@ def test_a_table_round_trips_to_the_bit(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
-def test_an_interrupt_leaves_what_was_there(
+def test_an_interrupted_write_leaves_the_previous_file(
     suffix: str, stop: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write_table(tmp_path / f"table{suffix}", Table({"x": np.array([1.0])}))
@@ -60,7 +60,7 @@ def test_an_interrupt_leaves_what_was_there(
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 
-def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_completely_written(tmp_path: Path) -> None:
     with replacing(tmp_path / "x") as stream:
         stream.write(b"half")
         assert not (tmp_path / "x").exists()
@@ -83,7 +83,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
         ("x.txt", b"a\n1\n", "one of .npz, .csv, .parquet"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(
+def test_a_file_that_is_not_a_table_is_refused(
     name: str, data: bytes, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(data)

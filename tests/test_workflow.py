@@ -33,17 +33,17 @@ def test_the_extras_of_errors_are_those_of_the_package() -> None:
 
 
 @pytest.mark.parametrize("key", constants())
-def test_a_constant_is_as_the_table_says(key: str) -> None:
+def test_every_constant_in_the_table_is_defined_once_in_the_code(key: str) -> None:
     one = constants()[key]
     one.span((ROOT / one.file).read_text(encoding="utf-8"))  # raises unless defined once
 
 
 @pytest.mark.parametrize("file", sorted({str(one.file) for one in constants().values()}))
-def test_the_code_refers_to_the_table(file: str) -> None:
+def test_files_with_tuned_constants_refer_to_the_table_of_constants(file: str) -> None:
     assert "docs/constants.md" in (ROOT / file).read_text(encoding="utf-8"), file
 
 
-def test_the_bench_changes_one_number_and_nothing_else() -> None:
+def test_the_constants_benchmark_changes_one_number_only() -> None:
     text = "constexpr int window = 3, patient = 30;\nwindow = other.window;\n"
     window = Constant("window", "window", Path("a.hpp"), "3")
     assert changed(text, window, 6) == text.replace("window = 3,", "window = 6,")

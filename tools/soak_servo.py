@@ -3,7 +3,7 @@
     python tools/soak_servo.py [--steps 1e9] [--seed 0] [--workers N]
 
 Robots, limits, modes, steps, tasks, time steps, commands that jump and noise of the measured joint
-positions are drawn at random; in mode "path", `track` follows random paths. After each motion,
+positions are drawn at random; in mode "path", `simulate` follows random paths. After each motion,
 every step is checked with NumPy from the positions and speeds alone, without the kernel's
 functions. If a check fails, the seed that repeats the motion is printed and the exit status is 1.
 """
@@ -180,7 +180,7 @@ def motion(seed: int, steps: int = STEPS, *, constrained: bool = False) -> tuple
 def on_path(
     seed: int, rng: np.random.Generator, robot: sp.Robot, limits: sp.Limits, dt: float
 ) -> tuple[Counter[str], str]:
-    """Run one random motion of `track` in mode "path"; see `motion`.
+    """Run one random motion of `simulate` in mode "path"; see `motion`.
 
     The path is that of a random joint motion; it may turn suddenly, and may leave the reach.
     """
@@ -199,7 +199,7 @@ def on_path(
         targets.append(poses if len(poses) > 1 else poses[0])
     about = f"seed {seed}: {robot.name}, path, {pieces} pieces, dt {dt:.2g}"
     try:
-        made = sp.track(robot, q0, target=targets, dt=dt, limits=limits, tolerance=1e-2)
+        made = sp.simulate(robot, q0, target=targets, dt=dt, limits=limits, tolerance=1e-2)
     except InputError as error:
         if "close enough together" not in str(error):
             raise

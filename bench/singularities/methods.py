@@ -110,10 +110,12 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
 
 
 def on_path(passage: Passage) -> Array:
-    """Return the motion of `track` in mode "path"; it rests at the end until the passage ends."""
+    """Return the motion of `simulate` in mode "path", then at rest until the passage ends."""
     robot, dt = passage.robot, passage.dt
     limits = own_limits(robot, "path")
-    motion = sp.track(robot, passage.q0, target=passage.poses, dt=dt, limits=limits, tolerance=1e-3)
+    motion = sp.simulate(
+        robot, passage.q0, target=passage.poses, dt=dt, limits=limits, tolerance=1e-3
+    )
     q = motion.q[: len(passage.t)]
     return np.concatenate([q, np.repeat(q[-1:], len(passage.t) - len(q), axis=0)])
 
@@ -246,7 +248,7 @@ METHODS = (
         position=partial(at_positions, mode="scale"),
     ),
     Method(
-        "track, path",
+        "simulate, path",
         scaled,
         'the whole path known, mode "path": the tool stays on it, and rests where it ends',
         whole=on_path,

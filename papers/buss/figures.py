@@ -146,7 +146,7 @@ def follow(shape: Shape, step: Step) -> Followed:
     robot = supple.load(shape.name)
     skipped, counted = shape.steps
     path = shape.path(skipped + counted + 1)
-    motion = supple.track(
+    motion = supple.simulate(
         robot,
         robot.neutral(),
         tasks=[supple.PositionTask(tip) for tip in robot.tips],
@@ -161,9 +161,9 @@ def follow(shape: Shape, step: Step) -> Followed:
 
 
 def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
-    """Return the joint angles of `follow` before and after each update (updates + 1, n) [rad].
+    """Return the joint angles of `plan_path` before and after each update (updates + 1, n) [rad].
 
-    The loop is faster than that of `follow`, but `step` must not have a memory.
+    The loop is faster than that of `plan_path`, but `step` must not have a memory.
     """
     hands = [supple.PositionTask(tip) for tip in robot.tips]
     servo = supple.Servo(

@@ -76,7 +76,7 @@ def least_values(updates: int) -> dict[str, Array]:
     rest = supple.redundancy.NullSpace(plain, supple.criteria.RestPosture(REST), 1.0)
     steps: dict[str, Any] = {"plain": plain, "rest": rest}
     return {
-        name: supple.track(
+        name: supple.simulate(
             robot,
             FOLDED,
             tasks=supple.PositionTask(rows=("x", "y")),

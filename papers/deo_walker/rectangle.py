@@ -60,7 +60,7 @@ def around(step: Step, steps: int, gain: float, duration: float = DURATION) -> s
     robot = supple.load("planar3")
     t, turns = np.linspace(0, duration, steps + 1), times_of_corners(duration)
     path = np.stack([np.interp(t, turns, along) for along in corners(robot).T], axis=1)
-    return supple.track(
+    return supple.simulate(
         robot,
         START,
         tasks=TASK,

@@ -53,7 +53,7 @@ def puma(progress: Progress, *, max_speed: float, velocity: float, duration: flo
     }
     motions, away = {}, {}
     for name, step in each(steps.items(), progress):
-        motion = supple.track(
+        motion = supple.simulate(
             robot,
             START,
             tasks=task,

@@ -54,7 +54,7 @@ def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
     planar = around(step, 2000, 0.0)
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     velocity = 0.5 * ALONG_Y
-    spatial = supple.track(
+    spatial = supple.simulate(
         robot,
         START,
         tasks=task,

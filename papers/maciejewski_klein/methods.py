@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from supple.papers.style import Array
 
-from supple import DLS, Limits, Robot, Trajectory, damping, track
+from supple import DLS, Limits, Robot, Trajectory, damping, simulate
 from supple.steps import EstimatedDLS, NumericalFilter
 
 LABELS = {
@@ -67,7 +67,7 @@ def followed(
 ) -> Trajectory:
     """Follow a path with one target for each interval, without joint limits."""
     free = Limits.none(robot)
-    return track(robot, start, target=path, dt=1.0, gain=gain, step=step, limits=free, **how)
+    return simulate(robot, start, target=path, dt=1.0, gain=gain, step=step, limits=free, **how)
 
 
 def error(moved: Moved) -> Array:

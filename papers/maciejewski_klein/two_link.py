@@ -47,7 +47,7 @@ from supple.papers.maciejewski_klein.two_link_claims import (
 )
 from supple.papers.style import Array
 
-from supple import Limits, Linearization, Trajectory, damping, track
+from supple import Limits, Linearization, Trajectory, damping, simulate
 from supple.plot import palette
 from supple.steps import Pseudoinverse
 
@@ -147,7 +147,7 @@ def accelerated(step: Any, path: Array, offset: float, gain: float, rate: float)
     q = start(offset)
     first = Linearization(ARM.jacobian(q)[:2], path[1, :2] - path[0, :2])
     free = Limits.none(ARM)
-    return track(
+    return simulate(
         ARM,
         q,
         tasks=TASK,

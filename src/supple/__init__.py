@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
     from supple.motion.limits import Limits
     from supple.motion.linearization import Linearization
-    from supple.paths.follow import follow
-    from supple.paths.tracking import track
+    from supple.paths.planning import plan_path
+    from supple.paths.simulation import simulate
     from supple.poses import pose
     from supple.steps.step import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
@@ -62,17 +62,17 @@ __all__ = [
     "dh",
     "errors",
     "explain",
-    "follow",
     "linearize",
     "load",
     "mjcf",
     "paths",
+    "plan_path",
     "pose",
     "poses",
     "redundancy",
+    "simulate",
     "solve",
     "steps",
-    "track",
     "urdf",
 ]
 
@@ -108,8 +108,8 @@ _MODULES = {
     "supple.kinematics.robot": ("Robot",),
     "supple.motion.limits": ("Limits",),
     "supple.motion.linearization": ("Linearization",),
-    "supple.paths.follow": ("follow",),
-    "supple.paths.tracking": ("track",),
+    "supple.paths.planning": ("plan_path",),
+    "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
     "supple.steps.step": ("DLS",),
     "supple.tasks": (
@@ -121,6 +121,8 @@ _MODULES = {
     ),
     "supple.tasks.evaluation": ("linearize",),
 }
+
+_RENAMED = {"track": "simulate", "follow": "plan_path"}
 
 
 def __dir__() -> list[str]:
@@ -142,4 +144,5 @@ if not TYPE_CHECKING:
                 found = import_module(f"supple.{name}" if module == "supple" else module)
                 globals()[name] = found if module == "supple" else getattr(found, name)
                 return globals()[name]
-        raise AttributeError(f"module 'supple' has no attribute {name!r}")
+        instead = f"; it is now called {_RENAMED[name]}" if name in _RENAMED else ""
+        raise AttributeError(f"module 'supple' has no attribute {name!r}{instead}")

@@ -154,7 +154,7 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
     return decorate
 
 
-_PART = (
+_FREEZE_HINT = (
     "To move only some joints, freeze the others: arm = robot.freeze({name: position}); "
     "arm.full_q(q) is the configuration of the whole robot."
 )
@@ -165,10 +165,10 @@ _OF_LIMITS = (
     *("slow_condition", "halt_condition"),
 )
 HINTS = {  # for `known_arguments`
-    "joints": _PART,
+    "joints": _FREEZE_HINT,
     "limits": _LIMITS,
     **{
-        name: "Servo and track take it as a part of their limits: "
+        name: "Servo and simulate take it as a part of their limits: "
         f"limits=supple.Limits.for_robot(robot, {name}=...)."
         for name in _OF_LIMITS
     },

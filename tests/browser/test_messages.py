@@ -44,7 +44,7 @@ BAD = [
 ]
 
 
-def test_malformed_messages_do_no_harm(viewer: Viewer) -> None:
+def test_malformed_messages_do_not_stop_the_viewer(viewer: Viewer) -> None:
     for data in BAD:
         with socket(viewer) as ours:
             ours.send(data)
@@ -56,7 +56,7 @@ def test_malformed_messages_do_no_harm(viewer: Viewer) -> None:
         assert again.recv(timeout=20)
 
 
-def test_a_drag_moves_the_arm_and_comes_back(viewer: Viewer) -> None:
+def test_a_drag_message_moves_the_arm_and_gets_a_reply(viewer: Viewer) -> None:
     q, T = viewer.simulation.q, viewer.simulation.targets[0]
     with socket(viewer) as ours:
         rest(ours)
@@ -78,5 +78,5 @@ def rest(ours: Any) -> None:
     pytest.fail("the server never rests")
 
 
-def test_it_listens_to_this_machine_alone(viewer: Viewer) -> None:
+def test_the_viewer_accepts_connections_from_this_machine_only(viewer: Viewer) -> None:
     assert viewer._server.get_host() == "127.0.0.1"

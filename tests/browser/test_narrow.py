@@ -20,7 +20,9 @@ def viewer() -> Iterator[Viewer]:
 
 
 @pytest.mark.parametrize("width", [900, 1000, 1400])
-def test_the_handle_is_between_the_panels(tab: Any, viewer: Viewer, width: int) -> None:
+def test_the_target_handle_is_visible_between_the_panels(
+    tab: Any, viewer: Viewer, width: int
+) -> None:
     tab.page.set_viewport_size({"width": width, "height": 700})
     T = viewer.simulation.targets[0]
     reach = [T[:3, 3] + sign * viewer.gizmos._size * T[:3, k] for k in range(3) for sign in (-1, 1)]

@@ -65,7 +65,7 @@ def test_dragging_moves_the_arm_through_a_singularity(tab: Any, viewer: Viewer) 
     assert max(fastest) > 0.3
 
 
-def test_numbers_and_plots_follow(tab: Any, viewer: Viewer) -> None:
+def test_numbers_and_plots_follow_a_moved_target(tab: Any, viewer: Viewer) -> None:
     tab.wait_for(lambda: "σ_min" in tab.text())
     words = lambda: tab.text().partition("error")[2][:12]  # noqa: E731
     before, picture = words(), chart(tab)
@@ -108,7 +108,7 @@ def test_controls_change_the_motion(tab: Any, viewer: Viewer) -> None:
     tab.wait_for(lambda: np.abs(simulation.q - viewer.start).max() < 1e-9)
 
 
-def test_two_tabs_show_the_same_and_one_may_close(
+def test_two_tabs_show_the_same_motion_and_one_of_them_may_close(
     open_tab: Callable[[], Any], viewer: Viewer
 ) -> None:
     first, second = open_tab(), open_tab()

@@ -65,12 +65,12 @@ def test_help_lists_every_command_and_exit_code() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script(shell: str) -> None:
+def test_the_completion_command_prints_a_shell_script(shell: str) -> None:
     assert "_SUPPLE_COMPLETE" in run("completion", shell).stdout
     assert "_SUPPLE_COMPLETE" in found("completion", shell)["script"]
 
 
-def test_completion_knows_the_robots() -> None:
+def test_shell_completion_knows_the_names_of_robots() -> None:
     words = {"COMP_WORDS": "supple info pan", "COMP_CWORD": "2"}
     done = CliRunner().invoke(
         cli, [], prog_name="supple", env={"_SUPPLE_COMPLETE": "bash_complete", **words}
@@ -135,7 +135,7 @@ def test_info_shows_rounding_as_zero() -> None:
     assert "smallest singular value 0\n" in run("info", "ur5e", "--q", stretched).stdout
 
 
-def test_a_robot_may_be_a_file(tmp_path: Path, robot_files: Any) -> None:
+def test_commands_accept_a_robot_file_instead_of_a_name(tmp_path: Path, robot_files: Any) -> None:
     file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     assert found("info", str(file))["dof"] == 7
     (tmp_path / "arm.xml").write_bytes(Path(file).read_bytes())
@@ -144,7 +144,7 @@ def test_a_robot_may_be_a_file(tmp_path: Path, robot_files: Any) -> None:
     assert found("info", str(file), "--tip", frame)["end_effectors"][0]["name"] == frame
 
 
-def test_infinite_limits_are_null() -> None:
+def test_info_prints_infinite_limits_as_null_in_json() -> None:
     assert found("info", "planar3")["joints"][0]["upper"] is None
 
 
@@ -163,7 +163,7 @@ def test_solve_prints_the_solution() -> None:
     assert all(f"{x:.6f}" in text for x in q)
 
 
-def test_solve_says_whether_it_stays_on_the_branch(tmp_path: Path) -> None:
+def test_solve_reports_whether_the_solution_is_on_the_branch_of_q0(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
     near = solve(robot, ur5e_pose(), solutions="all").q[2]
     q0 = ",".join(f"{x:.4f}" for x in near + 0.05)
@@ -180,7 +180,7 @@ def test_solve_says_whether_it_stays_on_the_branch(tmp_path: Path) -> None:
     assert "same_branch" in out.read_text().splitlines()[0]
 
 
-def test_a_rotation_in_any_form_is_the_same() -> None:
+def test_solve_accepts_a_rotation_in_any_form_with_equal_results() -> None:
     T = ur5e_pose()
     place = ["--position", "0.4", "0.1", "0.3"]
     wxyz = ["--wxyz", *map(str, sp.poses.wxyz(T))]
@@ -265,7 +265,7 @@ def test_a_position_that_is_not_finite_is_marked(suffix: str, tmp_path: Path) ->
     file = write_table(tmp_path / f"p{suffix}", table)
     says = found("solve", "ur5e", str(file), code=1)
     assert says["status"] == {"CONVERGED": 1, "NONFINITE_INPUT": 1}
-    for command in ("track", "follow"):
+    for command in ("simulate", "plan-path"):
         said = run(command, "ur5e", str(file))
         assert said.exit_code == 2
         assert all(word in said.stderr for word in (str(file), "row 2", "'y'"))
@@ -342,13 +342,13 @@ def test_branches_out_of_reach_say_how_far_the_closest_pose_is(robot: str) -> No
     assert done.stdout.count("\n") == 1
 
 
-def test_joints_that_always_move_freely_take_one_line() -> None:
+def test_the_branches_command_mentions_always_free_joints_in_one_line() -> None:
     says = run("branches", "panda", *POSE).stdout
     assert "moves freely" not in says
     assert says.count("In each of these solutions, all joints can move while the frame stays.") == 1
 
 
-def test_joints_that_sometimes_move_freely_have_a_row() -> None:
+def test_the_branches_command_lists_sometimes_free_joints_in_a_row() -> None:
     """With the wrist stretched, the first and third axes of the wrist coincide on one branch."""
     robot = sp.load("ur5e")
     T = robot.fk([0.3, -1.2, 1.5, -0.7, 0.0, 0.4])
@@ -376,7 +376,7 @@ def test_branches_say_by_what_they_are_ordered() -> None:
     assert "farthest from joint limits is first or, with --q0, the one nearest" in words
 
 
-# ---- track ---------------------------------------------------------------------------------------
+# ---- simulate ------------------------------------------------------------------------------------
 
 
 def test_track_writes_the_motion_of_the_library(tmp_path: Path) -> None:
@@ -386,10 +386,10 @@ def test_track_writes_the_motion_of_the_library(tmp_path: Path) -> None:
     words = ["--twist", *map(str, twist), "--duration", "0.5", "--q0", ",".join(map(str, q))]
     files = {name: tmp_path / f"m.{name}" for name in ("csv", "png", "html")}
     says = found(
-        "track", "ur5e", *words, "--out", str(files["csv"]), "--plot", str(files["png"]),
+        "simulate", "ur5e", *words, "--out", str(files["csv"]), "--plot", str(files["png"]),
         "--animate", str(files["html"]),
     )  # fmt: skip
-    expected = sp.track(robot, q, velocity=twist, dt=0.01, duration=0.5)
+    expected = sp.simulate(robot, q, velocity=twist, dt=0.01, duration=0.5)
     again = sp.Trajectory.load(files["csv"])
     np.testing.assert_allclose(again.q, expected.q, rtol=0, atol=1e-12)
     assert says["steps"] == 50
@@ -406,12 +406,12 @@ def test_track_follows_the_poses_of_a_file(tmp_path: Path) -> None:
         np.linspace(0, 1, 60),
     )
     np.savez(tmp_path / "path.npz", T=there, t=np.linspace(0, 2, 60))
-    says = found("track", "ur5e", str(tmp_path / "path.npz"), "--method", "optimal")
+    says = found("simulate", "ur5e", str(tmp_path / "path.npz"), "--method", "optimal")
     assert says["steps"] == 59
     assert says["final_error"] < 1e-3
 
 
-# ---- follow --------------------------------------------------------------------------------------
+# ---- plan-path -----------------------------------------------------------------------------------
 
 
 def test_follow_writes_a_timed_path(tmp_path: Path) -> None:
@@ -422,24 +422,26 @@ def test_follow_writes_a_timed_path(tmp_path: Path) -> None:
     there = sp.poses.interpolate(*ends, np.linspace(0, 1, 60))
     np.savez(tmp_path / "path.npz", T=there)
     out = tmp_path / "motion.npz"
-    says = found("follow", "ur5e", str(tmp_path / "path.npz"), "-o", str(out), "--max-jerk", "100")
+    says = found(
+        "plan-path", "ur5e", str(tmp_path / "path.npz"), "-o", str(out), "--max-jerk", "100"
+    )
     assert says["continuous"]
     motion = sp.Trajectory.load(out)
     limits = sp.Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME, max_jerk=100)
-    expected = sp.follow(robot, there).timed(limits)
+    expected = sp.plan_path(robot, there).timed(limits)
     np.testing.assert_allclose(motion.q, expected.q, rtol=0, atol=1e-12)
     assert says["duration"] == pytest.approx(expected.t[-1])
     there[30:, 2, 3] += 3
     np.savez(tmp_path / "far.npz", T=there)
-    says = found("follow", "ur5e", str(tmp_path / "far.npz"), code=1)
+    says = found("plan-path", "ur5e", str(tmp_path / "far.npz"), code=1)
     assert says["obstacle"].startswith("at 30: the target is out of reach")
-    assert "out of reach" in run("follow", "ur5e", str(tmp_path / "far.npz")).output
+    assert "out of reach" in run("plan-path", "ur5e", str(tmp_path / "far.npz")).output
 
 
 # ---- doctor and bench ----------------------------------------------------------------------------
 
 
-def test_doctor_passes_here() -> None:
+def test_doctor_passes_its_self_test_on_this_machine() -> None:
     says = found("doctor")
     assert says["test"]["passed"]
     assert says["versions"]["supple"] == sp.__version__
@@ -507,9 +509,9 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
         (["solve", "panda", "p.csv", "--out", "x.txt"], "one of .npz, .csv, .parquet"),
         (["solve", "panda", "p.csv", "--out", "/no/x.csv"], "the folder /no does not exist"),
         (["solve", "panda", "--position", "0.1", "x", "1"], "'x' is not a valid float"),
-        (["track", "panda"], "a FILE of poses or --twist"),
-        (["track", "panda", "--twist", *["0"] * 6], "needs --duration and --q0"),
-        (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
+        (["simulate", "panda"], "a FILE of poses or --twist"),
+        (["simulate", "panda", "--twist", *["0"] * 6], "needs --duration and --q0"),
+        (["simulate", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
         (["branches", "panda", *POSE, "--most", "0"], "solutions"),
         (["solve", "ur5e", *POSE[:5], "180", "0", "0"], "radians"),
         (["solve", "ur5e", *POSE[:4], "--quat", "0", "1", "0", "0"], "--wxyz W X Y Z or --xyzw X"),
@@ -536,7 +538,9 @@ def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) ->
         ("", "empty"),
     ],
 )
-def test_a_bad_table_is_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_a_malformed_table_of_poses_is_refused_with_exit_code_2(
+    text: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "p.csv").write_text(text)
     done = run("solve", "panda", str(tmp_path / "p.csv"), "--out", str(tmp_path / "o.csv"))
     assert done.exit_code == 2

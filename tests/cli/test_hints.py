@@ -16,19 +16,19 @@ from supple.cli.hints import in_options
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_results_are_written_with_o(name: str) -> None:
+def test_every_command_writes_its_result_to_the_file_of_option_o(name: str) -> None:
     """Every command that writes its result to a file takes -o and --out."""
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
     assert outs in ([], [["-o", "--out"]])
-    assert bool(outs) == (name in ("solve", "track", "follow", "pairs"))
+    assert bool(outs) == (name in ("solve", "simulate", "plan-path", "pairs"))
 
 
 FLOATING = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>
   <joint name="my base" type="floating"><parent link="a"/><child link="b"/></joint>
   <joint name="k" type="continuous"><parent link="b"/><child link="c"/></joint></robot>"""
 PYTHON = re.compile(r"numpy|supple\.[a-z]|\w=\S|\bmax_\w+|(?<!-)\bq0\b|\[[^]]*'")
-TURN = "track panda --twist 0 0 0 0 0 1 --q0 0,0,0,0,0,0,0"
+TURN = "simulate panda --twist 0 0 0 0 0 1 --q0 0,0,0,0,0,0,0"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ TURN = "track panda --twist 0 0 0 0 0 1 --q0 0,0,0,0,0,0,0"
         ("reach panda out --spacing -1", "--spacing must be"),
     ],
 )
-def test_errors_speak_of_options(
+def test_errors_name_command_line_options_not_python_arguments(
     words: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for suffix in (".urdf", ".mjcf", ".txt"):
@@ -60,7 +60,7 @@ def test_errors_speak_of_options(
     assert not PYTHON.search(done.stderr), done.stderr
 
 
-def test_every_phrase_of_the_library_in_python_is_translated() -> None:
+def test_commands_translate_every_python_phrase_of_error_messages() -> None:
     """No message about robot files or poses, which commands may show, keeps its Python."""
     folder = Path(sp.__file__).parent
     phrases = []
@@ -77,3 +77,8 @@ def test_every_phrase_of_the_library_in_python_is_translated() -> None:
     for phrase in phrases:
         made = in_options(re.sub(r"fixed=\[$", "fixed=['j']", phrase))
         assert not re.search(r"fixed=|numpy\.|supple\.", made), phrase
+
+
+@pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan-path")])
+def test_a_renamed_command_is_named_by_the_error(old: str, new: str) -> None:
+    assert f"now called {new}" in CliRunner().invoke(cli, [old, "panda"]).output

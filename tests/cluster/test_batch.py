@@ -75,7 +75,9 @@ def test_positions_alone_leave_the_rotation_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part_rows", [7, 64, 1000])
 @pytest.mark.parametrize("row_group", [1, 33, 100, 5000])
-def test_every_row_is_in_one_part(tmp_path: Path, part_rows: int, row_group: int) -> None:
+def test_every_input_row_is_in_exactly_one_part(
+    tmp_path: Path, part_rows: int, row_group: int
+) -> None:
     """Several files, one of them empty, with row groups of any size: no row is lost or repeated."""
     columns = reachable(UR5E, 230)
     cuts = [(0, 100), (100, 100), (100, 137), (137, 230)]
@@ -156,7 +158,7 @@ def test_a_stage_with_branches_repeats_rows() -> None:
     assert len(made["label"]) > 5
 
 
-def test_a_stage_is_checked_when_it_is_made() -> None:
+def test_wrong_arguments_of_a_stage_are_refused_at_construction() -> None:
     with pytest.raises(InputError, match=r"frame must name.*Available"):
         Solve(sp.load("double_y"))
     with pytest.raises(UnknownNameError, match="frame"):
@@ -208,7 +210,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_before_any_work(mistake: str, tmp_path: Path) -> None:
+def test_wrong_columns_are_named_before_anything_is_written(mistake: str, tmp_path: Path) -> None:
     columns, says = MISTAKES[mistake]
     file = write(tmp_path / "t.parquet", columns)
     with pytest.raises(InputError, match=says):
@@ -216,7 +218,7 @@ def test_a_mistake_is_named_before_any_work(mistake: str, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stated_unit_must_be_meters(tmp_path: Path) -> None:
+def test_a_unit_stated_in_a_parquet_file_must_be_meters(tmp_path: Path) -> None:
     fields = [
         pa.field(name, pa.float64(), metadata={"unit": "mm"} if name == "y" else None)
         for name in GOOD
@@ -228,7 +230,7 @@ def test_a_stated_unit_must_be_meters(tmp_path: Path) -> None:
         solve_parquet(Solve(UR5E), tmp_path / "t.parquet", tmp_path / "out")
 
 
-def test_a_gpu_on_ray_needs_workers_with_one(tmp_path: Path) -> None:
+def test_a_gpu_job_on_ray_needs_workers_with_a_gpu(tmp_path: Path) -> None:
     stage = Solve(UR5E)
     object.__setattr__(stage, "device", "cuda")  # this machine may have no GPU
     file = write(tmp_path / "t.parquet", GOOD)
@@ -236,14 +238,14 @@ def test_a_gpu_on_ray_needs_workers_with_one(tmp_path: Path) -> None:
         solve_parquet(stage, file, tmp_path / "out", ray=RayOptions())
 
 
-def test_a_mistake_in_a_later_file_is_found(tmp_path: Path) -> None:
+def test_input_files_with_different_columns_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "in/a.parquet", GOOD)
     write(tmp_path / "in/b.parquet", without(GOOD, "qw", "qx", "qy", "qz"))
     with pytest.raises(InputError, match=r"the same columns.*b.parquet"):
         solve_parquet(Solve(UR5E), tmp_path / "in", tmp_path / "out")
 
 
-def test_files_that_are_no_parquet(tmp_path: Path) -> None:
+def test_inputs_that_are_not_parquet_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"hello" * 10)
     for place, says in (("t.parquet", "not a Parquet file"), ("none", "cannot read")):
         with pytest.raises(InputError, match=says):
@@ -256,7 +258,7 @@ def test_files_that_are_no_parquet(tmp_path: Path) -> None:
 # ---- folders -------------------------------------------------------------------------------------
 
 
-def test_another_job_in_the_folder_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_folder_of_another_job_is_refused_with_the_difference(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     solve_parquet(Solve(UR5E), file, tmp_path / "out")
     before = contents(tmp_path / "out")
@@ -275,7 +277,7 @@ def test_another_job_in_the_folder_is_refused_by_name(tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == before
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_an_output_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/thesis.tex").write_text("years of work")
@@ -295,7 +297,7 @@ def test_a_damaged_or_missing_part_is_computed_again(tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == before
 
 
-def test_a_part_of_another_place_is_refused(tmp_path: Path) -> None:
+def test_a_part_file_that_belongs_elsewhere_in_the_job_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
     parts = sorted((tmp_path / "out").glob("part-*"))
@@ -304,7 +306,7 @@ def test_a_part_of_another_place_is_refused(tmp_path: Path) -> None:
         solve_parquet(Solve(UR5E), file, tmp_path / "out", part_rows=10)
 
 
-def test_progress_counts_to_the_end(tmp_path: Path) -> None:
+def test_reported_progress_rises_to_the_number_of_rows(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", GOOD)
     seen: list[tuple[int, int]] = []
     for _ in range(2):
@@ -327,7 +329,7 @@ def batch(*words: str) -> Any:
     return CliRunner().invoke(cli, ["batch", *words])
 
 
-def test_the_command_solves_resumes_and_reports(tmp_path: Path) -> None:
+def test_the_batch_command_solves_resumes_and_reports(tmp_path: Path) -> None:
     file, out = write(tmp_path / "t.parquet", GOOD), tmp_path / "out"
     done = batch("ur5e", str(file), str(out), "--json")
     assert done.exit_code == 0, done.output
@@ -338,7 +340,7 @@ def test_the_command_solves_resumes_and_reports(tmp_path: Path) -> None:
     assert "1 of 1 parts were there already" in again.stdout
 
 
-def test_the_command_exits_1_if_a_pose_was_not_met(tmp_path: Path) -> None:
+def test_the_batch_command_exits_1_if_a_pose_was_not_met(tmp_path: Path) -> None:
     T = POSES.copy()
     T[0, :3, 3] += 9.0
     file = write(tmp_path / "t.parquet", pose_columns(T))
@@ -347,7 +349,7 @@ def test_the_command_exits_1_if_a_pose_was_not_met(tmp_path: Path) -> None:
     assert "1 unreachable" in done.stdout
 
 
-def test_the_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
+def test_the_batch_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", without(GOOD, "x"))
     done = batch("ur5e", str(file), str(tmp_path / "out"))
     assert done.exit_code == 2
@@ -358,7 +360,7 @@ def test_the_command_reports_mistakes_in_one_line(tmp_path: Path) -> None:
     assert "cannot write" in done.stderr
 
 
-def test_the_processor_may_be_named() -> None:
+def test_device_cpu_is_the_default_of_a_solve_stage() -> None:
     """device="cpu" is the default, and does not select a GPU."""
     robot = sp.load("ur5e")
     assert Solve(robot, device="cpu") == Solve(robot)

@@ -66,7 +66,7 @@ def test_poses_and_labels_are_those_of_the_configurations(
     np.testing.assert_array_equal(table["sample"], np.arange(3000))
 
 
-def test_joints_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
+def test_joint_samples_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
     """Each joint passes a Kolmogorov test whose probability of a false alarm is 1e-6."""
     q = joints(tables["joints"], UR5E)
     share = np.sort((q - UR5E.lower) / (UR5E.upper - UR5E.lower), axis=0)
@@ -75,7 +75,7 @@ def test_joints_are_uniform_in_joint_space(tables: dict[str, Any]) -> None:
     assert np.abs(np.corrcoef(q.T) - np.eye(6)).max() < 0.1
 
 
-def test_the_workspace_is_uniform_over_the_poses_in_reach(tables: dict[str, Any]) -> None:
+def test_workspace_samples_are_uniform_over_the_reachable_poses(tables: dict[str, Any]) -> None:
     """Samples are distributed like random poses of a larger box that `solve` can reach."""
     chance = np.random.default_rng(5)
     wxyz = chance.normal(size=(6000, 4))
@@ -140,12 +140,12 @@ def test_a_sample_depends_on_its_index_alone(
     assert parquet.read_table(tmp_path / "b")["x"] != fewer.slice(0, 50)["x"]
 
 
-def test_a_redundant_robot_has_no_aspect(tmp_path: Path) -> None:
+def test_samples_of_a_redundant_robot_have_aspect_zero(tmp_path: Path) -> None:
     sample_dataset(PANDA, tmp_path / "out", 100)
     assert set(parquet.read_table(tmp_path / "out")["aspect"].to_pylist()) == {0}
 
 
-def test_no_region_is_for_training_and_testing(tables: dict[str, Any]) -> None:
+def test_no_region_is_in_both_the_training_and_the_test_set(tables: dict[str, Any]) -> None:
     table = tables["workspace"]
     at = np.stack([table[name].to_numpy() for name in "xyz"], axis=1)
     test = np.asarray(table["split"]) == "test"
@@ -166,7 +166,7 @@ def test_a_killed_dataset_is_continued(tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == contents(tmp_path / "expected")
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_bad_arguments_are_refused_before_any_file_is_written(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"scheme 'joint'; did you mean 'joints'"):
         sample_dataset(UR5E, tmp_path / "out", 10, scheme="joint")  # type: ignore[arg-type]
     for options in ({"count": 0}, {"test_share": 2}, {"region": 0}, {"seed": -1}):
@@ -287,5 +287,5 @@ def test_runs_of_more_than_a_minute_are_announced(
     ("seconds", "words"),
     [(61, "61 seconds"), (5400, "1.5 hours"), (5399, "90 minutes"), (2e6, "23 days")],
 )
-def test_durations_in_words(seconds: float, words: str) -> None:
+def test_durations_are_printed_in_suitable_units(seconds: float, words: str) -> None:
     assert console.duration(seconds) == words

@@ -26,7 +26,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_any_kill_is_survived(
+def test_a_job_continues_after_kills_at_random_times(
     seed: int, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
     """After ten kills with signal 9 at random times, a last run gives the expected bytes."""
@@ -77,7 +77,9 @@ for step in range(1, 100):
 
 
 @pytest.mark.parametrize(("what", "steps"), [("fsync", 10), ("rename", 5), ("renamed", 5)])
-def test_a_crash_at_every_step_is_survived(what: str, steps: int, tmp_path: Path) -> None:
+def test_a_job_continues_after_a_crash_at_any_write_step(
+    what: str, steps: int, tmp_path: Path
+) -> None:
     """A run that crashes before a flush, or before or after a renaming, can be continued."""
     file = write(tmp_path / "t.parquet", reachable(UR5E, 60))
     solve_parquet(Solve(UR5E), file, tmp_path / "expected", part_rows=20)
@@ -170,7 +172,7 @@ def test_a_full_disk_is_reported_and_continued(
     assert {name: bytes.fromhex(each) for name, each in files.items()} == expected
 
 
-def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "t.parquet", reachable(UR5E, 40))
 
     def second(done: int, total: int) -> None:
@@ -181,7 +183,7 @@ def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
     assert made.counts == {"CONVERGED": 40}
 
 
-def test_the_number_of_threads_changes_nothing(
+def test_the_number_of_threads_does_not_change_the_bytes_of_a_job(
     tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
     file, expected = uninterrupted

@@ -72,7 +72,7 @@ def test_orientations_are_spread_evenly(count: int) -> None:
 # ---- the map against solve -----------------------------------------------------------------------
 
 
-def test_every_pose_is_as_solve_says(exact: ReachMap) -> None:
+def test_a_pose_is_reached_in_the_map_if_solve_reaches_it(exact: ReachMap) -> None:
     """For 600 random poses, the map agrees with `solve` and its default number of seeds."""
     at = centers(exact)
     chance = np.random.default_rng(1)
@@ -83,7 +83,7 @@ def test_every_pose_is_as_solve_says(exact: ReachMap) -> None:
     assert 0.1 < expected.mean() < 0.9
 
 
-def test_voxels_are_sums_over_the_poses(exact: ReachMap) -> None:
+def test_voxel_values_are_statistics_of_the_poses_in_the_voxel(exact: ReachMap) -> None:
     table = parquet.read_table(exact.folder / "poses")
     voxel = table["voxel"].to_numpy()
     size = exact.dexterity.size
@@ -98,7 +98,7 @@ def test_voxels_are_sums_over_the_poses(exact: ReachMap) -> None:
     np.testing.assert_allclose(exact.manipulability_mean.ravel(), mean, rtol=1e-5)
 
 
-def test_values_are_those_of_a_solution(exact: ReachMap) -> None:
+def test_manipulability_and_sigma_of_a_map_are_those_of_a_solution(exact: ReachMap) -> None:
     """Manipulability and σ in the table are those of a solution of the pose."""
     table = parquet.read_table(exact.folder / "poses").slice(100, 12).to_pylist()
     at = centers(exact)
@@ -150,7 +150,7 @@ def test_a_planar_robot_reaches_a_circle(tmp_path: Path) -> None:
 # ---- queries -------------------------------------------------------------------------------------
 
 
-def test_at_is_the_value_of_the_nearest_voxel(exact: ReachMap) -> None:
+def test_the_value_of_a_map_at_a_point_is_that_of_the_nearest_voxel(exact: ReachMap) -> None:
     at = centers(exact)
     chance = np.random.default_rng(2)
     p = chance.uniform(at.min(axis=0), at.max(axis=0), size=(200, 3))
@@ -163,7 +163,7 @@ def test_at_is_the_value_of_the_nearest_voxel(exact: ReachMap) -> None:
     assert exact.at([50.0, 0, 0]) == 0
 
 
-def test_reaches_looks_up_the_nearest_pose(exact: ReachMap) -> None:
+def test_reaches_answers_for_the_nearest_pose_of_the_map(exact: ReachMap) -> None:
     at, known = centers(exact), bits(exact)
     T = UR5E.fk(UR5E.random(300, seed=4))
     nearest = np.linalg.norm(T[:, None, :3, 3] - at, axis=2).argmin(axis=1)
@@ -174,7 +174,7 @@ def test_reaches_looks_up_the_nearest_pose(exact: ReachMap) -> None:
     assert exact.reaches(T[0]) == known[nearest[0], which[0]]
 
 
-def test_slices_and_points(exact: ReachMap) -> None:
+def test_slices_and_points_of_a_map_have_the_values_of_its_voxels(exact: ReachMap) -> None:
     k = 4
     z = exact.origin[2] + k * exact.spacing
     np.testing.assert_array_equal(exact.slice("z", z + 0.4 * SPACING), exact.dexterity[:, :, k])
@@ -216,7 +216,7 @@ def candidates() -> Any:
     return sp.pose(np.stack([x, y, 0 * x], axis=1), rpy=np.stack([0 * yaw, 0 * yaw, yaw], axis=1))
 
 
-def test_the_best_base_is_that_of_trying_all(exact: ReachMap) -> None:
+def test_best_base_agrees_with_solving_at_every_candidate_base(exact: ReachMap) -> None:
     """Solving all targets with the robot at every candidate base gives the same best base."""
     T, bases = poses_on_a_table(), candidates()
     counts = [int(solve(UR5E.with_base(base), T).success.sum()) for base in bases]
@@ -228,7 +228,7 @@ def test_the_best_base_is_that_of_trying_all(exact: ReachMap) -> None:
     assert few.reached.sum() >= max(counts) - 1
 
 
-def test_a_base_is_found_without_candidates(exact: ReachMap) -> None:
+def test_best_base_finds_a_base_without_given_candidates(exact: ReachMap) -> None:
     T = poses_on_a_table()
     found = exact.best_base(UR5E, T)
     assert found.reached.all()
@@ -236,7 +236,7 @@ def test_a_base_is_found_without_candidates(exact: ReachMap) -> None:
     assert found.base[2, 3] == 0
 
 
-def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap) -> None:
+def test_a_reach_map_moves_with_the_base_of_the_robot(tmp_path: Path, exact: ReachMap) -> None:
     """Moving the base by whole voxels moves the map by them; `best_base` allows for the base."""
     base = sp.pose([5 * SPACING, -3 * SPACING, 2 * SPACING])
     moved = reachability(
@@ -249,7 +249,7 @@ def test_a_map_of_a_placed_robot_is_in_the_world(tmp_path: Path, exact: ReachMap
     assert found.reached.all()
 
 
-def test_another_robot_is_refused(exact: ReachMap) -> None:
+def test_best_base_refuses_a_robot_other_than_that_of_the_map(exact: ReachMap) -> None:
     with pytest.raises(InputError, match="robot must be the robot of the map"):
         exact.best_base(sp.load("panda"), poses_on_a_table())
 
@@ -280,7 +280,9 @@ def contents_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_mistakes(tmp_path: Path, exact: ReachMap) -> None:
+def test_bad_arguments_are_refused_before_any_file_is_written(
+    tmp_path: Path, exact: ReachMap
+) -> None:
     for options, says in (
         ({"spacing": 0}, "spacing"),
         ({"orientations": 0}, "orientations"),
@@ -298,7 +300,7 @@ def test_mistakes(tmp_path: Path, exact: ReachMap) -> None:
         ReachMap.load(tmp_path)
 
 
-def test_the_command_maps_and_draws(tmp_path: Path) -> None:
+def test_the_reach_command_writes_a_map_and_draws_it(tmp_path: Path) -> None:
     words = ["reach", "ur5e", str(tmp_path / "m"), "--spacing", "0.25", "--orientations", "2"]
     done = CliRunner().invoke(cli, [*words, "--plot", str(tmp_path / "m.png"), "--json"])
     assert done.exit_code == 0, done.output

@@ -91,7 +91,7 @@ def coal_shape(coal: object, shape: Shape) -> object:
 @pytest.mark.parametrize(
     "kinds", [k for k in PAIRS_OF_KINDS if HULL not in k], ids=[i for i in IDS if "hull" not in i]
 )
-def test_agrees_with_coal(kinds: tuple[int, int]) -> None:
+def test_distances_agree_with_those_of_coal(kinds: tuple[int, int]) -> None:
     """Distances are those of coal, as far as coal's iterations converge."""
     coal = pytest.importorskip("coal", reason="coal has no wheels for Windows")
     request = coal.DistanceRequest()
@@ -119,7 +119,7 @@ def test_agrees_with_coal(kinds: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_broad_phase_loses_no_pair(seed: int) -> None:
+def test_the_broad_phase_of_collision_checks_skips_no_close_pair(seed: int) -> None:
     """`min_distance` and `collides` agree with the distances of all pairs, which are exact."""
     scene = drawn_scene(seed)
     rng = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_broad_phase_loses_no_pair(seed: int) -> None:
         np.testing.assert_array_equal(found, np.array(nearest) < clearance + 1e-12)
 
 
-def test_an_obstacle_moves() -> None:
+def test_a_moved_obstacle_has_the_distances_of_one_built_there() -> None:
     rng = np.random.default_rng(0)
     for kind in (SPHERE, BOX, HULL, HALF_SPACE):
         fixed = random_shape(rng, kind, random_pose(rng, 0))
@@ -161,7 +161,7 @@ def test_an_obstacle_moves() -> None:
             model.move(0, to)
 
 
-def test_rejects_what_is_not_a_model() -> None:
+def test_invalid_collision_models_are_rejected() -> None:
     shape = Shape(SPHERE, np.array([0.1, 0, 0]))
     chain = sliding_chain()
     for shapes, frames, pairs, message in [

@@ -245,7 +245,7 @@ def test_preferences_and_several_solutions_are_free() -> None:
     assert not every.complete
 
 
-def test_mistakes() -> None:
+def test_bad_arguments_are_refused_before_any_file_is_written() -> None:
     robot = arm("ur5e")
     world = sp.World({"ball": c.Sphere(0.1)}, links={"link2": [c.Sphere(0.1)]})
     T = robot.fk(robot.neutral())

@@ -126,7 +126,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by LD_PRELOAD and glibc")
-def test_no_heap_in_a_step(tmp_path: Path) -> None:
+def test_a_servo_step_allocates_no_heap_memory(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")

@@ -42,7 +42,7 @@ def test_an_arm_stays_away_from_an_avoidable_singularity(name: str) -> None:
     assert worst < 5e-5
 
 
-def test_an_arm_at_rest_does_not_move() -> None:
+def test_an_arm_at_its_target_does_not_start_self_motion() -> None:
     robot = load("panda")
     servo = Servo(robot, dt=0.001)
     q = passage("panda", "shoulder").q0

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops import Array, robot
-from supple import Limits, Linearization, Servo, StepStatus, track
+from supple import Limits, Linearization, Servo, StepStatus, simulate
 
 ROOM = 1e-9  # states with a margin this close to zero are not checked
 
@@ -102,7 +102,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_accelerations_hold_where_the_state_allows_it(mode: str, seed: int) -> None:
+def test_acceleration_limits_hold_from_every_feasible_state(mode: str, seed: int) -> None:
     limits, q, qd, dt, rng = problem(seed)
     limits = Limits(*(getattr(limits, name) for name in FIELDS), mode=mode)  # type: ignore[arg-type]
     step = SolveArguments(wild(rng, 3 * float(limits.max_speed.max()), 2))
@@ -134,18 +134,18 @@ def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
 
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), kind=st.integers(0, 4))
-def test_accelerations_hold_in_uneven_steps(seed: int, kind: int) -> None:
+def test_acceleration_limits_hold_in_uneven_steps(seed: int, kind: int) -> None:
     limits, q, qd, dt, rng = problem(seed)
     times = np.cumsum(np.r_[0.0, uneven(kind, dt / 3, rng)])
     step = SolveArguments(wild(rng, 3 * float(limits.max_speed.max()), 2))
-    motion = track(
+    motion = simulate(
         robot("planar2"), q, velocity=lambda t: np.zeros(6), times=times, step=step, limits=limits,
         qd0=qd,
     )  # fmt: skip
     hold(limits, np.diff(times), motion.q, np.vstack([qd, motion.qd]), motion.status)
 
 
-def test_the_sweep_meets_states_of_both_kinds() -> None:
+def test_random_braking_states_include_feasible_and_infeasible_ones() -> None:
     """The random states of the tests above include feasible and infeasible ones."""
     margins = []
     for seed in range(300):
@@ -168,7 +168,7 @@ def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> No
 
 
 @pytest.mark.parametrize("bound", [0.2, 1.0])
-def test_accelerations_and_the_norm_hold_together_on_the_way_back(bound: float) -> None:
+def test_acceleration_and_norm_limits_hold_while_joints_return_inside(bound: float) -> None:
     """Several joints return inside their limits at once, within the bound on the norm."""
     arm, dt, a = robot("panda"), 0.01, 2.0
     middle = (arm.lower + arm.upper) / 2

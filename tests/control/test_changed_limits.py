@@ -14,7 +14,7 @@ import pytest
 
 import generated
 from loops import Array, robot
-from supple import DLS, Limits, PostureTask, Robot, Servo, StepStatus, damping, track
+from supple import DLS, Limits, PostureTask, Robot, Servo, StepStatus, damping, simulate
 from supple.errors import InputError
 from supple.redundancy import OpenTask
 
@@ -109,7 +109,7 @@ def test_limits_take_effect_in_the_next_step() -> None:
 
 
 @pytest.mark.parametrize("case", ["default", "open task", "halt", "norm of the step"])
-def test_a_servo_with_new_limits_is_one_made_with_them(case: str) -> None:
+def test_a_servo_given_new_limits_equals_one_created_with_them(case: str) -> None:
     """The default gain, for example, belongs to the limits."""
     arm = robot("panda")
     mode = "halt" if case == "halt" else "exact"
@@ -134,7 +134,7 @@ def test_a_servo_with_new_limits_is_one_made_with_them(case: str) -> None:
         assert made[0].status == made[1].status
 
 
-def test_a_copy_slows_down_like_the_original() -> None:
+def test_a_copied_servo_slows_down_like_the_original() -> None:
     arm = robot("panda")
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_jerk=100.0)
     servo, q = Servo(arm, dt=0.004, limits=limits), Q
@@ -149,7 +149,7 @@ def test_a_copy_slows_down_like_the_original() -> None:
     assert not servo.status & TOO_FAST
 
 
-def test_a_reset_above_the_limits_slows_down_alike() -> None:
+def test_a_servo_reset_to_excessive_speeds_slows_down_to_its_limits() -> None:
     arm = robot("planar2")
     limits = Limits.for_robot(arm, max_speed=0.5, max_acceleration=8.0)
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -161,7 +161,7 @@ def test_a_reset_above_the_limits_slows_down_alike() -> None:
         speeds.append(float(servo.qd[0]))
     np.testing.assert_allclose(np.diff(speeds), -0.08, atol=1e-12)
     assert len(speeds) == 14
-    made = track(arm, [0.3, 0.9], velocity=np.zeros(6), dt=0.01, duration=0.3, limits=limits,
+    made = simulate(arm, [0.3, 0.9], velocity=np.zeros(6), dt=0.01, duration=0.3, limits=limits,
                  qd0=[1.5, 0.0])  # fmt: skip
     assert made.status.count(StepStatus.SPEED_EXCEEDED) == 12
 
@@ -175,7 +175,7 @@ def test_a_reset_above_the_limits_slows_down_alike() -> None:
         (Limits.for_robot(robot("panda"), mode="path"), "cannot change"),
     ],
 )
-def test_other_limits_are_refused_and_change_nothing(bad: object, match: str) -> None:
+def test_limits_of_another_robot_or_mode_are_refused(bad: object, match: str) -> None:
     servo = Servo(robot("panda"), dt=0.01)
     limits = servo.limits
     with pytest.raises(InputError, match=match):

@@ -88,7 +88,7 @@ def test_a_point_never_crosses_a_plane(mode: Any, order: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-def test_a_missed_row_is_reported(mode: Any) -> None:
+def test_a_missed_constraint_row_is_reported(mode: Any) -> None:
     """With limits on acceleration, and at times on jerk and norm, a gain may be too high to brake.
 
     In each step the row holds, or the status says that it does not; and the limits hold.
@@ -146,7 +146,7 @@ def test_a_step_away_from_a_constraint_is_not_slowed() -> None:
                 q = first
 
 
-def test_rows_hold_and_the_task_is_followed_as_well_as_possible() -> None:
+def test_constraint_rows_hold_and_the_task_error_is_minimal() -> None:
     """With undamped steps, the result minimizes ‖J q̇ - e‖ among the steps that meet the row."""
     rng = np.random.default_rng(FIRST)
     for _ in range(CASES):
@@ -166,7 +166,7 @@ def test_rows_hold_and_the_task_is_followed_as_well_as_possible() -> None:
         assert bool(servo.status & StepStatus.CONSTRAINT_LIMIT) == (G[0] @ x0 < h[0])
 
 
-def test_limits_come_before_rows_and_rows_before_later_rows() -> None:
+def test_limits_precede_constraint_rows_and_rows_precede_later_rows() -> None:
     only = np.eye(7)[3:4]
     limits = Limits.for_robot(PANDA, max_acceleration=5.0)
     servo = Servo(PANDA, dt=0.01, limits=limits, constraints=[Rows(only, [10.0])])
@@ -182,7 +182,7 @@ def test_limits_come_before_rows_and_rows_before_later_rows() -> None:
         assert ACTED in servo.status
 
 
-def test_scale_keeps_the_direction() -> None:
+def test_mode_scale_keeps_the_commanded_direction_at_a_constraint() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]) - 0.02, gain=5.0)
     limits = Limits.for_robot(PANDA, max_acceleration=20.0, mode="scale")
     servo = Servo(PANDA, dt=0.005, limits=limits, constraints=[table])
@@ -198,7 +198,7 @@ def test_scale_keeps_the_direction() -> None:
     assert StepStatus.CONSTRAINT_LIMIT in servo.status
 
 
-def test_rows_hold_while_speeds_settle() -> None:
+def test_constraint_rows_hold_under_a_jerk_limit() -> None:
     """With a jerk limit, no row is missed that the limits of the joints allow to be met.
 
     A step within the limits that meets the row exists: that of the joint limits alone, with the
@@ -224,7 +224,7 @@ def test_rows_hold_while_speeds_settle() -> None:
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 @pytest.mark.parametrize("step", [None, sp.DLS(damping.Constant(1e-3))])
-def test_an_arm_that_is_held_comes_to_rest(step: Any, name: str) -> None:
+def test_an_arm_stopped_by_a_plane_comes_to_rest(step: Any, name: str) -> None:
     """A plane that stops the whole command leaves no motion, also none of the null space."""
     robot = {"panda": PANDA, "ur5e": ARM}[name]
     q = Q.copy() if name == "panda" else np.array([0.3, -1.2, 1.5, -1.9, -1.57, 0.2])
@@ -254,7 +254,7 @@ def test_explain_names_the_constraint() -> None:
         servo.constraints = ()  # type: ignore[misc]
 
 
-def test_copies_continue_with_the_same_rows() -> None:
+def test_a_copied_servo_keeps_its_constraint_rows() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]) - 0.01)
     servo = Servo(PANDA, dt=0.01, constraints=[table])
     q = Q.copy()
@@ -272,13 +272,13 @@ def test_copies_continue_with_the_same_rows() -> None:
 
 def test_track_takes_constraints() -> None:
     table = HalfSpace(HAND, (0.0, 0.0, 1.0), offset=float(PANDA.fk(Q)[2, 3]) - 0.05)
-    motion = sp.track(PANDA, Q, velocity=DOWN, dt=0.01, duration=1.0, constraints=[table])
+    motion = sp.simulate(PANDA, Q, velocity=DOWN, dt=0.01, duration=1.0, constraints=[table])
     assert min(table.distance(PANDA, q) for q in motion.q) > 0
     assert ((motion.status & StepStatus.CONSTRAINT_LIMIT) != 0).any()
     path = Limits.for_robot(PANDA, max_acceleration=5.0, mode="path")
     target = [PANDA.fk(Q)] * 3
     with pytest.raises(InputError, match="constraints"):
-        sp.track(PANDA, Q, target=target, dt=0.01, limits=path, constraints=[table])
+        sp.simulate(PANDA, Q, target=target, dt=0.01, limits=path, constraints=[table])
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -295,7 +295,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_rows_are_rejected_and_change_nothing(name: str) -> None:
+def test_wrong_constraint_rows_are_refused_and_change_nothing(name: str) -> None:
     wrong, words = WRONG[name]
     good = Rows(np.zeros((1, 7)), [0.0])
     servo, other = (Servo(PANDA, dt=0.01, constraints=[good]) for _ in range(2))
@@ -320,12 +320,12 @@ def test_errors_of_a_constraint_reach_the_caller() -> None:
 
 
 @pytest.mark.parametrize("given", [3, "rows", object(), [3], [object()], [HalfSpace], [np.eye(7)]])
-def test_objects_without_rows_are_rejected(given: Any) -> None:
+def test_objects_without_a_method_rows_are_refused_as_constraints(given: Any) -> None:
     with pytest.raises(InputError, match=r"rows\(robot, q\)"):
         Servo(PANDA, dt=0.01, constraints=given)
 
 
-def test_the_number_of_rows_may_change() -> None:
+def test_the_number_of_constraint_rows_may_change() -> None:
     class Growing:
         count = 0
 

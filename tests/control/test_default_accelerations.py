@@ -48,7 +48,7 @@ def accelerations(robot: supple.Robot) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
-def test_they_depend_on_the_joint_alone(seed: int) -> None:
+def test_default_accelerations_depend_on_the_joint_alone(seed: int) -> None:
     robot, rng = drawn(seed), np.random.default_rng([seed, 30])
     found = accelerations(robot)
     name = str(rng.choice(robot.joint_names))
@@ -63,7 +63,7 @@ def test_they_depend_on_the_joint_alone(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
-def test_they_are_plausible_and_the_files_own_come_first(seed: int) -> None:
+def test_default_accelerations_are_bounded_and_yield_to_those_of_the_file(seed: int) -> None:
     robot = drawn(seed)
     limits = Servo(robot, PostureTask(), dt=0.01).limits
     a, own = limits.max_acceleration, np.isfinite(robot.max_acceleration)
@@ -80,7 +80,7 @@ def test_they_are_plausible_and_the_files_own_come_first(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
-def test_they_scale_with_the_unit_of_length(seed: int) -> None:
+def test_default_accelerations_scale_with_the_unit_of_length(seed: int) -> None:
     robot = drawn(seed)
     found, large = accelerations(robot), accelerations(rescaled(robot, 1000.0))
     bounded = np.isfinite(robot.max_speed) | np.isfinite(robot.max_acceleration)
@@ -93,7 +93,7 @@ def test_they_scale_with_the_unit_of_length(seed: int) -> None:
             assert large[name] == pytest.approx(unit * found[name])
 
 
-def test_they_are_near_what_makers_publish() -> None:
+def test_default_accelerations_are_near_those_published_by_makers() -> None:
     """The typical ratio is 1, and that of a single joint, with one exception, at most 3.6."""
     typical = []
     for name, (speed, published) in PUBLISHED.items():
@@ -120,7 +120,7 @@ def test_joints_reach_a_distant_target_without_overshoot(seed: int) -> None:
         assert ((q - target) * side <= 0.01 * wide + 1e-12).all()
 
 
-def test_a_step_that_brakes_keeps_its_gain() -> None:
+def test_acceleration_limits_do_not_lower_the_default_gain_of_yielding() -> None:
     panda = supple.load("panda")
     slow = Limits.for_robot(panda, max_acceleration=8.0)
     assert Servo(panda, dt=0.002, limits=slow, step=PLAIN).gain == pytest.approx(2 * 8.0 / 2.61)
@@ -153,7 +153,7 @@ def moving(robot: supple.Robot, frame: str) -> list[str]:
     return [name for name, one in zip(robot.joint_names, moves, strict=True) if one]
 
 
-def test_a_description_keeps_them() -> None:
+def test_accelerations_and_jerks_survive_changes_of_a_robot() -> None:
     table = [(0.0, 0.3, 0.0, 0.0)] * 2
     arm = supple.dh(table, max_speed=1.0, max_acceleration=[3.0, 4.0], max_jerk=50.0)
     for robot in (arm, arm.with_tool(np.eye(4)), supple.Robot(replace(arm.description, name="x"))):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import generated
 from solving import solve
-from supple import Limits, Robot, Servo, follow, load, track
+from supple import Limits, Robot, Servo, load, plan_path, simulate
 from supple.cli.group import cli
 from supple.errors import InputError
 
@@ -32,13 +32,13 @@ def takers(robot: Robot) -> dict[str, Callable[[Array], Any]]:
         "a q0 for each": lambda q: solve(robot, T, frame=frame, q0=np.stack([0 * q, q, q])),
         "all": lambda q: solve(robot, T[0], frame=frame, q0=q, solutions="all"),
         "Servo": lambda q: Servo(robot, frame=frame, dt=0.01)(q, target=T[0]),
-        "track": lambda q: track(robot, q, target=T[0], frame=frame, dt=0.01, duration=0.02),
-        "follow": lambda q: follow(robot, T[:1], frame=frame, q0=q),
+        "simulate": lambda q: simulate(robot, q, target=T[0], frame=frame, dt=0.01, duration=0.02),
+        "plan_path": lambda q: plan_path(robot, T[:1], frame=frame, q0=q),
     }
 
 
 @pytest.mark.parametrize("name", takers(load("panda")))
-def test_degrees_are_rejected(name: str) -> None:
+def test_joint_coordinates_in_degrees_are_refused(name: str) -> None:
     with pytest.raises(
         InputError, match=r"must be in radians; given: q0?\[.*'panda_joint2', whose"
     ):
@@ -54,7 +54,7 @@ def test_degrees_are_rejected_on_the_command_line() -> None:
     assert "--q0 must be in radians, but -45 for the joint panda_joint2" in words
 
 
-def test_a_servo_without_limits_turns_as_far_as_it_likes() -> None:
+def test_a_servo_without_limits_accepts_angles_of_many_turns() -> None:
     robot = load("panda")
     free = Servo(robot, dt=0.01, limits=Limits.none(robot))
     assert np.isfinite(free(DEGREES, target=robot.fk(robot.neutral()))).all()

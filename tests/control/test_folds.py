@@ -75,7 +75,7 @@ def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarr
     return np.concatenate([after[:3, 3] - before[:3, 3], turned]) / dt
 
 
-def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
+def test_the_reported_loss_by_damping_is_in_the_units_of_the_task() -> None:
     """The step performs the command minus `lost`, to second order in dt."""
     arm, dt = load("ur5e"), 0.002
     q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])

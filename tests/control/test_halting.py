@@ -101,7 +101,7 @@ def test_a_long_motion_stops_at_the_documented_condition_numbers() -> None:
 
 
 @pytest.mark.parametrize("start", [19.2, 22.4, 27.2])
-def test_an_arm_between_the_thresholds_moves(start: float) -> None:
+def test_an_arm_between_the_halting_thresholds_still_moves(start: float) -> None:
     arm = robot("ur5e")
     angles = np.linspace(0.05, 0.6, 2000)
     wrists = [np.array([0.0, -1.2, 1.7, -2.0, -angle, 0.0]) for angle in angles]
@@ -113,7 +113,7 @@ def test_an_arm_between_the_thresholds_moves(start: float) -> None:
         assert servo.qd.any()
 
 
-def test_steps_in_python_halt_alike() -> None:
+def test_steps_in_python_halt_like_those_of_the_kernel() -> None:
     """The thresholds hold for every step, not only for those of the kernel."""
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, mode="halt")

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops import robot
-from supple import Limits, Servo, StepStatus, load, track
+from supple import Limits, Servo, StepStatus, load, simulate
 from supple.errors import InputError
 
 EPS = float(np.finfo(np.float64).eps)
@@ -69,7 +69,7 @@ def box(limit: Limit, q: float, v: float, c: float, dt: float) -> tuple[float, f
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_the_box_is_what_a_joint_can_stop_from(seed: int) -> None:
+def test_the_box_holds_exactly_the_speeds_from_which_a_joint_can_stop(seed: int) -> None:
     """A joint can stop within all limits from both ends of the box, but not from beyond them."""
     rng = np.random.default_rng(seed)
     limit, dt = one_joint(rng)
@@ -123,7 +123,7 @@ def check(limits: Limits, q: np.ndarray, dt: float) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
-def test_all_limits_hold_whatever_the_target_does(name: str, mode: str) -> None:
+def test_all_limits_hold_for_any_motion_of_the_target(name: str, mode: str) -> None:
     rng = np.random.default_rng(sum(map(ord, name + mode)))
     arm = load(name)
     for _ in range(6):
@@ -182,7 +182,7 @@ def test_a_joint_outside_its_range_returns_smoothly() -> None:
     assert np.abs(third).max() <= 200 * (1 + 1e-6)
 
 
-def test_the_report_names_the_limit() -> None:
+def test_the_report_names_a_jerk_limit_that_acts() -> None:
     arm = robot("planar2")
     limits = Limits.for_robot(arm, max_speed=5.0, max_acceleration=10.0, max_jerk=100.0)
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -193,7 +193,7 @@ def test_the_report_names_the_limit() -> None:
     assert "100 rad/s³" in repr(limits)
 
 
-def test_a_copy_in_mid_motion_continues_alike() -> None:
+def test_a_servo_copied_in_mid_motion_continues_like_the_original() -> None:
     arm = load("panda")
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_jerk=50.0)
     servo, q = Servo(arm, dt=0.004, limits=limits), np.clip(arm.lower / 2 + arm.upper / 2, -2, 2)
@@ -208,7 +208,7 @@ def test_jerk_limits_need_steps_of_equal_lengths() -> None:
     arm = robot("planar2")
     limits = Limits.for_robot(arm, max_jerk=10.0)
     with pytest.raises(InputError, match="max_jerk needs times with steps of equal lengths"):
-        track(arm, [0.1, 0.2], velocity=np.zeros(6), times=[0, 0.1, 0.3], limits=limits)
+        simulate(arm, [0.1, 0.2], velocity=np.zeros(6), times=[0, 0.1, 0.3], limits=limits)
 
 
 @settings(max_examples=60, deadline=None)

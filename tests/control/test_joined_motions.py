@@ -21,7 +21,9 @@ def motion(robot: sp.Robot, q0: np.ndarray, seed: int, steps: int = 12) -> sp.Tr
     random = np.random.default_rng(seed)
     t = np.append(0.0, np.cumsum(random.uniform(0.002, 0.01, steps)))
     shape = (steps, 6) if len(robot.tips) == 1 else (steps, len(robot.tips), 6)
-    return sp.track(robot, q0, velocity=0.3 * random.normal(size=shape), times=t + random.uniform())
+    return sp.simulate(
+        robot, q0, velocity=0.3 * random.normal(size=shape), times=t + random.uniform()
+    )
 
 
 def three(name: str) -> list[sp.Trajectory]:
@@ -42,7 +44,7 @@ def same(one: sp.Trajectory, other: sp.Trajectory) -> bool:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_joining_is_associative_and_keeps_every_step(name: str) -> None:
+def test_joining_motions_is_associative_and_keeps_every_step(name: str) -> None:
     a, b, c = three(name)
     assert same((a + b) + c, a + (b + c))
     both = a + b
@@ -53,14 +55,14 @@ def test_joining_is_associative_and_keeps_every_step(name: str) -> None:
     assert [both.status[k] for k in (0, -1)] == [a.status[0], b.status[-1]]
 
 
-def test_estimates_are_joined() -> None:
+def test_joined_motions_keep_their_estimated_singular_values() -> None:
     robot = sp.load("ur5e")
     q0 = np.array([0.3, -1.2, 1.5, -0.7, 0.9, 0.4])
     step = sp.steps.NumericalFilter(2.0)
-    a = sp.track(robot, q0, velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1, step=step)
-    both = a + sp.track(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1)
+    a = sp.simulate(robot, q0, velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1, step=step)
+    both = a + sp.simulate(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.1)
     assert both.estimates is None  # the second part has none
-    b = sp.track(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.2, step=step)
+    b = sp.simulate(robot, a.q[-1], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.01, duration=0.2, step=step)
     both = a + b
     assert both.estimates is not None
     for each in fields(both.estimates):
@@ -75,7 +77,7 @@ def test_accelerations_are_changes_of_speed_within_their_limits(name: str) -> No
     shape = (50, 6) if len(robot.tips) == 1 else (50, len(robot.tips), 6)
     twist = np.zeros(shape)
     twist[..., 0] = 0.4
-    made = sp.track(
+    made = sp.simulate(
         robot,
         robot.neutral() + 0.2,
         velocity=twist,
@@ -91,7 +93,7 @@ def test_accelerations_are_changes_of_speed_within_their_limits(name: str) -> No
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_file_loads_for_its_own_robot_only(suffix: str, tmp_path: Path) -> None:
+def test_a_motion_file_loads_only_for_its_own_robot(suffix: str, tmp_path: Path) -> None:
     robots = {name: sp.load(name) for name in ("panda", "iiwa14", "ur5e", "puma560", "puma560_mk")}
     files = {
         name: motion(robot, robot.neutral() + 0.2, 0).save(tmp_path / f"{name}{suffix}")
@@ -110,7 +112,7 @@ def test_a_file_loads_for_its_own_robot_only(suffix: str, tmp_path: Path) -> Non
         assert other in str(found.value)
 
 
-def test_motions_that_do_not_fit_are_not_joined() -> None:
+def test_motions_with_different_robots_tasks_or_ends_are_not_joined() -> None:
     panda, ur5e = sp.load("panda"), sp.load("ur5e")
     q = panda.neutral() + 0.1
     a = motion(panda, q, 0)
@@ -121,7 +123,7 @@ def test_motions_that_do_not_fit_are_not_joined() -> None:
     iiwa = sp.load("iiwa14")
     with pytest.raises(InputError, match=r"same robot; given: panda .* and iiwa14"):
         a + motion(iiwa, a.q[-1], 1)
-    position = sp.track(
+    position = sp.simulate(
         panda, a.q[-1], velocity=[0, 0, 0.1], tasks=sp.PositionTask(), dt=0.01, duration=0.1
     )
     with pytest.raises(InputError, match="the same tasks; given: the rows"):

@@ -93,14 +93,14 @@ def test_a_motion_stays_inside_the_position_limits(seed: int, jerk: float) -> No
         assert np.abs(np.diff(motion.q, order, axis=0) / 1e-3**order).max() <= most * (1 + 1e-6)
 
 
-def test_configurations_outside_the_limits_are_named() -> None:
+def test_a_path_configuration_outside_the_limits_is_named_by_index() -> None:
     q = np.stack([PANDA.neutral(), PANDA.neutral()])
     q[1, 3] = PANDA.upper[3] + 0.1
     with pytest.raises(errors.InputError, match=r"panda_joint4 of configuration 1"):
         JointPath(PANDA, q)
 
 
-def test_a_path_beyond_narrower_limits_is_named() -> None:
+def test_a_path_outside_narrower_limits_is_refused_with_the_joints_name() -> None:
     q = np.stack([PANDA.neutral(), PANDA.neutral() + 0.5 * np.eye(7)[0]])
     limits = sp.Limits.for_robot(PANDA, upper={"panda_joint1": 0.4})
     with pytest.raises(errors.InputError, match=r"position limits; given: a path of panda_joint1"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from supple import Limits, PositionTask, Robot, Servo, StepStatus, errors, load, track
+from supple import Limits, PositionTask, Robot, Servo, StepStatus, errors, load, simulate
 
 DT = 0.002
 
@@ -35,7 +35,7 @@ def distances(arm: Robot, q: np.ndarray, targets: np.ndarray) -> np.ndarray:
 def test_the_tool_stays_on_its_line_and_all_limits_hold(miss: float, jerk: float | None) -> None:
     arm, q0, targets = past_the_wrist(miss)
     limits = Limits.for_robot(arm, max_acceleration=10.0, max_jerk=jerk, mode="path")
-    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    motion = simulate(arm, q0, target=targets, dt=DT, limits=limits)
     assert distances(arm, motion.q, targets).max() < 1e-5
     np.testing.assert_allclose(motion.q[0], q0, atol=1e-9)
     np.testing.assert_allclose(arm.fk(motion.q[-1]), targets[-1], atol=1e-6)
@@ -54,18 +54,18 @@ def test_a_path_that_the_joints_can_keep_is_hardly_delayed() -> None:
     """
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, max_acceleration=40.0, mode="path")
-    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    motion = simulate(arm, q0, target=targets, dt=DT, limits=limits)
     asked = np.linalg.norm(np.diff(targets[:, :3, 3], axis=0), axis=1).max() / DT
     speeds = np.linalg.norm(np.diff(arm.fk(motion.q)[:, :3, 3], axis=0), axis=1) / DT
     assert speeds.max() <= asked * (1 + 1e-3)
     assert 1.0 <= motion.t[-1] < 1.15
 
 
-def test_a_path_out_of_reach_ends_at_rest_before_it() -> None:
+def test_in_mode_path_the_tool_stops_before_the_path_leaves_the_reach() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     away = targets.copy()
     away[:, :3, 3] = targets[0, :3, 3] * np.linspace(1, 3, 501)[:, None]
-    motion = track(
+    motion = simulate(
         arm,
         q0,
         target=away,
@@ -86,7 +86,7 @@ def test_a_robot_that_cannot_begin_the_path_stays_and_says_so() -> None:
     targets = np.repeat(arm.fk(q0)[None], 50, axis=0)
     targets[:, 2, 3] += np.linspace(0, 0.1, 50)  # out of the arm's plane
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=10.0, mode="path")
-    motion = track(arm, q0, target=targets, dt=DT, limits=limits)
+    motion = simulate(arm, q0, target=targets, dt=DT, limits=limits)
     np.testing.assert_array_equal(motion.q, np.repeat(q0[None], len(motion.q), axis=0))
     assert StepStatus.OUT_OF_REACH in motion.status[-1]
 
@@ -95,28 +95,28 @@ def test_a_start_within_the_tolerance_is_where_the_motion_begins() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     near = q0 + 2e-5
     limits = Limits.for_robot(arm, max_acceleration=10.0, mode="path")
-    motion = track(arm, near, target=targets, dt=DT, limits=limits)
+    motion = simulate(arm, near, target=targets, dt=DT, limits=limits)
     np.testing.assert_array_equal(motion.q[0], near)
     assert np.abs(np.diff(motion.qd, axis=0, prepend=0)).max() / DT <= 10.0 * (1 + 1e-6)
 
 
-def test_what_the_mode_does_not_take_is_refused() -> None:
+def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
     arm, q0, targets = past_the_wrist(0.4)
     limits = Limits.for_robot(arm, mode="path")
     with pytest.raises(errors.InputError, match='mode "path" needs a whole path'):
         Servo(arm, dt=DT, limits=limits)
     with pytest.raises(errors.InputError, match="needs a target at each time"):
-        track(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
+        simulate(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
     with pytest.raises(
         errors.InputError, match="takes no step, gains, constraints or initial speeds"
     ):
-        track(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
+        simulate(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
     with pytest.raises(errors.InputError, match="needs q0 at the first target"):
-        track(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
+        simulate(arm, q0 + 0.1, target=targets, dt=DT, limits=limits)
     turned = targets.copy()
     turned[250:, :3, 3] += 0.05
     with pytest.raises(errors.InputError, match="close enough together"):
-        track(arm, q0, target=turned, dt=DT, limits=limits)
+        simulate(arm, q0, target=turned, dt=DT, limits=limits)
 
 
 @pytest.mark.parametrize("jerk", [None, 40.0])
@@ -136,7 +136,7 @@ def test_limits_hold_where_a_redundant_joint_meets_its_range(seed: int, jerk: fl
         np.full(4, np.inf if jerk is None else jerk),
         mode="path",
     )
-    motion = track(
+    motion = simulate(
         arm,
         q0,
         target=arm.fk(q)[:, :3, 3],

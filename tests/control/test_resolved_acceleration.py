@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, damping, track
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, damping, simulate
 from supple.steps import Pseudoinverse
 
 AT = {
@@ -70,7 +70,7 @@ def followed(name: str, dt: float, steps: int, **more: Any) -> Any:
         "velocity": path.velocity,
         "acceleration": path.acceleration,
     }
-    return track(
+    return simulate(
         robot(name), AT[name], dt=dt, duration=steps * dt, order=2,
         limits=Limits.none(robot(name)), **(given | more),
     )  # fmt: skip
@@ -84,14 +84,14 @@ def errors(name: str, q: Array, dt: float) -> Array:
 
 
 @pytest.mark.parametrize("name", AT)
-def test_it_is_the_literal_loop(name: str) -> None:
+def test_resolved_acceleration_equals_a_literal_loop_in_numpy(name: str) -> None:
     result = followed(name, 0.01, 150, step=Pseudoinverse())
     expected = literal(name, Path(name), 0.01, 150, drifting=True)
     np.testing.assert_allclose(result.q, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", AT)
-def test_the_drift_matters(name: str) -> None:
+def test_ignoring_the_bias_acceleration_gives_a_larger_error(name: str) -> None:
     """A motion that ignores the bias J̇q̇ has a far larger error."""
     dt, steps = 0.002, 500
     mine = errors(name, followed(name, dt, steps).q, dt).max()
@@ -113,7 +113,7 @@ def test_the_error_falls_with_dt(name: str) -> None:
     assert worst(name, 0.001) < 0.5 * worst(name, 0.01)
 
 
-def test_asked_is_the_acceleration_of_the_task() -> None:
+def test_the_reported_command_is_the_acceleration_minus_the_bias() -> None:
     """J q̈ equals the reported command, from which J̇q̇ is already subtracted."""
     result = followed("panda", 0.01, 20, step=Pseudoinverse())
     arm = robot("panda")
@@ -123,7 +123,7 @@ def test_asked_is_the_acceleration_of_the_task() -> None:
 
 
 @pytest.mark.parametrize("rest", [2.0, 10.0])
-def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
+def test_self_motion_decays_in_resolved_acceleration_control(rest: float) -> None:
     """Self-motion decays by the factor (1 - rest_gain dt) in every step; the task remains met."""
     arm, dt = robot("panda"), 0.002
     servo = Servo(arm, dt=dt, order=2, rest_gain=rest, limits=Limits.none(arm))
@@ -140,7 +140,7 @@ def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
 
 
 @pytest.mark.parametrize("given", ["target", "nothing", "velocity"])
-def test_what_is_not_given_is_damped(given: str) -> None:
+def test_an_arm_without_a_commanded_velocity_comes_to_rest(given: str) -> None:
     """An arm with only a target reaches and keeps it; an arm without a command comes to rest."""
     arm, dt = robot("panda"), 0.005
     servo = Servo(arm, dt=dt, order=2, limits=Limits.none(arm))
@@ -158,7 +158,7 @@ def test_what_is_not_given_is_damped(given: str) -> None:
         assert np.abs(pose_of("panda", q[-1]) - goal).max() < 1e-7
 
 
-def test_accelerations_alone_are_followed_as_they_are() -> None:
+def test_commanded_accelerations_are_followed_without_feedback() -> None:
     """Without feedback the hand accelerates as commanded, v = a t."""
     arm, dt = robot("panda"), 1e-3
     servo = Servo(arm, PositionTask(), dt=dt, order=2, limits=Limits.none(arm))
@@ -169,7 +169,7 @@ def test_accelerations_alone_are_followed_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-def test_limits_hold(mode: Any) -> None:
+def test_joint_limits_hold_in_every_step_of_a_servo(mode: Any) -> None:
     """With jumping targets and tight limits, all limits hold and the target is reached."""
     arm, dt = robot("panda"), 0.005
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_norm=1.0, mode=mode)
@@ -190,7 +190,7 @@ def test_limits_hold(mode: Any) -> None:
     assert StepStatus.ACCELERATION_LIMIT in seen
 
 
-def test_a_singular_start_is_bounded() -> None:
+def test_resolved_acceleration_from_a_singularity_keeps_speeds_bounded() -> None:
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=1.0, max_acceleration=10.0)
     for step in (None, DLS(damping.Optimal(5.0)), Pseudoinverse()):

@@ -90,7 +90,7 @@ WAYS: dict[str, Callable[[Servo], Servo]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_copy_goes_on_as_the_original_does(name: str, way: str, order: int) -> None:
+def test_a_copied_servo_continues_like_the_original(name: str, way: str, order: int) -> None:
     servo = make(name, order=order)
     walk(servo, Q, 20)
     other = WAYS[way](servo)
@@ -103,7 +103,7 @@ def test_a_copy_goes_on_as_the_original_does(name: str, way: str, order: int) ->
     np.testing.assert_array_equal(walk(servo, Q, 25), expected)
 
 
-def test_copies_do_not_disturb_each_other() -> None:
+def test_copied_servos_do_not_influence_each_other() -> None:
     servo = make("remembering")
     walk(servo, Q, 5)
     other = copy.copy(servo)
@@ -115,7 +115,7 @@ def test_copies_do_not_disturb_each_other() -> None:
     np.testing.assert_array_equal(walk(servo, Q, 30), walk(alone, Q, 30))
 
 
-def test_a_copy_takes_what_the_original_takes() -> None:
+def test_a_copied_servo_keeps_class_tasks_and_attributes() -> None:
     """A copy of an instance of a subclass has its class, its tasks and its attributes."""
 
     class Named(Servo):
@@ -151,7 +151,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
+def test_a_rejected_call_leaves_a_servo_unchanged(name: str) -> None:
     """A rejected call changes nothing. (Not all steps reject huge input; some remain finite.)"""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
@@ -180,7 +180,7 @@ def test_a_twist_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["raises", "is not finite", "has another length"])
-def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> None:
+def test_a_user_step_that_fails_leaves_a_servo_unchanged(wrong: str) -> None:
     fail = [False]
 
     def step(linearization: Linearization) -> Any:
@@ -205,7 +205,7 @@ def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> N
     np.testing.assert_array_equal(walk(servos[0], Q, 10), walk(servos[1], Q, 10))
 
 
-def test_a_step_of_ones_own_that_overflows_is_not_the_step_before() -> None:
+def test_a_user_step_that_overflows_is_not_remembered_as_the_last_step() -> None:
     """Finite speeds whose q is infinite are rejected, and the step does not become `before`."""
     arm = robot("panda")
 

@@ -10,7 +10,7 @@ import pytest
 
 import supple
 from loops import NAMES, robot, somewhere
-from supple import PoseTask, PositionTask, PostureTask, Servo, StepStatus, damping, track
+from supple import PoseTask, PositionTask, PostureTask, Servo, StepStatus, damping, simulate
 
 Finder = Callable[[str, str], Path]
 DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
@@ -37,7 +37,9 @@ def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> n
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
+def test_the_tool_has_the_commanded_velocity_where_limits_allow_it(
+    robot_files: Finder, name: str
+) -> None:
     """A command is met if its q̇ of least norm, plain or relative to max_speed, keeps limits.
 
     The frame moves as asked on the whole step, to second order in dt. Where limits or damping
@@ -70,7 +72,7 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_limits_are_each_joints_own(name: str) -> None:
+def test_a_default_servo_keeps_the_limits_of_each_joint(name: str) -> None:
     arm = robot(name)
     limits = Servo(arm, dt=DT).limits
     np.testing.assert_array_equal(limits.lower, arm.lower)
@@ -153,7 +155,7 @@ def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float)
         assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond the target
         q = new
     assert (np.abs(q - target) <= off * max(1 - 20 * dt, 0.0) ** 20 + 1e-12).all()
-    motion = track(
+    motion = simulate(
         arm,
         [0.3, 0.4],
         tasks=PostureTask(),

@@ -21,7 +21,7 @@ from supple import (
     PostureTask,
     Servo,
     damping,
-    track,
+    simulate,
 )
 from supple.criteria import RestPosture
 from supple.errors import InputError
@@ -80,7 +80,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", CALLS)
-def test_bad_arguments_of_a_step(name: str, order: int) -> None:
+def test_bad_arguments_of_a_servo_call_are_named_and_change_nothing(name: str, order: int) -> None:
     """The error names the bad argument, and the next step is the same as without that call."""
     bad, good = servo(order=order), servo(order=order)
     before = bad.qd
@@ -102,7 +102,7 @@ def far_away(lin: Any) -> Array:
     EstimatedDLS(damping.SpeedBound(5.0)), EstimatedDLS(damping.ConditionBound(50.0)),
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
 ], ids=without_addresses)  # fmt: skip
-def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
+def test_a_command_that_overflows_is_rejected_and_changes_nothing(step: Any) -> None:
     """A command that overflows is rejected; q̇ stays as it was, and no later result is NaN."""
     arm = robot("panda")
     bad = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -125,7 +125,7 @@ def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
         np.testing.assert_array_equal(bad(Q, TWIST), good(Q, TWIST))
 
 
-def test_after_a_refusal_without_a_reset_nothing_is_lost() -> None:
+def test_steps_after_a_rejected_command_are_finite_without_a_reset() -> None:
     arm = robot("panda")
     for step in (DLS(damping.Optimal(1.0)), NumericalFilter(5.0), DLS(damping.Constant(0.0))):
         loop = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -139,7 +139,7 @@ def test_after_a_refusal_without_a_reset_nothing_is_lost() -> None:
         assert np.isfinite(loop(Q, TWIST)).all()
 
 
-def test_several_tasks_take_sequences() -> None:
+def test_a_servo_with_several_tasks_needs_a_sequence_of_commands() -> None:
     pair = Servo(robot("panda"), [PositionTask(), PostureTask()], dt=0.01)
     pair(Q, [TWIST[:3], None])
     before = pair.qd
@@ -177,7 +177,7 @@ def test_several_tasks_take_sequences() -> None:
     {"step": WeightedDLS(damping.Constant(0.1), None, np.ones(6))},
     {"step": Priority([DLS(damping.Constant(0.1))] * 2)},
 ], ids=without_addresses)  # fmt: skip
-def test_bad_arguments_of_a_servo(wrong: dict[str, Any]) -> None:
+def test_bad_arguments_of_a_new_servo_are_named(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "dt": 0.01} | wrong
     with pytest.raises(InputError, match="given"):
         Servo(**given)
@@ -194,17 +194,17 @@ def test_bad_arguments_of_a_servo(wrong: dict[str, Any]) -> None:
     {"dt": None, "times": [1.0, 0.5]}, {"duration": -1.0}, {"duration": None}, {"duration": "1"},
     {"qd0": np.zeros(6)}, {"qd0": with_nan(7)}, {"qd0": "rest"},
 ], ids=without_addresses)  # fmt: skip
-def test_bad_arguments_of_a_track(wrong: dict[str, Any]) -> None:
+def test_bad_arguments_of_track_are_named(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "q0": Q, "velocity": lambda t: TWIST}
     given |= {"dt": 0.01, "duration": 0.1}
     if "times" in wrong:
         given.pop("duration")
     with pytest.raises(InputError):
-        track(**(given | wrong))
+        simulate(**(given | wrong))
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(6), with_nan(7), "still", [INF] * 7, np.zeros((2, 7))])
-def test_a_reset_to_nonsense(wrong: Any) -> None:
+def test_a_reset_to_invalid_speeds_is_refused(wrong: Any) -> None:
     loop = servo()
     before = loop.qd
     with pytest.raises(InputError, match="given"):
@@ -216,7 +216,7 @@ def test_a_reset_to_nonsense(wrong: Any) -> None:
     lambda lin: np.zeros(3), lambda lin: np.full(7, NAN), lambda lin: None, lambda lin: "go",
     lambda lin: np.zeros((2, 7)), lambda lin: [1, 2], lambda lin: {}, lambda lin: np.zeros(7) + 1j,
 ])  # fmt: skip
-def test_a_step_that_returns_nonsense(nonsense: Any) -> None:
+def test_a_user_step_that_returns_invalid_speeds_is_refused(nonsense: Any) -> None:
     calm = [True]
 
     def step(lin: Any) -> Any:
@@ -232,7 +232,7 @@ def test_a_step_that_returns_nonsense(nonsense: Any) -> None:
     assert np.isfinite(loop(Q, TWIST)).all()
 
 
-def test_what_the_users_code_raises_comes_out_as_it_is() -> None:
+def test_exceptions_of_user_code_reach_the_caller_unchanged() -> None:
     class MineError(Exception):
         pass
 
@@ -249,14 +249,14 @@ def test_what_the_users_code_raises_comes_out_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("rule", [lambda lin: -1.0, lambda lin: NAN, lambda lin: "much"])
-def test_a_rule_that_returns_nonsense(rule: Any) -> None:
+def test_a_damping_rule_that_returns_an_invalid_number_is_refused(rule: Any) -> None:
     loop = Servo(robot("panda"), dt=0.01, step=DLS(rule))
     with pytest.raises(InputError, match="given"):
         loop(Q, TWIST)
 
 
 @pytest.mark.parametrize("gradient", [np.zeros(6), with_nan(7), "down", None])
-def test_a_criterion_that_returns_nonsense(gradient: Any) -> None:
+def test_a_criterion_that_returns_an_invalid_gradient_is_refused(gradient: Any) -> None:
     step = NullSpace(DLS(damping.Constant(0.1)), lambda q: gradient)
     loop = Servo(robot("panda"), dt=0.01, step=step)
     with pytest.raises(InputError, match="given"):
@@ -266,7 +266,7 @@ def test_a_criterion_that_returns_nonsense(gradient: Any) -> None:
 # ---- accepted input ----------------------------------------------------------------------------
 
 
-def test_lists_floats_and_strides_are_fine() -> None:
+def test_a_servo_accepts_lists_float32_and_strided_arrays() -> None:
     T = pose_of("panda", Q)
     expected = servo()(Q, TWIST, T)
     strided = np.zeros(14)[::2]
@@ -278,7 +278,7 @@ def test_lists_floats_and_strides_are_fine() -> None:
     np.testing.assert_allclose(near, expected, atol=1e-6)
 
 
-def test_arrays_and_lists_are_the_same_numbers() -> None:
+def test_a_servo_reads_arrays_and_lists_as_the_same_numbers() -> None:
     """Arrays, which compiled code reads, and lists, which Python converts, give equal results."""
     T = pose_of("panda", Q + 0.1)
     given: list[tuple[Any, Array, Array]] = [
@@ -306,7 +306,7 @@ def test_arrays_and_lists_are_the_same_numbers() -> None:
     )
 
 
-def test_out_may_be_q_itself() -> None:
+def test_out_of_a_servo_call_may_be_q_itself() -> None:
     expected = servo()(Q, TWIST)
     q, out = Q.copy(), np.empty(7)
     assert servo()(q, TWIST, out=q) is q
@@ -315,7 +315,7 @@ def test_out_may_be_q_itself() -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-def test_a_pose_that_is_slightly_off_is_straightened() -> None:
+def test_a_target_with_a_slightly_wrong_rotation_is_corrected() -> None:
     """A slightly scaled rotation gives the same step as an array and as a list."""
     T = pose_of("panda", Q + 0.1)
     T[:3, :3] *= 1 + 3e-7
@@ -329,7 +329,7 @@ def test_a_pose_that_is_slightly_off_is_straightened() -> None:
     NumericalFilter(3.0), StatefulStep(NumericalFilter(3.0)), Priority(DLS(damping.Constant(0.1))),
     Augmented(damping.Constant(0.1), [1.0]), lambda lin: lin.J.T @ lin.e,
 ], ids=without_addresses)  # fmt: skip
-def test_it_says_what_it_is_and_did(step: Any) -> None:
+def test_repr_and_report_of_a_servo_do_not_change_its_state(step: Any) -> None:
     loop = servo(step=step)
     assert "panda" in repr(loop)
     assert "0.01" in repr(loop)
@@ -339,7 +339,7 @@ def test_it_says_what_it_is_and_did(step: Any) -> None:
     np.testing.assert_array_equal(loop.qd, memory)
 
 
-def test_many_servos_in_many_threads() -> None:
+def test_servos_in_parallel_threads_give_the_results_of_single_runs() -> None:
     """Servos that run in parallel, one per thread, give the same results as one by one."""
     arm = robot("panda")
 

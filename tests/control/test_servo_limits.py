@@ -93,7 +93,7 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
 @pytest.mark.parametrize("bound", [math.inf, 0.7])
-def test_a_robot_that_starts_outside_comes_back(
+def test_joints_that_start_outside_their_limits_return_inside(
     name: str, mode: str, acceleration: float, bound: float
 ) -> None:
     """No joint moves farther outside for any command; in the end all are inside and stay there."""
@@ -148,7 +148,7 @@ def kkt(
 @pytest.mark.parametrize("name", ["panda", "ur5e", "youbot", "stanford"])
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_step_in_the_box_is_the_best_there_is(
+def test_the_step_within_limits_satisfies_the_kkt_conditions(
     name: str, acceleration: float, order: int
 ) -> None:
     """The KKT conditions hold with the J and the λ² that a Servo reports, also with max_norm."""
@@ -198,7 +198,9 @@ def test_scaling_keeps_the_direction_of_motion() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("joints", [None, np.linspace(0.5, 2, 7)])
-def test_what_the_norm_takes_away_is_told(mode: Any, joints: Array | None) -> None:
+def test_a_step_shortened_by_the_norm_bound_is_not_reported_as_following(
+    mode: Any, joints: Array | None
+) -> None:
     """A step that the bound on the norm shortens does not have the status FOLLOWING."""
     arm = robot("panda")
     limits = Limits(*(Limits.none(arm).__dict__[k] for k in FIELDS), max_norm=0.1, mode=mode)
@@ -217,7 +219,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_limits_hold_for_every_way_to_decide(mode: Any) -> None:
+def test_limits_hold_for_every_kind_of_step(mode: Any) -> None:
     """Limits hold for steps with objectives, priorities or weights, and for a user's function."""
     arm = robot("panda")
     rest = RestPosture(np.full(7, 9.0))  # out of reach

@@ -76,7 +76,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
         check(servo, servo.explain(), before, order, dt)
 
 
-def test_what_is_not_limited_is_explained_as_before_it_is_taken() -> None:
+def test_without_limits_a_servo_and_supple_explain_report_the_same() -> None:
     """Without limits, the report agrees with that of `supple.explain` for the same step."""
     from supple import explain
 
@@ -111,7 +111,7 @@ def free(**more: Any) -> Limits:
         (free(), [0.0, 0.0], [0.1, -0.1], {}),
     ],
 )  # fmt: skip
-def test_each_joint_that_is_held_is_named_with_its_limit(
+def test_the_report_names_each_joint_that_a_limit_holds(
     limits: Limits, q: list[float], asked: list[float], expected: dict[int, tuple[Any, ...]]
 ) -> None:
     arm = robot("planar2")
@@ -127,7 +127,7 @@ def test_each_joint_that_is_held_is_named_with_its_limit(
         assert f"limit of {held.limit}" in str(report)
 
 
-def test_a_joint_that_cannot_stop_in_time_is_named_with_by_how_much() -> None:
+def test_the_report_names_joints_that_cannot_stop_in_time_and_the_excess() -> None:
     servo = Servo(robot("planar2"), dt=0.01, limits=free(max_acceleration=np.full(2, 1.0)))
     servo.reset([2.0, 0.0])
     servo([0.9, 0.0], np.zeros(6))
@@ -138,7 +138,7 @@ def test_a_joint_that_cannot_stop_in_time_is_named_with_by_how_much() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_factor_of_scaling_is_told(order: int) -> None:
+def test_mode_scale_reports_its_factor(order: int) -> None:
     """The factor times the step without limits is the step taken; an exact step has no factor."""
     arm, dt = robot("panda"), 0.01
     step = DLS(damping.Constant(0.02))
@@ -160,7 +160,7 @@ def test_the_factor_of_scaling_is_told(order: int) -> None:
         assert free.explain().mode is None
 
 
-def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
+def test_no_scale_factor_is_reported_if_the_direction_is_not_kept() -> None:
     """No factor is reported if a joint cannot brake fast enough, or for a step with a memory."""
     arm = robot("panda")
     braking = Limits.for_robot(arm, speed_factor=0.1, max_acceleration=1.0, mode="scale")
@@ -204,7 +204,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
     assert StepStatus.POSITION_LIMIT in seen
 
 
-def test_rounding_is_shown_as_zero() -> None:
+def test_the_report_shows_rounding_errors_as_zero() -> None:
     """A step that follows the task exactly reports nothing missed, and never "-0.0%"."""
     arm = robot("panda")
     servo = Servo(arm, dt=0.01, step=Pseudoinverse(), limits=Limits.for_robot(arm))
@@ -230,11 +230,13 @@ def test_rounding_is_shown_as_zero() -> None:
         (-0.766, "beyond"),
     ],
 )
-def test_a_missed_part_is_a_percentage_or_a_word(missed: float | None, text: str) -> None:
+def test_the_report_gives_the_missed_part_as_a_percentage_or_a_word(
+    missed: float | None, text: str
+) -> None:
     assert Direction("x", 1.0, 0.1, None, missed).missed_text == text
 
 
-def test_a_step_against_the_command_is_told_in_words() -> None:
+def test_the_report_says_that_a_step_moves_against_the_command() -> None:
     """A callable that moves backward three times as fast: e - J q̇ = 4 e."""
     arm = robot("panda")
     backward = Servo(arm, dt=0.01, step=lambda lin: -3 * (np.linalg.pinv(lin.J) @ lin.e))
@@ -245,7 +247,7 @@ def test_a_step_against_the_command_is_told_in_words() -> None:
     assert not re.search(r"-\d[\d.]*%|[1-9]\d\d\.\d%(?<!100\.0%)", text)
 
 
-def test_a_norm_that_acts_is_named() -> None:
+def test_the_report_names_a_norm_bound_that_acts() -> None:
     arm = robot("panda")
     servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm, max_norm=0.1))
     servo(Q, np.full(6, 1e-3))

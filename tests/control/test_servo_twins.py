@@ -90,7 +90,7 @@ def twist(k: int) -> Array:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=key)
-def test_a_servo_goes_where_its_step_says(step: Any) -> None:
+def test_a_servo_moves_by_dt_times_the_velocity_of_its_step(step: Any) -> None:
     """The kernel and Python give equal steps, also for rules that compare with the last step."""
     arm, task = robot("panda"), PoseTask()
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
@@ -107,7 +107,9 @@ def test_a_servo_goes_where_its_step_says(step: Any) -> None:
 
 @pytest.mark.parametrize("elbow", [1.4, 0.03])  # 0.03: the elbow and the wrist are both singular
 @pytest.mark.parametrize("printed", [False, True])
-def test_a_filter_remembers_as_its_twin_does(printed: bool, elbow: float) -> None:
+def test_the_filter_of_a_servo_keeps_the_memory_of_its_python_twin(
+    printed: bool, elbow: float
+) -> None:
     arm, task, step = robot("ur5e"), PoseTask(), NumericalFilter(6.0, printed=printed)
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
@@ -143,7 +145,7 @@ VELOCITIES = (np.array([0.2, -0.1, 0.3]), np.array([0.05, 0.1, 0.4]), np.linspac
     ],
     ids=key,
 )
-def test_several_tasks_in_order_or_weighted(step: Any) -> None:
+def test_priority_and_augmented_steps_agree_in_the_kernel_and_python(step: Any) -> None:
     arm = robot("panda")
     assert make_controller(step, compile_tasks(arm, TRIPLE)).python_step is None
     servo = Servo(arm, TRIPLE, dt=DT, step=step, limits=Limits.none(arm))
@@ -159,7 +161,7 @@ def test_several_tasks_in_order_or_weighted(step: Any) -> None:
         before = list(parts)
 
 
-def test_tasks_without_an_order_are_rows_below_each_other() -> None:
+def test_tasks_without_priorities_are_solved_as_stacked_rows() -> None:
     arm, step = robot("panda"), DLS(damping.Constant(0.01))
     servo = Servo(arm, PAIR, dt=DT, step=step, limits=Limits.none(arm))
     q = somewhere("panda")
@@ -188,7 +190,7 @@ def in_python(step: Any) -> Any:
     ids=key,
 )
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
+def test_a_step_in_python_gives_the_motion_of_the_kernels_step(step: Any, order: int) -> None:
     """A Python step gives the same motion as the kernel's, in resolved acceleration too."""
     arm = robot("panda")
     own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
@@ -208,7 +210,7 @@ def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
         np.testing.assert_allclose(kernel, python, rtol=0, atol=1e-10)
 
 
-def test_a_rule_of_the_users_own() -> None:
+def test_a_damping_rule_written_by_a_user_acts_like_a_built_in_one() -> None:
     arm = robot("panda")
     rule = damping.Optimal(0.5)
     own = Limits.for_robot(
@@ -223,7 +225,7 @@ def test_a_rule_of_the_users_own() -> None:
         assert mine.lambda2 == pytest.approx(kernel.lambda2, rel=1e-6, abs=1e-12)
 
 
-def test_the_first_step_after_a_reset_has_none_before() -> None:
+def test_a_reset_clears_the_memory_of_damping_rules() -> None:
     arm = robot("panda")
     for rule in (damping.MayorgaRank(0.01, 0.04), damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)):
         for step in (DLS(rule), in_python(DLS(rule))):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loops import SINGULAR, Array, moved, pose_of, robot, run, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, track
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, simulate
 from supple.steps import SDLS, NumericalFilter
 
 STEPS: dict[str, Any] = {
@@ -46,7 +46,7 @@ def wish(name: str, twist: Array) -> Array:
 
 @pytest.mark.parametrize("place", SINGULAR)
 @pytest.mark.parametrize("way", STEPS)
-def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
+def test_speeds_are_bounded_at_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
     """For twists along, across and oblique to the singular direction, q̇ is finite and bounded."""
     name, q0 = SINGULAR[place]
     assert sigma(name, q0) < 1e-12
@@ -64,9 +64,7 @@ def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
 @pytest.mark.parametrize("place", [p for p in SINGULAR if "planar2" not in p and "all" not in p])
 @pytest.mark.parametrize("way", ["default", "optimal"])
 @pytest.mark.parametrize("side", [1, -1])
-def test_a_target_beside_a_singularity_is_reached_out_of_it(
-    place: str, way: str, side: int
-) -> None:
+def test_a_regular_target_is_reached_from_a_singular_start(place: str, way: str, side: int) -> None:
     """From a singular q, the arm reaches the pose of a regular q that differs in all joints."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
@@ -97,7 +95,9 @@ def test_a_stretched_arm_folds_for_a_target_inside() -> None:
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "stanford"])
 @pytest.mark.parametrize("way", ["default", "optimal", "constant", "filtered"])
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -> None:
+def test_speeds_stay_bounded_on_a_line_through_the_wrist_singularity(
+    name: str, way: str, order: int
+) -> None:
     """The target passes exactly through the singular pose, rotating about a regular axis.
 
     Speeds stay below Δ, and the error becomes small again.
@@ -115,7 +115,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
     if order == 2 and way == "optimal":
         step = DLS(damping.Optimal(100.0))  # with order 2 it bounds accelerations
     limits = Limits.for_robot(arm, max_norm=delta)
-    result = track(
+    result = simulate(
         arm, start, target=target, dt=0.01, duration=7.0, step=step, limits=limits, order=order
     )
     assert np.isfinite(result.q).all()
@@ -138,7 +138,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_jacobian_of_zeros(order: int) -> None:
+def test_an_arm_rests_if_no_joint_moves_the_frame_of_its_task(order: int) -> None:
     """If no joint moves the frame of the task, the arm stays at rest without an error."""
     arm = robot("panda")
     base = PoseTask("panda_link0")

@@ -85,7 +85,7 @@ def walk(servo: Servo, q: Array, target: Any) -> Array:
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", SAME)
-def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
+def test_tasks_with_equal_rows_give_equal_steps(kind: str, seed: int) -> None:
     """Tasks with the same rows are the same problem for the kernel, and their steps are equal."""
     arm, frame, q, T = case(seed)
     limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=20.0, max_norm=3.0)
@@ -100,7 +100,7 @@ def test_equal_rows_are_one_problem(kind: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
-def test_naming_all_joints_is_the_whole_posture(seed: int) -> None:
+def test_a_posture_task_of_all_joint_names_equals_the_whole_posture(seed: int) -> None:
     arm, _, q, _ = case(seed)
     whole, named = PostureTask(), PostureTask(tuple(arm.joint_names))
     walks = [walk(Servo(arm, task, dt=DT), q, q + 0.1) for task in (whole, named)]
@@ -152,7 +152,9 @@ def commands(
 
 @pytest.mark.parametrize("several", [False, True], ids=["one task", "several tasks"])
 @pytest.mark.parametrize("form", FORMS)
-def test_no_form_of_a_command_takes_a_detour(form: str, several: bool, detours: list[str]) -> None:
+def test_commands_in_any_form_are_read_without_a_conversion_in_python(
+    form: str, several: bool, detours: list[str]
+) -> None:
     """Arrays with any strides, lists and tuples are read without a conversion in Python."""
     spelled = FORMS[form]
     arm, q, cases = commands(3)
@@ -169,7 +171,9 @@ def test_no_form_of_a_command_takes_a_detour(form: str, several: bool, detours: 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sequence", [list, tuple])
-def test_one_task_in_a_list_is_one_task(sequence: type, form: str, detours: list[str]) -> None:
+def test_one_task_in_a_list_gives_the_step_of_the_task_alone(
+    sequence: type, form: str, detours: list[str]
+) -> None:
     """Neither its tasks nor its commands are slower in a sequence of one, or give another step."""
     spelled = FORMS[form]
     arm, q, cases = commands(3)
@@ -181,7 +185,7 @@ def test_one_task_in_a_list_is_one_task(sequence: type, form: str, detours: list
     assert detours == []
 
 
-def test_a_task_alone_takes_no_sequence_of_one() -> None:
+def test_a_single_task_refuses_commands_in_a_sequence() -> None:
     arm, q, cases = commands(3)
     for task, x, v in cases:
         for given in ((v, [x]), ([v], x), (v[None], x), (v, x[None])):
@@ -211,7 +215,7 @@ def test_an_array_holds_the_commands_of_several_tasks(seed: int, detours: list[s
 
 @pytest.mark.parametrize("seed", generated.seeds(ROBOTS))
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.int64])
-def test_numbers_of_another_type_are_the_numbers_that_they_hold(
+def test_float32_and_integer_arrays_are_read_by_value(
     kind: type, seed: int, detours: list[str]
 ) -> None:
     """Arrays of float32 and integers are read directly; rounded rotations become rotations."""
@@ -235,7 +239,7 @@ def test_numbers_of_another_type_are_the_numbers_that_they_hold(
 
 
 @pytest.mark.parametrize("whole_numbers", [[0, 0, 1], (0, 0, 1), [0, 0.0, 1.0]])
-def test_whole_numbers_are_numbers(whole_numbers: Any) -> None:
+def test_targets_of_integers_equal_targets_of_floats(whole_numbers: Any) -> None:
     arm, frame, q, _ = case(3)
     task = PositionTask(frame)
     found, expected = (

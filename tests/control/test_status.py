@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loops import robot
-from supple import DLS, Limits, PostureTask, Servo, StepStatus, track
+from supple import DLS, Limits, PostureTask, Servo, StepStatus, simulate
 from supple.control.status_array import StatusArray
 from supple.damping import Constant
 from supple.errors import InputError
@@ -47,7 +47,7 @@ FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
 def test_a_step_names_every_limit_that_acts(
     limits: Any, q: list[float], velocity: list[float], expected: StepStatus
 ) -> None:
-    """A Servo and `track` report the same status; J is the identity."""
+    """A Servo and `simulate` report the same status; J is the identity."""
     arm, bounds = robot("planar2"), Limits(**(FREE | limits))
     servo = Servo(arm, PostureTask(), dt=0.01, limits=bounds)
     servo(q, np.array(velocity))
@@ -58,12 +58,14 @@ def test_a_step_names_every_limit_that_acts(
         named.add("norm_limit")
     assert named == {str(cause) for cause in expected}
     for times in ([0.0, 0.01, 0.02], [0.0, 0.01, 0.03]):
-        result = track(arm, q, velocity=velocity, tasks=PostureTask(), times=times, limits=bounds)
+        result = simulate(
+            arm, q, velocity=velocity, tasks=PostureTask(), times=times, limits=bounds
+        )
         assert result.status.dtype == np.int32
         assert result.status[0] == expected
 
 
-def test_damping_and_limits_are_told_apart() -> None:
+def test_the_status_distinguishes_damping_from_a_bound_on_the_norm() -> None:
     """DAMPED refers to the damping rule; a bound on the norm that raises λ² is NORM_LIMIT."""
     arm = robot("planar2")
     free = Limits(**FREE)  # type: ignore[arg-type]
@@ -81,7 +83,7 @@ def test_damping_and_limits_are_told_apart() -> None:
         assert servo.status == expected
 
 
-def test_a_status_is_all_of_its_causes_in_words() -> None:
+def test_the_text_of_a_status_names_all_its_causes() -> None:
     both = StepStatus.DAMPED | StepStatus.SPEED_LIMIT
     assert str(both) == f"{both}" == "damped, speed_limit"
     assert f"{both:>30}" == f"{'damped, speed_limit':>30}"
@@ -111,16 +113,16 @@ def test_statuses_of_a_motion_are_an_array_of_statuses() -> None:
 
 
 @pytest.mark.parametrize(("dt", "hint"), [(250, "0.004"), (8.0, "For 8 ms use 0.008")])
-def test_a_step_in_other_units_is_refused(dt: float, hint: str) -> None:
+def test_a_time_step_that_is_not_in_seconds_is_refused(dt: float, hint: str) -> None:
     with pytest.raises(InputError, match=f"dt is in seconds.*{hint}"):
         Servo(robot("planar2"), dt=dt)
     with pytest.raises(InputError, match="in seconds"):
-        track(robot("planar2"), [0.0, 0.0], velocity=np.zeros(6), dt=dt, duration=1000.0)
+        simulate(robot("planar2"), [0.0, 0.0], velocity=np.zeros(6), dt=dt, duration=1000.0)
 
 
-def test_the_robot_comes_first() -> None:
+def test_servo_and_track_refuse_arguments_before_the_robot() -> None:
     arm = robot("planar2")
     with pytest.raises(InputError, match=r"the robot is the first argument: Servo\(robot"):
         Servo(PostureTask(), arm, dt=0.01)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"the robot is the first argument: track\(robot"):
-        track([0.0, 0.0], arm, velocity=np.zeros(6), dt=0.01)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"the robot is the first argument: simulate\(robot"):
+        simulate([0.0, 0.0], arm, velocity=np.zeros(6), dt=0.01)  # type: ignore[arg-type]

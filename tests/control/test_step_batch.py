@@ -31,7 +31,7 @@ CURVED = DLS(damping.Curvature(0.01))
 
 
 @pytest.mark.parametrize("rule", EVERY, ids=str)
-def test_without_limits_it_is_the_step_of_the_jacobian(rule: Any) -> None:
+def test_without_limits_velocities_are_those_of_the_step_for_the_jacobian(rule: Any) -> None:
     q, twist = some("panda", 40)
     for dtype in (np.float64, np.float32):
         at, asked = q.astype(dtype), twist.astype(dtype)
@@ -42,7 +42,7 @@ def test_without_limits_it_is_the_step_of_the_jacobian(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_every_kind_of_step(name: str) -> None:
+def test_velocities_of_a_batch_agree_with_every_kind_of_step(name: str) -> None:
     q, twist = some("panda", 40)
     found = velocities(robot("panda"), q, twist, step=STEPS[name])
     expected = STEPS[name](Linearization(robot("panda").jacobian(q), twist))
@@ -52,7 +52,9 @@ def test_every_kind_of_step(name: str) -> None:
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
 @pytest.mark.parametrize("step", [None, CURVED, STEPS["weighted"]], ids=["default", "c", "w"])
-def test_with_limits_it_is_a_servos_first_step(step: Any, acceleration: float, mode: Any) -> None:
+def test_with_limits_velocities_are_the_first_step_of_a_servo(
+    step: Any, acceleration: float, mode: Any
+) -> None:
     arm = robot("panda")
     q, twist = some("panda", 60, seed=1)
     q[::3] = np.where(np.arange(7) % 2, arm.lower, arm.upper) + 1e-3 * np.sin(q[::3])
@@ -69,7 +71,7 @@ def test_with_limits_it_is_a_servos_first_step(step: Any, acceleration: float, m
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("where", SINGULAR)
-def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
+def test_optimally_damped_velocities_keep_the_bound_with_the_least_error(
     where: str, dtype: type
 ) -> None:
     name, at = SINGULAR[where]
@@ -82,7 +84,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
     hold_optimal(arm, q, asked, velocities(arm, q, asked), bound)
 
 
-def test_a_frame_that_nothing_moves() -> None:
+def test_velocities_for_a_frame_that_no_joint_moves_are_zero() -> None:
     arm = robot("panda")
     for dtype in (np.float64, np.float32):
         found = velocities(
@@ -91,7 +93,7 @@ def test_a_frame_that_nothing_moves() -> None:
         assert (found == 0).all()
 
 
-def test_batches_broadcast_and_threads_make_no_difference() -> None:
+def test_velocities_broadcast_and_do_not_depend_on_threads() -> None:
     arm = robot("panda")
     q, twist = some("panda", 3000)
     found = velocities(arm, q, twist)
@@ -105,7 +107,7 @@ def test_batches_broadcast_and_threads_make_no_difference() -> None:
     assert mixed.dtype == np.float64
 
 
-def test_several_frames_and_rows() -> None:
+def test_velocities_for_several_frames_and_selected_rows() -> None:
     two = robot("y")
     q = two.random(30, seed=0)
     twist = np.random.default_rng(0).normal(size=(30, len(two.tips), 6))
@@ -122,7 +124,7 @@ def test_several_frames_and_rows() -> None:
     np.testing.assert_allclose(found, body, atol=1e-12)
 
 
-def test_results_are_written_where_they_are_wanted() -> None:
+def test_velocities_are_written_to_out() -> None:
     arm = robot("panda")
     q, twist = some("panda", 700)
     limits = Limits.for_robot(arm, max_acceleration=5.0)
@@ -165,7 +167,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_it_does_not_take_is_said(what: str) -> None:
+def test_bad_arguments_of_velocities_are_named(what: str) -> None:
     given, said = BAD[what]
     arm = robot("panda")
     all_given: dict[str, Any] = {
@@ -184,7 +186,7 @@ def test_what_it_does_not_take_is_said(what: str) -> None:
         all_given.pop("step").velocities(**all_given)
 
 
-def test_the_row_that_is_wrong_is_named() -> None:
+def test_velocities_name_the_batch_row_that_is_not_finite() -> None:
     arm = robot("panda")
     q, twist = some("panda", 600)
     twist[402, 3] = np.inf
@@ -197,7 +199,9 @@ def test_the_row_that_is_wrong_is_named() -> None:
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize("acceleration", [np.inf, 20.0])
 @pytest.mark.parametrize("name", ["constant", "curved", "optimal", "undamped"])
-def test_it_explains_like_a_servo(name: str, acceleration: float, mode: Any) -> None:
+def test_explained_velocities_agree_with_the_report_of_a_servo(
+    name: str, acceleration: float, mode: Any
+) -> None:
     """Speeds, damping before limits, active limits and status are those of a Servo's first step."""
     arm, dt = robot("panda"), 0.01
     step = {
@@ -229,7 +233,7 @@ def test_it_explains_like_a_servo(name: str, acceleration: float, mode: Any) -> 
     assert causes >= {StepStatus.NORM_LIMIT if acceleration == np.inf else StepStatus(4)}
 
 
-def test_without_limits_the_status_tells_damping() -> None:
+def test_without_limits_the_status_is_damped_only_where_damping_acts() -> None:
     arm = robot("panda")
     q, twist = some("panda", 50)
     found = DLS(damping.Optimal(0.5)).velocities(arm, q, twist, explain=True)
@@ -243,7 +247,7 @@ def test_without_limits_the_status_tells_damping() -> None:
         CURVED.velocities(arm, q, twist, explain=True, device="cuda")
 
 
-def test_frames_select_tasks() -> None:
+def test_velocities_of_named_frames_are_those_of_pose_tasks() -> None:
     arm = robot("panda")
     q, twist = some("panda", 20)
     by_task = CURVED.velocities(arm, q, twist, PoseTask("panda_link5"))

@@ -22,7 +22,7 @@ from supple import (
     Servo,
     StepStatus,
     damping,
-    track,
+    simulate,
 )
 from supple.criteria import RestPosture
 from supple.errors import InputError
@@ -89,11 +89,11 @@ FOLLOW: tuple[Any, ...] = (
 
 
 def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepStatus]:
-    """Return the status of a first step by a Servo and by `track`."""
+    """Return the status of a first step by a Servo and by `simulate`."""
     arm = robot("panda")
     servo = Servo(arm, tasks, dt=DT, step=step, limits=Limits.none(arm))
     servo(q, velocity)
-    many = track(
+    many = simulate(
         arm, q, tasks=tasks, velocity=lambda t: velocity, dt=DT, duration=DT, step=step,
         limits=Limits.none(arm),
     )  # fmt: skip
@@ -111,7 +111,7 @@ def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
 
 
 @pytest.mark.parametrize("step", GIVE_UP, ids=lambda step: type(step).__name__)
-def test_what_gives_up_the_command_does_not_follow(step: Any) -> None:
+def test_a_step_that_gives_up_part_of_the_command_is_reported_as_damped(step: Any) -> None:
     q = somewhere("panda", 1)
     assert statuses(step, q, TWIST) == {StepStatus.DAMPED}
     if isinstance(step, BatchStep):
@@ -120,14 +120,14 @@ def test_what_gives_up_the_command_does_not_follow(step: Any) -> None:
 
 
 @pytest.mark.parametrize("step", FOLLOW, ids=lambda step: type(step).__name__)
-def test_what_performs_the_command_follows(step: Any) -> None:
+def test_a_step_that_performs_the_command_is_reported_as_following(step: Any) -> None:
     q = somewhere("panda", 1)
     assert statuses(step, q, TWIST) == {StepStatus.FOLLOWING}
     if isinstance(step, BatchStep):
         assert batch_status(step, q, TWIST) is StepStatus.FOLLOWING
 
 
-def test_what_no_joint_can_do_is_not_given_up() -> None:
+def test_following_is_reported_if_no_step_could_follow_more_closely() -> None:
     """The status is FOLLOWING if the command is followed as closely as any q̇ can follow it."""
     q = somewhere("panda", 2)
     both = (PoseTask(), PostureTask())
@@ -144,7 +144,7 @@ def test_what_no_joint_can_do_is_not_given_up() -> None:
     assert servo.status is StepStatus.FOLLOWING
 
 
-def test_a_step_that_gives_up_says_so_inside_limits_too() -> None:
+def test_the_status_has_both_the_clamp_and_the_limit_that_act() -> None:
     """The status has both causes: the clamp of the step, and the limit that acts after it."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.02, math.inf)))
@@ -156,7 +156,7 @@ def test_a_step_that_gives_up_says_so_inside_limits_too() -> None:
     assert servo.status is StepStatus.SPEED_LIMIT
 
 
-def test_statuses_in_resolved_acceleration() -> None:
+def test_resolved_acceleration_reports_following_and_damped_steps() -> None:
     arm = robot("panda")
     for step, expected in (
         (Pseudoinverse(), StepStatus.FOLLOWING),
@@ -274,7 +274,7 @@ def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> N
 
 
 @pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
-def test_a_kept_memory_makes_no_difference_inside_limits(inner: Any) -> None:
+def test_steps_with_memory_agree_in_the_kernel_and_python_inside_limits(inner: Any) -> None:
     """The kernel and Python give the same motion and the same damping."""
     arm = robot("panda")
     limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
@@ -290,7 +290,7 @@ def test_a_kept_memory_makes_no_difference_inside_limits(inner: Any) -> None:
     assert held
 
 
-def test_a_memory_inside_is_copied_and_forgotten() -> None:
+def test_the_memory_of_a_nested_clamp_is_copied_and_reset() -> None:
     arm = robot("panda")
     servo = Servo(arm, dt=DT, step=AngleClamp(AdaptiveErrorClamp(Pseudoinverse(), 0.1), 1e6),
                   limits=Limits.none(arm))  # fmt: skip
@@ -367,7 +367,7 @@ WEIGHTED: dict[str, tuple[Any, Array, Array]] = {
 
 @pytest.mark.parametrize("norm", [math.inf, 0.5])
 @pytest.mark.parametrize("name", WEIGHTED)
-def test_weights_hold_inside_limits(name: str, norm: float) -> None:
+def test_the_weighted_step_is_optimal_inside_limits(name: str, norm: float) -> None:
     """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x within the box and the bound on ‖x‖."""
     arm, (step, W1, W2) = robot("panda"), WEIGHTED[name]
     wide = np.full(7, 9.0)
@@ -403,8 +403,8 @@ def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
 # ---- the alternate Jacobian --------------------------------------------------------------------
 
 
-def test_a_servo_moves_by_the_alternate_jacobian() -> None:
-    """A Servo, `track` and a batch all give q̇ = J_alt⁺ gain (t - s)."""
+def test_a_servo_with_an_alternate_task_uses_the_alternate_jacobian() -> None:
+    """A Servo, `simulate` and a batch all give q̇ = J_alt⁺ gain (t - s)."""
     arm, task = robot("panda"), PositionTask(alternate=True)
     q, target = somewhere("panda", 1), np.array([0.9, 0.6, 0.8])
     poses, J = arm.fk_jacobian(q)
@@ -415,7 +415,7 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
     servo = Servo(arm, task, dt=DT, step=Pseudoinverse(), limits=free)
     servo(q, target=target)
     np.testing.assert_allclose(servo.qd, expected, rtol=0, atol=1e-10)
-    many = track(arm, q, tasks=task, target=lambda t: target, dt=DT, duration=DT,
+    many = simulate(arm, q, tasks=task, target=lambda t: target, dt=DT, duration=DT,
                  step=Pseudoinverse(), limits=free, feedforward=False)  # fmt: skip
     np.testing.assert_allclose(many.qd[0], expected, rtol=0, atol=1e-10)
     # The reported velocity of the frame is that of the ordinary J.
@@ -426,7 +426,7 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
     np.testing.assert_array_equal(servo.qd, ordinary.qd)
 
 
-def test_without_targets_alternate_tasks_are_ordinary_in_a_batch() -> None:
+def test_without_targets_alternate_tasks_equal_ordinary_ones_in_a_batch() -> None:
     """Results are equal bit for bit, with and without limits, and equal to a Servo's first step."""
     arm = robot("panda")
     q = np.stack([somewhere("panda", k) for k in range(5)])

@@ -1,4 +1,4 @@
-"""`solve`, `Servo`, `track`, `linearize` and `follow` read targets in the same way.
+"""`solve`, `Servo`, `simulate`, `linearize` and `plan_path` read targets in the same way.
 
 Every spelling of the targets of some tasks is accepted by all of them, with the same result, or
 rejected by all of them with the same sentence.
@@ -27,7 +27,7 @@ from supple import (
     Servo,
     linearize,
     load,
-    track,
+    simulate,
 )
 from supple.errors import InputError
 from supple.gpu.device import each_on_gpu
@@ -93,8 +93,8 @@ def readers(robot: Robot, tasks: Any, q: Array) -> dict[str, Callable[[Any], Any
     return {
         "solve": lambda target: solve(robot, target, tasks=tasks, q0=q).q,
         "Servo": stepped,
-        "track": lambda target: (
-            track(robot, q, target=lambda t: target, tasks=tasks, dt=0.01, duration=0.02).q
+        "simulate": lambda target: (
+            simulate(robot, q, target=lambda t: target, tasks=tasks, dt=0.01, duration=0.02).q
         ),
         "linearize": lambda target: linearize(robot, tasks, q, target).e,
     }
@@ -132,7 +132,7 @@ def check(
 
 
 @pytest.mark.parametrize("kinds", [*product(KINDS, repeat=2)], ids=without_addresses)
-def test_targets_of_two_tasks(kinds: tuple[str, ...]) -> None:
+def test_all_functions_read_targets_of_two_tasks_in_the_same_way(kinds: tuple[str, ...]) -> None:
     robot = arms("ur5e", "panda")
     q = robot.random(1, seed=1)[0]
     tasks, targets = one_task_each(robot, kinds)
@@ -147,7 +147,7 @@ def test_targets_of_two_tasks(kinds: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_targets_of_one_task(kind: str, listed: bool) -> None:
+def test_all_functions_read_the_target_of_one_task_in_the_same_way(kind: str, listed: bool) -> None:
     """One task alone, or in a list, which takes the array of its target as well."""
     robot = load("panda")
     q = robot.neutral()
@@ -161,7 +161,7 @@ def test_targets_of_one_task(kind: str, listed: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(12, CASES // 100)))
-def test_targets_of_the_same_shape_are_one_array(seed: int) -> None:
+def test_targets_of_equal_shapes_may_be_given_as_one_array(seed: int) -> None:
     """Targets (k, ...) and paths of them (K, k, ...) are read by all functions as lists are."""
     rng = np.random.default_rng(seed)
     robot = arms(*rng.choice(["ur5e", "panda", "puma560"], 2))
@@ -185,7 +185,7 @@ def test_targets_of_the_same_shape_are_one_array(seed: int) -> None:
     np.testing.assert_array_equal(
         solve(robot, stacked, **options).q, solve(robot, each, **options).q
     )
-    moved = [track(robot, q, target=given, tasks=tasks, dt=0.01).q for given in (stacked, lists)]
+    moved = [simulate(robot, q, target=given, tasks=tasks, dt=0.01).q for given in (stacked, lists)]
     np.testing.assert_array_equal(*moved)
     np.testing.assert_array_equal(
         linearize(robot, tasks, path, stacked).e, linearize(robot, tasks, path, each).e
@@ -197,13 +197,13 @@ def test_targets_of_the_same_shape_are_one_array(seed: int) -> None:
     size = 6 if alike == ["pose"] else 3
     velocities = rng.normal(size=(3, count, size))
     moved = [
-        track(robot, q, velocity=given, tasks=tasks, dt=0.01).q
+        simulate(robot, q, velocity=given, tasks=tasks, dt=0.01).q
         for given in (velocities, [[*one] for one in velocities])
     ]
     np.testing.assert_array_equal(*moved)
 
 
-def test_orientations_take_poses_of_forward_kinematics() -> None:
+def test_targets_of_orientation_tasks_may_be_poses() -> None:
     robot = arms("ur5e", "panda")
     q = robot.random(1, seed=3)[0]
     T = robot.fk(np.clip(q + 0.05, robot.lower, robot.upper))
@@ -211,7 +211,7 @@ def test_orientations_take_poses_of_forward_kinematics() -> None:
         np.testing.assert_array_equal(read(T), read([*T]))
 
 
-def test_several_poses_as_forward_kinematics_returns_them() -> None:
+def test_targets_of_several_poses_may_be_the_array_of_forward_kinematics() -> None:
     robot = arms("ur5e", "panda")
     q = robot.random(1, seed=2)[0]
     goal = np.clip(q + 0.05, robot.lower, robot.upper)
@@ -222,17 +222,17 @@ def test_several_poses_as_forward_kinematics_returns_them() -> None:
     for _ in range(400):
         q = servo(q, target=T)
     np.testing.assert_allclose(robot.fk(q), T, atol=1e-6)
-    moved = track(robot, q, target=np.stack([T] * 5), dt=0.01)
+    moved = simulate(robot, q, target=np.stack([T] * 5), dt=0.01)
     np.testing.assert_allclose(robot.fk(moved.q[-1]), T, atol=1e-6)
 
 
-def test_velocities_of_several_poses_as_an_array() -> None:
+def test_velocities_of_several_pose_tasks_may_be_one_array() -> None:
     robot = arms("ur5e", "panda")
     q = robot.random(1, seed=2)[0]
     twists = np.random.default_rng(2).normal(size=(2, 6))
     each: dict[str, Callable[[Any], Any]] = {
         "Servo": lambda given: Servo(robot, dt=0.01)(q, given),
-        "track": lambda given: track(robot, q, velocity=[given] * 3, dt=0.01).q,
+        "simulate": lambda given: simulate(robot, q, velocity=[given] * 3, dt=0.01).q,
         "linearize": lambda given: linearize(robot, robot.tips, q, velocity=given).e,
     }
     for read in each.values():
@@ -240,7 +240,7 @@ def test_velocities_of_several_poses_as_an_array() -> None:
         for wrong in (twists[:, :5], twists[:1], twists + 0j, np.ma.masked_less(twists, 0.0)):
             assert outcome(read, wrong)[1]
     np.testing.assert_array_equal(
-        track(robot, q, velocity=np.stack([twists] * 3), dt=0.01).q, each["track"](twists)
+        simulate(robot, q, velocity=np.stack([twists] * 3), dt=0.01).q, each["simulate"](twists)
     )
     with pytest.raises(InputError, match=r"shape \(\.\.\., 2, 6\); given: shape \(2, 5\)"):
         each["Servo"](twists[:, :5])

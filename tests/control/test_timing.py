@@ -76,7 +76,7 @@ def assert_inside(q: Array, dt: float, bounds: sp.Limits) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 50])
-def test_the_spline_is_that_of_scipy(count: int) -> None:
+def test_the_spline_of_a_joint_path_is_that_of_scipy(count: int) -> None:
     rng = np.random.default_rng(count)
     s, q = np.cumsum(rng.uniform(0.1, 1, count)), rng.normal(size=(count, 3))
     ours, theirs = Spline.through(s, q), CubicSpline(s, q)
@@ -104,7 +104,7 @@ def test_the_motion_stays_on_the_path(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_it_is_nearly_as_fast_as_a_linear_program(name: str) -> None:
+def test_a_timed_path_is_nearly_as_fast_as_the_optimum_of_an_lp(name: str) -> None:
     oracle = duration_by_acceleration(chord_spline(PATHS[name]), SPEED, ACCELERATION)
     motion = JointPath(ROBOT, PATHS[name]).timed(limits(), dt=RATE)
     assert 0.995 * oracle < motion.t[-1] < 1.005 * oracle
@@ -112,7 +112,7 @@ def test_it_is_nearly_as_fast_as_a_linear_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["waves", "more waves", "four points"])
 @pytest.mark.parametrize("slow", [0.2, 0.01])
-def test_with_jerk_it_is_nearly_as_fast_as_successive_linear_programs(
+def test_with_jerk_limits_a_path_is_nearly_as_fast_as_successive_lps(
     name: str, slow: float
 ) -> None:
     path, jerk = chord_spline(PATHS[name]), np.full(7, 150.0)
@@ -145,7 +145,7 @@ def test_a_straight_motion_takes_the_time_of_its_formula(distance: float) -> Non
     )
 
 
-def test_without_acceleration_limits_speed_limits_decide() -> None:
+def test_without_acceleration_limits_speed_limits_determine_the_timing() -> None:
     robot = sp.dh([(1.0, 0, 0, 0)], limits=[(-9, 9)])
     made = sp.Limits.for_robot(robot, max_speed=2.0)
     assert JointPath(robot, [[0.0], [1.0]]).timed(made).t[-1] == pytest.approx(0.5, rel=5e-3)
@@ -185,7 +185,7 @@ def test_a_motion_is_saved_loaded_and_resampled_inside_its_limits(
 def test_a_motion_with_uneven_steps_is_linear_between_its_samples() -> None:
     times = np.cumsum([0.01, 0.02, 0.01, 0.005] * 5)
     there = ROBOT.fk(ROBOT.neutral() + 0.1)
-    motion = sp.track(
+    motion = sp.simulate(
         ROBOT, ROBOT.neutral(), target=np.tile(there, (len(times), 1, 1)), times=times
     )
     again = motion.resampled(0.001)
@@ -202,7 +202,7 @@ def test_the_status_names_the_limit_that_acts() -> None:
     assert motion.active[-10, 0] == -1
 
 
-def test_bad_arguments_are_named() -> None:
+def test_bad_arguments_of_a_joint_path_are_named() -> None:
     free = sp.Limits.for_robot(ROBOT, max_speed=np.inf)
     with pytest.raises(errors.InputError, match="panda_joint1 without either"):
         JointPath(ROBOT, PATHS["line"]).timed(free)

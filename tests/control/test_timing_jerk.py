@@ -80,7 +80,7 @@ def test_a_line_there_and_back_takes_the_time_of_its_formula(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [27, 42, 57])  # one joint that turns back two or three times
-def test_turning_back_often_is_no_slower_than_the_optimization(seed: int) -> None:
+def test_paths_that_turn_back_often_are_as_fast_as_the_optimization(seed: int) -> None:
     path = timed_path(seed)
     law = time_law(path.spline, path.bounds)
     assert_inside(law, path.bounds)
@@ -107,7 +107,7 @@ def test_lines_of_a_panda_are_timed_optimally(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [11, 21, 48, 54, 56, 41012, 41038])  # two or three joints
-def test_on_curves_it_is_as_fast_as_successive_linear_programs(seed: int) -> None:
+def test_motions_on_curves_are_as_fast_as_by_successive_lps(seed: int) -> None:
     path = timed_path(seed)
     oracle = limit_by_jerk(chord_spline(path.q), *path.bounds[:3])
     assert 0.99 * oracle < time_law(path.spline, path.bounds).duration < 1.01 * oracle
@@ -152,10 +152,10 @@ def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
-def test_followed_paths_keep_real_limits(name: str) -> None:
+def test_timed_results_of_follow_keep_speed_acceleration_and_jerk_limits(name: str) -> None:
     robot = sp.load(name)
     turn = np.random.default_rng(1).uniform(-0.4, 0.4, robot.dof)
-    found = sp.follow(robot, robot.fk(robot.neutral() + np.linspace(0, 1, 100)[:, None] * turn))
+    found = sp.plan_path(robot, robot.fk(robot.neutral() + np.linspace(0, 1, 100)[:, None] * turn))
     limits = sp.Limits.for_robot(
         robot, max_speed=2.0, max_acceleration=10.0, max_jerk=5000.0, mode="exact"
     )

@@ -52,7 +52,7 @@ def loop(servo: Servo, q: Array, targets: list[Array] | Array, steps: int = 0) -
     ],
     ids=["pose", "box", "half-space", "free axis", "cone"],
 )
-def test_inside_nothing_moves(
+def test_an_arm_inside_its_allowed_range_does_not_move(
     task: PoseTask, shift: tuple[float, ...], turn: tuple[float, ...] | None
 ) -> None:
     T = PANDA.fk(Q)
@@ -64,7 +64,7 @@ def test_inside_nothing_moves(
     assert abs(way - Q).max() < 1e-12
 
 
-def test_inside_a_cone_of_an_axis_nothing_moves() -> None:
+def test_an_arm_whose_axis_is_inside_its_cone_does_not_move() -> None:
     T = PANDA.fk(Q)
     servo = Servo(PANDA, AxisTask(cone=0.3), dt=DT, gain=GAIN)
     np.testing.assert_array_equal(servo(Q, target=exp(0.29 * T[:3, 0]) @ T[:3, 2]), Q)
@@ -73,7 +73,7 @@ def test_inside_a_cone_of_an_axis_nothing_moves() -> None:
 # ---- outside -------------------------------------------------------------------------------------
 
 
-def test_from_outside_to_the_side_of_a_box() -> None:
+def test_from_outside_a_box_the_tool_moves_to_its_nearest_side() -> None:
     T = PANDA.fk(Q)
     target = moved(T, (0.1, 0.005, -0.2), (0, 0, 0.4))
     ranges = {"x": 0.02, "y": 0.01, "z": (-INF, 0.05), "rz": 0.1}
@@ -94,7 +94,7 @@ def test_from_outside_to_the_side_of_a_box() -> None:
 
 
 @pytest.mark.parametrize("about", ["x", "y", "z"])
-def test_from_outside_to_the_rim_of_a_cone(about: str) -> None:
+def test_from_outside_a_cone_the_tool_axis_moves_to_its_rim(about: str) -> None:
     k, cone = "xyz".index(about), 0.2
     T = PANDA.fk(Q)
     aside = T[:3, (k + 1) % 3]
@@ -108,7 +108,7 @@ def test_from_outside_to_the_rim_of_a_cone(about: str) -> None:
     np.testing.assert_allclose(pose_at(PANDA, way[-1])[:3, 3], target[:3, 3], atol=1e-8)
 
 
-def test_the_rate_is_the_gain_times_the_distance() -> None:
+def test_the_distance_from_an_allowed_range_decays_at_the_rate_of_the_gain() -> None:
     """The distance from the allowed range decays as exp(-gain t), up to first order in dt."""
     T = PANDA.fk(Q)
     target = T[:3, 3] + [0.1, 0.0, 0.0]
@@ -210,7 +210,7 @@ def test_q_dot_is_continuous_across_the_boundary(task: PoseTask) -> None:
     assert turns.sum() < 20
 
 
-def test_a_row_pushed_outwards_stops_at_the_boundary() -> None:
+def test_the_tool_stays_at_the_boundary_of_a_range_that_moves_away() -> None:
     q, _ = pushed(1e-3, PoseTask(tolerance={"y": 0.05}))
     T = PANDA.fk(Q)
     t = np.arange(len(q) - 1) * 1e-3
@@ -238,7 +238,7 @@ def test_five_joints_follow_a_pose_with_a_free_tool_axis() -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-def test_ranges_and_limits_hold_together(mode: str) -> None:
+def test_allowed_ranges_and_joint_limits_hold_together(mode: str) -> None:
     rng = np.random.default_rng(6)
     limits = Limits.for_robot(PANDA, max_acceleration=20.0, mode=mode)
     task = PoseTask(about="z", cone=0.2, tolerance={"x": 0.05})
@@ -259,7 +259,7 @@ def test_ranges_and_limits_hold_together(mode: str) -> None:
     assert abs(off[0]) <= 0.05 + 1e-6
 
 
-def test_resolved_acceleration_stops_at_the_boundary_too() -> None:
+def test_resolved_acceleration_stops_at_the_boundary_of_a_range() -> None:
     target = moved(PANDA.fk(Q), (0.1, 0, 0))
     task = PoseTask(tolerance={"x": 0.03})
     servo = Servo(PANDA, task, dt=DT, order=2, limits=FREE)

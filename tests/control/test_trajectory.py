@@ -18,7 +18,7 @@ from supple import (
     StepStatus,
     Trajectory,
     damping,
-    track,
+    simulate,
 )
 from supple.tasks.evaluation import linearize
 
@@ -36,11 +36,11 @@ def motion(order: int = 1, **more: Any) -> Trajectory:
     arm = robot("panda")
     limits = Limits.for_robot(arm, speed_factor=0.3, max_norm=0.9, max_acceleration=30.0)
     given: dict[str, Any] = {"target": target, "tasks": TASK, "dt": 0.01, "duration": 1.0}
-    return track(arm, Q, order=order, limits=limits, **(given | more))
+    return simulate(arm, Q, order=order, limits=limits, **(given | more))
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_arrays_have_their_shapes(order: int) -> None:
+def test_arrays_of_a_trajectory_have_the_documented_shapes(order: int) -> None:
     result = motion(order)
     K, n, m = 100, 7, 5
     shapes = {
@@ -58,7 +58,7 @@ def test_arrays_have_their_shapes(order: int) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
+def test_arrays_of_a_trajectory_agree_with_the_robots_kinematics(order: int) -> None:
     result, arm = motion(order), robot("panda")
     np.testing.assert_allclose(result.q[1:], result.q[:-1] + 0.01 * result.qd, rtol=0, atol=1e-15)
     for k in range(0, 100, 7):
@@ -79,7 +79,9 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
 @pytest.mark.parametrize(
     ("speed", "bound", "seen"), [(1.0, 0.3, StepStatus.DAMPED), (0.2, 2.0, StepStatus.SPEED_LIMIT)]
 )
-def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
+def test_the_status_of_each_step_agrees_with_its_active_limits(
+    mode: Any, speed: float, bound: float, seen: StepStatus
+) -> None:
     """The expected status occurs, and each status agrees with the active limits."""
     arm = robot("panda")
     limits = Limits.for_robot(arm, speed_factor=speed, max_norm=0.9, mode=mode)
@@ -88,7 +90,7 @@ def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: St
         return moved(pose_of("panda", Q), np.array([0.05 * t, 0.5 * max(t - 0.5, 0.0) ** 2, 0.0]))
 
     step = DLS(damping.Optimal(bound))
-    result = track(
+    result = simulate(
         arm, Q, target=faster, tasks=TASK, dt=0.01, duration=2.0, limits=limits, step=step
     )
     held = (result.active != 0).any(axis=1)
@@ -121,7 +123,7 @@ def test_a_track_is_a_servo_stepped_through_time() -> None:
         np.testing.assert_array_equal(result.active[k], servo.active)
 
 
-def test_arrays_and_functions_are_the_same_courses() -> None:
+def test_commands_as_arrays_and_as_functions_give_equal_motions() -> None:
     t = 0.01 * np.arange(101)
     poses = np.array([target(x) for x in t])
     from_arrays = motion(target=poses, duration=None)
@@ -129,25 +131,25 @@ def test_arrays_and_functions_are_the_same_courses() -> None:
     v = np.array([0.05, 0.02, -0.04])
     arm = robot("panda")
     common: dict[str, Any] = {"tasks": PositionTask(), "dt": 0.01}
-    one = track(arm, Q, velocity=np.tile(v, (50, 1)), **common)
-    two = track(arm, Q, velocity=lambda t: v, duration=0.5, **common)
+    one = simulate(arm, Q, velocity=np.tile(v, (50, 1)), **common)
+    two = simulate(arm, Q, velocity=lambda t: v, duration=0.5, **common)
     np.testing.assert_array_equal(one.q, two.q)
-    pushed = track(arm, Q, acceleration=np.tile(v, (50, 1)), order=2, **common)
+    pushed = simulate(arm, Q, acceleration=np.tile(v, (50, 1)), order=2, **common)
     assert len(pushed) == 50
 
 
-def test_speeds_at_the_start() -> None:
+def test_a_track_starts_with_the_given_joint_speeds() -> None:
     arm = robot("panda")
     limits = Limits.for_robot(arm, max_acceleration=1.0)
     start = np.full(7, 0.3)
-    result = track(
+    result = simulate(
         arm, Q, velocity=lambda t: np.zeros(6), dt=0.01, duration=0.1, limits=limits, qd0=start
     )
     assert (np.abs(result.qd[0] - 0.3) <= 0.01 + 1e-12).all()
     assert np.linalg.norm(result.qd[-1]) < np.linalg.norm(result.qd[0]) < np.linalg.norm(start)
 
 
-def test_it_reads_as_a_report() -> None:
+def test_the_text_of_a_trajectory_counts_steps_and_statuses() -> None:
     text = str(motion())
     for piece in ("100 steps in 1 s", "joint speeds: at most", "smallest singular value", "error:"):
         assert piece in text

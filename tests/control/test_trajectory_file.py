@@ -20,7 +20,7 @@ def motion_of(name: str, step: object = None) -> sp.Trajectory:
     times = np.cumsum([0.01, 0.02, 0.01, 0.005] * 10) / 3
     there = robot.fk(robot.random(seed=1))
     reach = np.tile(there, (len(times), *[1] * there.ndim))
-    return sp.track(
+    return sp.simulate(
         robot, robot.random(seed=2), target=reach, times=times, limits=limits, step=step
     )
 
@@ -52,7 +52,7 @@ def test_a_motion_round_trips_exactly(name: str, suffix: str, tmp_path: Path) ->
     assert again.status[0] == motion.status[0]
 
 
-def test_every_cause_of_a_step_is_kept(tmp_path: Path) -> None:
+def test_every_step_status_survives_saving_and_loading(tmp_path: Path) -> None:
     motion = MOTIONS["panda"]()
     values = np.resize(np.arange(64), len(motion)).astype(np.int8)
     changed = sp.Trajectory(
@@ -65,14 +65,14 @@ def test_every_cause_of_a_step_is_kept(tmp_path: Path) -> None:
     assert (np.asarray(again.status) == values).all()
 
 
-def test_another_table_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_is_not_a_trajectory_is_refused(tmp_path: Path) -> None:
     file = write_table(tmp_path / "x.csv", Table({"t": np.zeros(3)}))
     with pytest.raises(errors.InputError, match="not a trajectory"):
         sp.Trajectory.load(file)
 
 
 @pytest.mark.parametrize("cut", ["t", "lambda2", "error"])
-def test_arrays_that_do_not_fit_are_refused(cut: str, tmp_path: Path) -> None:
+def test_arrays_with_wrong_shapes_are_refused(cut: str, tmp_path: Path) -> None:
     motion = MOTIONS["panda"]()
     file = motion.save(tmp_path / "x.npz")
     with np.load(file) as found:

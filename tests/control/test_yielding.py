@@ -55,7 +55,7 @@ def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("dt", [0.001, 0.01])
 @pytest.mark.parametrize(("name", "task"), [*REDUNDANT, *OTHERS], ids=label)
-def test_the_step_follows_its_rules(name: str, task: Task, dt: float) -> None:
+def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float) -> None:
     """Before limits, q̇ is that of the rules; without damping it is exact."""
     robot = robot_of(name)
     rng = np.random.default_rng(5)
@@ -87,7 +87,7 @@ def test_the_step_follows_its_rules(name: str, task: Task, dt: float) -> None:
 
 @pytest.mark.parametrize("dt", [0.004, 0.05])
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560", "planar2"])
-def test_offsets_are_corrected_by_the_rules(name: str, dt: float) -> None:
+def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: float) -> None:
     """With a target, near or far, the step is that of the rules with the velocity of the target."""
     robot, rng, ruled = load(name), np.random.default_rng(8), 0
     task: Task = PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
@@ -133,7 +133,7 @@ def test_self_motion_leads_away_from_position_limits() -> None:
     assert away >= 5
 
 
-def test_the_step_of_a_servo_can_be_given_to_another() -> None:
+def test_two_servos_may_share_a_yielding_step() -> None:
     """Two loops with the same step move alike; away from limits, other uses get J⁺e."""
     robot, rng = load("ur5e"), np.random.default_rng(3)
     one = Servo(robot, dt=0.004, step=Yielding())

@@ -68,7 +68,7 @@ def test_what_is_feasible_is_not_damped(shape: str, six: float, seven: float) ->
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_step_target_is_reached(name: str) -> None:
+def test_a_target_that_jumps_to_a_nearby_pose_is_reached(name: str) -> None:
     """The arm arrives at a target near its own posture, and rests, for periods up to 50 ms."""
     robot = load(name)
     lower, upper = inside(robot, 0.15)
@@ -91,7 +91,7 @@ def test_a_step_target_is_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize("speed", [0.1, 0.4, 0.8])
-def test_a_line_exactly_through_a_wrist_singularity(speed: float) -> None:
+def test_a_line_exactly_through_a_wrist_singularity_is_followed(speed: float) -> None:
     """The wrist of a UR5e passes zero at constant speed: nothing else has to happen."""
     robot, dt = load("ur5e"), 0.004
     middle = np.array([0.0, -1.2, 1.8, -0.6, 0.0, 0.0])

@@ -51,12 +51,12 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 # Files
 
 
-def test_a_directory(reader: Reader, tmp_path: Path) -> None:
+def test_a_directory_is_refused_as_a_robot_file(reader: Reader, tmp_path: Path) -> None:
     with refused("is a directory; expected a file"):
         reader(tmp_path)
 
 
-def test_a_missing_file(reader: Reader, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_similar_names(reader: Reader, tmp_path: Path) -> None:
     (tmp_path / "panda.urdf").write_text(GOOD)
     with refused("no such file: .*pandas.urdf.*; similar names in its folder: 'panda.urdf'"):
         reader(tmp_path / "pandas.urdf")
@@ -64,7 +64,7 @@ def test_a_missing_file(reader: Reader, tmp_path: Path) -> None:
         reader(tmp_path / "nowhere" / "panda.urdf")
 
 
-def test_an_unreadable_file(reader: Reader, tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_refused(reader: Reader, tmp_path: Path) -> None:
     path = tmp_path / "closed.urdf"
     path.write_text(GOOD)
     path.chmod(0)
@@ -75,21 +75,21 @@ def test_an_unreadable_file(reader: Reader, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_is_not_waited_for(reader: Reader, tmp_path: Path) -> None:
+def test_a_named_pipe_is_refused_without_waiting(reader: Reader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with refused("is not a regular file"):
         reader(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n\t\n"])
-def test_an_empty_file(reader: Reader, tmp_path: Path, content: bytes) -> None:
+def test_an_empty_robot_file_is_refused(reader: Reader, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "empty.urdf"
     path.write_bytes(content)
     with refused(r"empty.urdf' is empty; expected XML with a <(robot|mujoco)> element"):
         reader(path)
 
 
-def test_a_file_of_50_megabytes(reader: Reader, tmp_path: Path) -> None:
+def test_a_file_of_50_megabytes_is_refused(reader: Reader, tmp_path: Path) -> None:
     path = tmp_path / "large.urdf"
     with path.open("wb") as file:
         file.write(b"<robot>")
@@ -98,7 +98,7 @@ def test_a_file_of_50_megabytes(reader: Reader, tmp_path: Path) -> None:
         reader(path)
 
 
-def test_a_text_of_50_megabytes(reader: Reader) -> None:
+def test_a_text_of_50_megabytes_is_refused(reader: Reader) -> None:
     with refused("the given text is 50.0 MB; at most 16 MB are read"):
         reader("<robot>" + " " * 50_000_000)
 
@@ -106,7 +106,9 @@ def test_a_text_of_50_megabytes(reader: Reader) -> None:
 @pytest.mark.parametrize(
     "content", [b"\x00\x01\x02", bytes(range(256)) * 9, b"PK\x03\x04", b"\xff\xfe<"]
 )
-def test_binary_junk(reader: Reader, tmp_path: Path, content: bytes) -> None:
+def test_a_binary_file_is_refused_as_malformed_xml(
+    reader: Reader, tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "junk.urdf"
     path.write_bytes(content)
     with refused(r"junk.urdf' is not well-formed XML at line 1, column \d+"):
@@ -114,13 +116,13 @@ def test_binary_junk(reader: Reader, tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "panda", "nul\0byte", "x" * 100_000, "a\nb", Path("gone")])
-def test_a_string_that_is_neither_path_nor_text(reader: Reader, given: object) -> None:
+def test_a_string_that_is_neither_a_path_nor_xml_is_refused(reader: Reader, given: object) -> None:
     with refused("no such file|cannot be read as a file|is a directory"):
         reader(given)
 
 
 @pytest.mark.parametrize("given", [None, 3, b"<robot/>", ["a"]])
-def test_something_else_entirely(reader: Reader, given: object) -> None:
+def test_an_object_that_is_neither_path_nor_text_is_refused(reader: Reader, given: object) -> None:
     with refused("expected a path or an XML text, given", InputError):
         reader(given)
 
@@ -129,12 +131,12 @@ def test_something_else_entirely(reader: Reader, given: object) -> None:
 
 
 @pytest.mark.parametrize("end", [1, 10, 40, len(GOOD) // 2, len(GOOD) - 1])
-def test_a_truncated_text(end: int) -> None:
+def test_a_truncated_urdf_text_is_refused(end: int) -> None:
     with refused(r"not well-formed XML at line 1, column \d+: "):
         urdf(GOOD[:end])
 
 
-def test_the_line_and_column_are_those_of_the_trouble() -> None:
+def test_xml_errors_state_the_line_and_column_of_the_mistake() -> None:
     with refused("not well-formed XML at line 3, column 8: mismatched tag"):
         urdf("<robot>\n<link>\n     </lnk></robot>")
 
@@ -154,7 +156,7 @@ LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 30))
     ids=["bomb", "external", "parameter", "dtd", "plain"],
 )
 @pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "utf-16-be"])
-def test_document_types_and_entities(
+def test_document_types_and_entities_in_xml_are_refused(
     reader: Reader, tmp_path: Path, doctype: str, encoding: str | None
 ) -> None:
     text = f"{doctype}<robot>&l29;&x;</robot>"
@@ -167,12 +169,12 @@ def test_document_types_and_entities(
         reader(source)
 
 
-def test_an_entity_that_nobody_declared() -> None:
+def test_an_undeclared_xml_entity_is_refused() -> None:
     with refused("undefined entity"):
         urdf("<robot>&boo;</robot>")
 
 
-def test_an_unknown_encoding(reader: Reader, tmp_path: Path) -> None:
+def test_a_file_with_an_unknown_encoding_is_refused(reader: Reader, tmp_path: Path) -> None:
     path = tmp_path / "odd.urdf"
     path.write_text('<?xml version="1.0" encoding="klingon"?><robot/>')
     with refused("unknown encoding|cannot be decoded"):
@@ -180,13 +182,13 @@ def test_an_unknown_encoding(reader: Reader, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("root", ["robot", "mujoco"])
-def test_deep_nesting(root: str) -> None:
+def test_deeply_nested_xml_is_refused(root: str) -> None:
     deep = f"<{root}>" + "<a>" * 100_000 + "</a>" * 100_000 + f"</{root}>"
     with refused("nests elements more than"):
         (urdf if root == "robot" else mjcf)(deep)
 
 
-def test_too_many_elements() -> None:
+def test_a_file_with_too_many_elements_is_refused() -> None:
     with refused("has more than 200000 elements"):
         urdf("<robot>" + "<a/>" * 3_000_000 + "</robot>")
 
@@ -201,7 +203,9 @@ def test_too_many_elements() -> None:
         (urdf, "<robot><xacro:macro/></robot>", "it is xacro; expand it first"),
     ],
 )
-def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
+def test_a_file_of_another_format_is_refused_with_a_hint(
+    reader: Reader, text: str, message: str
+) -> None:
     with refused(message):
         reader(text)
 
@@ -274,12 +278,12 @@ def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_robot_that_is_wrong(text: str, message: str) -> None:
+def test_an_invalid_robot_is_refused_with_the_reason(text: str, message: str) -> None:
     with refused(message):
         urdf(text)
 
 
-def test_the_file_is_named(tmp_path: Path) -> None:
+def test_errors_about_a_robot_name_its_file(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text("<robot/>")
     with refused("arm.urdf': robot 'arm' has 0 joints"):
@@ -292,19 +296,19 @@ def snake(n: int) -> str:
     return chain(*joints, links=links)  # type: ignore[arg-type]
 
 
-def test_a_chain_of_5_000_joints_is_read_and_no_longer_one() -> None:
+def test_a_chain_of_5000_joints_is_read_and_a_longer_one_is_refused() -> None:
     assert len(urdf(snake(5000)).joints) == 5000
     with refused("5001 <joint> elements are too many; at most 5000 are allowed"):
         urdf(snake(5001))
 
 
-def test_too_many_links() -> None:
+def test_a_robot_with_too_many_links_is_refused() -> None:
     links = [f"l{i}" for i in range(5002)]
     with refused("5002 <link> elements are too many; at most 5001 are allowed"):
         urdf(chain(joint("j", "l0", "l1"), links=links))  # type: ignore[arg-type]
 
 
-def test_an_attribute_of_too_many_numbers() -> None:
+def test_an_attribute_with_too_many_characters_is_refused() -> None:
     long = " ".join("1" * 501)
     with refused("'j': <origin> xyz: 1001 characters are too many; at most 1000 .* given '1 1"):
         urdf(within(f'<origin xyz="{long}"/>'))
@@ -314,7 +318,7 @@ def test_an_attribute_of_too_many_numbers() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
-def test_a_follower_of_a_welded_joint_cannot_stand_at_infinity(kind: str) -> None:
+def test_a_mimic_of_a_fixed_joint_at_infinity_is_refused(kind: str) -> None:
     far = [f'<mimic joint="{name}" multiplier="1e300" offset="1e300"/>' for name in "jk"]
     text = chain(
         joint("j", "a", "b"),
@@ -328,7 +332,7 @@ def test_a_follower_of_a_welded_joint_cannot_stand_at_infinity(kind: str) -> Non
 
 
 @pytest.mark.parametrize("given", ["Panda", "pandas", "", None, 7, ["panda"]])
-def test_an_unknown_robot(given: object) -> None:
+def test_an_unknown_robot_name_is_refused_with_suggestions(given: object) -> None:
     with refused("unknown robot .*Available: 'planar2', 'planar3'", UnknownNameError):
         builtin(given)  # type: ignore[arg-type]
     with refused("did you mean 'panda'", UnknownNameError):

@@ -41,7 +41,7 @@ def zero(name: str) -> dict[str, np.ndarray]:
         ("double_y16", 16, ("E0", "E1", "E2", "E3")),
     ],
 )
-def test_each_has_its_coordinates_and_tips(
+def test_built_in_robots_have_their_coordinates_and_end_effectors(
     name: str, coordinates_: int, tips: tuple[str, ...]
 ) -> None:
     robot = builtin(name)
@@ -51,7 +51,7 @@ def test_each_has_its_coordinates_and_tips(
     assert set(tips) <= zero(name).keys()
 
 
-def test_the_list_of_names_is_complete() -> None:
+def test_the_list_of_built_in_robots_is_complete() -> None:
     assert len(builtin_names()) == 15
 
 
@@ -89,7 +89,7 @@ def test_the_list_of_names_is_complete() -> None:
         ),
     ],
 )
-def test_it_is_the_makers_robot(
+def test_built_in_robots_have_the_kinematics_of_the_makers_files(
     robot_files: Finder, name: str, package: str, path: str, frames: dict[str, str], rounding: float
 ) -> None:
     ours, theirs = builtin(name), urdf(robot_files(package, path))
@@ -112,7 +112,9 @@ def test_it_is_the_makers_robot(
         ("ur5e", "ManipulaPy", "ManipulaPy_data/universal_robots/ur5e/ur5e.urdf"),
     ],
 )
-def test_it_has_the_makers_limits(robot_files: Finder, name: str, package: str, path: str) -> None:
+def test_built_in_robots_have_the_limits_of_the_makers_files(
+    robot_files: Finder, name: str, package: str, path: str
+) -> None:
     there = {joint.name: joint for joint in urdf(robot_files(package, path)).joints}
     for ours in coordinates(builtin(name)):
         theirs = there[ours.name]
@@ -126,14 +128,14 @@ def test_the_panda_at_zero_points_its_hand_down() -> None:
     assert np.allclose(T[:3, 3], (0.088, 0, 0.333 + 0.316 + 0.384 - 0.107 - 0.1034), atol=1e-12)
 
 
-def test_the_puma_of_the_paper_is_table_one_without_limits() -> None:
+def test_the_puma_of_the_paper_has_the_lengths_of_table_one_and_no_limits() -> None:
     robot = builtin("puma560_mk")
     assert all(joint.kind == "continuous" for joint in robot.joints)
     T = zero("puma560_mk")["link6"]
     assert np.allclose(T[:3, 3], (0.432 - 0.020, 0.149, 0.433 + 0.056), atol=1e-15)
 
 
-def test_the_two_pumas_are_the_same_machine_on_and_off_the_floor() -> None:
+def test_the_two_models_of_the_puma_differ_only_in_base_height() -> None:
     rng = np.random.default_rng(6)
     one, two = builtin("puma560_mk"), builtin("puma560")
     for q in rng.uniform(-3, 3, (10, 6)):
@@ -158,7 +160,7 @@ def test_the_youbot_stands_upright_and_leans_forward() -> None:
         assert leaning[0, 3] > 0.033
 
 
-def test_the_y_is_where_its_program_draws_it() -> None:
+def test_the_y_has_its_end_effectors_where_the_program_of_buss_draws_them() -> None:
     T = zero("y")
     assert np.allclose(T["E0"][:3, 3], (0.7, 2, 0), atol=1e-15)
     assert np.allclose(T["E1"][:3, 3], (-0.8, 1.9, 0), atol=1e-15)
@@ -173,7 +175,7 @@ def test_the_y_is_where_its_program_draws_it() -> None:
     ]
 
 
-def test_the_double_y_is_symmetric_where_its_program_draws_it() -> None:
+def test_the_double_y_has_the_symmetric_pose_of_the_program_of_buss() -> None:
     T = {name: pose[:3, 3] for name, pose in zero("double_y").items()}
     mirror = np.array((-1, 1, 1))
     assert np.allclose(T["E3"], T["E0"] * mirror, atol=1e-15)
@@ -185,7 +187,7 @@ def test_the_double_y_is_symmetric_where_its_program_draws_it() -> None:
     assert np.allclose(axis, (math.sqrt(14) / 8, 1 / 8, 7 / 8), rtol=1e-15)
 
 
-def test_the_double_y_of_the_text_has_the_links_of_the_program() -> None:
+def test_the_double_y_of_the_text_has_the_link_lengths_of_the_program() -> None:
     # 16 links with one joint each, so that J is (12, 16); ends of links are the end effectors.
     one, two = zero("double_y16"), zero("double_y")
     for tip in ("E0", "E1", "E2", "E3"):
@@ -198,7 +200,7 @@ def test_the_double_y_of_the_text_has_the_links_of_the_program() -> None:
     assert np.linalg.matrix_rank(J) == 12
 
 
-def test_the_redundant_pumas_are_pumas_with_another_joint() -> None:
+def test_the_redundant_pumas_are_the_puma_with_one_more_joint() -> None:
     puma, q = supple.load("puma560"), np.linspace(-0.5, 0.7, 6)
     roll, rail = supple.load("puma560_roll"), supple.load("puma560_rail")
     np.testing.assert_allclose(roll.fk(np.insert(q, 2, 0.0)), puma.fk(q), atol=1e-15)
@@ -212,5 +214,5 @@ def test_the_redundant_pumas_are_pumas_with_another_joint() -> None:
         assert np.linalg.matrix_rank(robot.jacobian(robot.random(seed=1))) == 6
 
 
-def test_the_four_links_reach_as_far_as_three() -> None:
+def test_planar4_reaches_as_far_as_planar3() -> None:
     assert np.allclose(zero("planar4")["link4"][:3, 3], zero("planar3")["link3"][:3, 3])

@@ -40,7 +40,7 @@ def modified(a: float, alpha: float, d: float, theta: float) -> np.ndarray:
 
 @pytest.mark.parametrize("kinds", ["RRRRRR", "RRPRRR", "PRPRPR"])
 @pytest.mark.parametrize("formula", [standard, modified])
-def test_tables_follow_their_convention(formula: object, kinds: str) -> None:
+def test_dh_tables_follow_the_formula_of_their_convention(formula: object, kinds: str) -> None:
     rng = np.random.default_rng(3)
     table = rng.uniform(-2, 2, (6, 4))
     q = rng.uniform(-2, 2, 6)
@@ -53,7 +53,7 @@ def test_tables_follow_their_convention(formula: object, kinds: str) -> None:
 
 
 @pytest.mark.parametrize("convention", ["standard", "modified"])
-def test_base_and_tool_are_put_before_and_behind(convention: str) -> None:
+def test_base_and_tool_of_a_dh_table_multiply_its_pose_on_both_sides(convention: str) -> None:
     rng = np.random.default_rng(4)
     table, q = rng.uniform(-2, 2, (3, 4)), rng.uniform(-2, 2, 3)
     base, tool = standard(1, 2, 3, 4), standard(5, 6, 7, 8)
@@ -64,7 +64,7 @@ def test_base_and_tool_are_put_before_and_behind(convention: str) -> None:
 
 
 @pytest.mark.parametrize("turns", [-4, -3, -2, -1, 0, 1, 2, 3, 4])
-def test_right_angles_are_exact(turns: int) -> None:
+def test_right_angles_in_a_dh_table_are_exact(turns: int) -> None:
     angle = turns * math.pi / 2
     joint = dh([(0.5, angle, 0.25, angle)]).joints[0]
     entries = {0.0, 1.0, -1.0, 0.5, -0.5, 0.25, -0.25}
@@ -72,12 +72,12 @@ def test_right_angles_are_exact(turns: int) -> None:
     assert abs(joint.child_placement - standard(0.5, angle, 0.25, angle)).max() < 1e-15
 
 
-def test_an_angle_that_is_only_nearly_right_is_kept() -> None:
+def test_an_angle_that_is_nearly_a_right_angle_is_not_rounded() -> None:
     joint = dh([(0, 1.5707963, 0, 0)]).joints[0]
     assert joint.child_placement[2, 2] == math.cos(1.5707963)
 
 
-def test_names_limits_and_kinds_are_carried_over() -> None:
+def test_a_dh_robot_has_the_given_names_limits_and_kinds_of_joints() -> None:
     robot = dh(
         np.zeros((2, 4)),
         kinds=["revolute", "prismatic"],
@@ -137,13 +137,13 @@ nan_pose = np.full((4, 4), math.nan)
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_table_that_is_wrong_is_refused(
+def test_an_invalid_dh_table_is_refused(
     table: object, options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(DescriptionError, match=message):
         dh(table, **options)  # type: ignore[arg-type]
 
 
-def test_another_convention_is_unknown() -> None:
+def test_an_unknown_dh_convention_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"convention 'craig'\. Available: 'standard'"):
         dh(np.zeros((2, 4)), convention="craig")  # type: ignore[arg-type]

@@ -16,17 +16,17 @@ from supple import errors
         (errors.MissingExtraError, ImportError),
     ],
 )
-def test_errors_are_supples_own_and_pythons(error: type, also: type) -> None:
+def test_errors_derive_from_supple_error_and_a_built_in_exception(error: type, also: type) -> None:
     assert issubclass(error, errors.SuppleError)
     assert issubclass(error, also)
 
 
-def test_unknown_says_given_nearest_and_available() -> None:
+def test_errors_about_unknown_names_list_the_nearest_and_available_ones() -> None:
     message = str(errors.unknown_name_error("robot", "pandas", ["panda", "ur5e"]))
     assert message == "unknown robot 'pandas'; did you mean 'panda'? Available: 'panda', 'ur5e'."
 
 
-def test_unknown_finds_names_that_contain_the_word() -> None:
+def test_errors_about_unknown_names_suggest_names_that_contain_them() -> None:
     frames = ["panda_link0", "panda_hand_tcp", "panda_hand", "panda_leftfinger"]
     message = str(errors.unknown_name_error("frame", "HAND", frames))
     assert "unknown frame 'HAND'; did you mean 'panda_hand' or 'panda_hand_tcp'? " in message
@@ -35,7 +35,7 @@ def test_unknown_finds_names_that_contain_the_word() -> None:
     assert str(errors.unknown_name_error("frame", "hand", many)).count(" or ") == 2
 
 
-def test_unknown_cuts_long_lists_and_names() -> None:
+def test_errors_about_unknown_names_shorten_long_lists_and_names() -> None:
     message = str(
         errors.unknown_name_error("joint", "x" * 10_000, [f"joint{i}" for i in range(5000)])
     )
@@ -43,7 +43,7 @@ def test_unknown_cuts_long_lists_and_names() -> None:
     assert len(message) < 1000
 
 
-def test_unknown_does_not_compare_without_end() -> None:
+def test_errors_about_unknown_names_do_not_compare_very_long_names() -> None:
     names = [f"{'x' * 20_000}{i}" for i in range(500)] + ["arm"]
     message = str(errors.unknown_name_error("joint", "x" * 20_000, names))
     assert "did you mean" not in message
@@ -51,11 +51,11 @@ def test_unknown_does_not_compare_without_end() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, ["a"], b"a"])
-def test_unknown_takes_anything(given: object) -> None:
+def test_errors_about_unknown_names_accept_any_object_as_a_name(given: object) -> None:
     assert repr(given) in str(errors.unknown_name_error("joint", given, ["a"]))
 
 
-def test_missing_extra_says_what_to_type() -> None:
+def test_the_error_of_a_missing_extra_has_the_pip_command() -> None:
     error = errors.MissingExtraError("papers", "drawing figures")
     assert str(error) == (
         'drawing figures needs the extra "papers": '

@@ -44,7 +44,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cuts=CUTS)
-def test_damaged_bytes_are_a_robot_or_our_error(path: Path, cuts: list) -> None:  # type: ignore[type-arg]
+def test_damaged_urdf_bytes_give_a_robot_or_a_supple_error(path: Path, cuts: list) -> None:  # type: ignore[type-arg]
     path.write_bytes(damaged(GOOD, cuts))
     with suppress(SuppleError):
         assert isinstance(urdf(path), Description)
@@ -55,7 +55,7 @@ WORDS = GOOD.decode().replace("><", "> <").replace('"', ' " ').split(" ")
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(swaps=st.lists(st.tuples(*[st.integers(0, len(WORDS) - 1)] * 2), min_size=1, max_size=6))
-def test_shuffled_words_are_a_robot_or_our_error(swaps: list[tuple[int, int]]) -> None:
+def test_shuffled_urdf_words_give_a_robot_or_a_supple_error(swaps: list[tuple[int, int]]) -> None:
     words = list(WORDS)
     for i, j in swaps:
         words[i] = WORDS[j]
@@ -64,6 +64,6 @@ def test_shuffled_words_are_a_robot_or_our_error(swaps: list[tuple[int, int]]) -
         assert isinstance(urdf(text), Description)
 
 
-def test_the_undamaged_one_is_a_robot(path: Path) -> None:
+def test_the_undamaged_urdf_of_the_fuzz_tests_is_a_robot(path: Path) -> None:
     path.write_bytes(GOOD)
     assert len(urdf(path).links) == 11

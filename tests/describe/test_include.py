@@ -49,7 +49,9 @@ def test_a_scene_includes_its_robot(tmp_path: Path) -> None:
         (r"sub\near.xml", "near"),
     ],
 )
-def test_names_are_looked_up_as_mujoco_does(tmp_path: Path, name: str, found: str) -> None:
+def test_names_of_included_files_are_resolved_as_in_mujoco(
+    tmp_path: Path, name: str, found: str
+) -> None:
     path = written(
         tmp_path,
         main=model(include("sub/middle.xml")),
@@ -61,7 +63,7 @@ def test_names_are_looked_up_as_mujoco_does(tmp_path: Path, name: str, found: st
     assert mjcf(path).links == ("world", found)
 
 
-def test_a_text_includes_from_the_working_directory(
+def test_an_mjcf_text_includes_files_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, good=f"<m>{body('arm')}</m>", bad="<!DOCTYPE m><m><a/></m>")
@@ -107,7 +109,7 @@ DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
     ],
     ids=["include", "capitals", "model"],
 )
-def test_what_is_wrong_inside_is_refused(
+def test_mistakes_in_an_included_file_are_refused_by_its_name(
     tmp_path: Path, outer: str, inner: str, message: str
 ) -> None:
     path = written(tmp_path, main=f"<mujoco>{outer}</mujoco>", inner=inner)
@@ -115,7 +117,7 @@ def test_what_is_wrong_inside_is_refused(
         mjcf(path)
 
 
-def test_the_budget_is_shared_by_all_files(tmp_path: Path) -> None:
+def test_limits_on_elements_and_bytes_count_all_included_files(tmp_path: Path) -> None:
     third = f"<m>{'<geom/>' * 7_000}</m>"
     main = f"<mujoco>{include('a.xml')}{include('b.xml')}{include('c.xml')}</mujoco>"
     with pytest.raises(DescriptionError, match="has more than 20000 elements"):
@@ -125,7 +127,7 @@ def test_the_budget_is_shared_by_all_files(tmp_path: Path) -> None:
         mjcf(written(tmp_path, main=main, a=large, b=large, c=large))
 
 
-def test_depth_adds_up_over_files(tmp_path: Path) -> None:
+def test_nesting_depth_adds_up_over_included_files(tmp_path: Path) -> None:
     outer, inner = model(DEEP.format(include("inner.xml"))), f"<m>{DEEP.format('')}</m>"
     with pytest.raises(
         DescriptionError, match=r"inner.xml' nests elements more than 400 levels deep"
@@ -133,7 +135,7 @@ def test_depth_adds_up_over_files(tmp_path: Path) -> None:
         mjcf(written(tmp_path, main=outer, inner=inner))
 
 
-def test_a_model_is_looked_up_from_its_own_folder(tmp_path: Path) -> None:
+def test_an_attached_model_finds_its_includes_in_its_own_folder(tmp_path: Path) -> None:
     asset = '<asset><model name="m" file="sub/arm.xml"/></asset>'
     attach = '<worldbody><attach model="m" body="arm" prefix="left_"/></worldbody>'
     path = written(
@@ -145,13 +147,13 @@ def test_a_model_is_looked_up_from_its_own_folder(tmp_path: Path) -> None:
     assert mjcf(path).links == ("world", "left_arm")
 
 
-def test_too_many_files(tmp_path: Path) -> None:
+def test_a_model_that_includes_too_many_files_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, main=model(include("a.xml") * 1001), a="<m><a/></m>")
     with pytest.raises(DescriptionError, match="includes more than 1000 files"):
         mjcf(path)
 
 
-def test_too_many_elements() -> None:
+def test_a_file_with_too_many_elements_is_refused() -> None:
     with pytest.raises(DescriptionError, match="has more than 20000 elements"):
         mjcf(model("<geom/>" * 20_000))
 

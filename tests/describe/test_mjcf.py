@@ -80,7 +80,7 @@ def assert_pose(T: np.ndarray, position: np.ndarray, matrix: np.ndarray) -> None
     assert abs(T[:3, :3] - matrix.reshape(3, 3)).max() < 1e-13
 
 
-def test_mujoco_puts_everything_in_the_same_place() -> None:
+def test_links_and_sites_have_the_poses_of_mujoco() -> None:
     robot = mjcf(HARD)
     assert robot.name == "hard"
     assert robot.root == "world"
@@ -94,7 +94,7 @@ def test_mujoco_puts_everything_in_the_same_place() -> None:
     assert_as_mujoco(robot, HARD)
 
 
-def test_kinds_and_limits_are_those_of_the_compiled_model() -> None:
+def test_joint_kinds_and_limits_are_those_of_mujocos_compiled_model() -> None:
     joints = {joint.name: joint for joint in mjcf(HARD).joints}
     assert (joints["lift"].kind, joints["lift"].lower, joints["lift"].upper) == ("prismatic", -1, 1)
     assert joints["pan"].kind == "revolute"
@@ -103,7 +103,7 @@ def test_kinds_and_limits_are_those_of_the_compiled_model() -> None:
     assert joints["column/fixed"].kind == "fixed"
 
 
-def test_a_linear_equality_is_a_mimic_that_mujoco_holds_for_satisfied() -> None:
+def test_a_linear_equality_becomes_a_mimic_that_satisfies_mujoco() -> None:
     robot = mjcf(HARD)
     mimic = next(joint.mimic for joint in robot.joints if joint.mimic is not None)
     model = mujoco.MjModel.from_xml_string(HARD)
@@ -118,7 +118,7 @@ def test_a_linear_equality_is_a_mimic_that_mujoco_holds_for_satisfied() -> None:
         )
 
 
-def test_a_pinned_joint_stands_where_mujoco_pins_it() -> None:
+def test_a_joint_fixed_by_an_equality_is_where_mujoco_fixes_it() -> None:
     text = HARD.replace("</equality>", '<joint joint1="pan" polycoef=".3 0 0 0 0"/></equality>')
     pinned = mjcf(text)
     assert "pan" not in [joint.name for joint in coordinates(pinned)]
@@ -155,7 +155,7 @@ def test_free_and_ball_joints_are_welded_or_refused(free: str, name: str) -> Non
     assert_as_mujoco(robot, text)
 
 
-def test_a_welded_joint_stands_at_its_reference() -> None:
+def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
     robot = mjcf(HARD, fixed=["pan", "left"])
     assert [joint.name for joint in coordinates(robot)] == ["lift", "tilt", "joint3"]
     # A joint that mimics a welded joint is welded at the value that the equality gives, not at
@@ -179,7 +179,7 @@ def test_equalities_that_are_no_mimic_are_refused(equality: str, message: str) -
         mjcf(HARD.replace("</equality>", f"{equality}</equality>"))
 
 
-def test_names_that_clash_are_told_apart() -> None:
+def test_duplicate_generated_names_in_mjcf_are_made_unique() -> None:
     text = f"""
     <mujoco>
       <worldbody>
@@ -195,13 +195,13 @@ def test_names_that_clash_are_told_apart() -> None:
     assert [frame.name for frame in robot.frames] == ["body2_site", "body2_site_site"]
 
 
-def test_a_snake_of_bodies_is_read() -> None:
+def test_an_mjcf_chain_of_300_bodies_is_read() -> None:
     body = f'<body pos="0 0 1"><joint/>{MASS}'
     text = f"<mujoco><worldbody>{body * 300}{'</body>' * 300}</worldbody></mujoco>"
     assert len(mjcf(text).joints) == 300
 
 
-def test_nothing_is_printed_or_left_behind(
+def test_reading_mjcf_prints_nothing_and_leaves_no_file(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_nothing_is_printed_or_left_behind(
     assert not list(tmp_path.iterdir())
 
 
-def test_files_are_read_with_what_they_include(tmp_path: Path) -> None:
+def test_mjcf_files_are_read_with_the_files_that_they_include(tmp_path: Path) -> None:
     (tmp_path / "body.xml").write_text(
         f'<mujocoinclude><body name="b"><joint name="j"/>{MASS}</body></mujocoinclude>'
     )
@@ -221,7 +221,7 @@ def test_files_are_read_with_what_they_include(tmp_path: Path) -> None:
     assert mjcf(path).links == ("world", "b")
 
 
-def test_what_is_no_mjcf_is_refused() -> None:
+def test_texts_that_are_not_valid_mjcf_are_refused() -> None:
     with pytest.raises(DescriptionError, match="the given text: unknown element 'foo'"):
         mjcf("<mujoco><foo/></mujoco>")
     with pytest.raises(DescriptionError, match="0 joints and none of them moves"):
@@ -236,7 +236,7 @@ def test_what_is_no_mjcf_is_refused() -> None:
      '><joint/><site name="s" pos="{0} 0 0"/>'],
     ids=["pos", "ref", "site"],
 )  # fmt: skip
-def test_absurd_lengths_are_refused(inside: str, far: str) -> None:
+def test_huge_or_nonfinite_lengths_in_mjcf_are_refused(inside: str, far: str) -> None:
     text = f'<body euler="10 20 30" {inside.format(far)}{MASS}</body>'
     with pytest.raises(DescriptionError, match=r"is farther away than 1e.12 m|not finite"):
         mjcf(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
@@ -247,7 +247,7 @@ def test_an_unknown_joint_cannot_be_welded() -> None:
         mjcf(HARD, fixed=["tlit"])
 
 
-def test_mujoco_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mjcf_is_read_without_mujoco_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert mjcf(HARD).name == "hard"
 
@@ -261,7 +261,7 @@ def test_mujoco_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         '<sensor><framepos objtype="body" objname="gone"/></sensor>',
     ],
 )
-def test_what_is_no_kinematics_need_not_be_there(broken: str) -> None:
+def test_missing_meshes_textures_and_sensors_of_mjcf_are_ignored(broken: str) -> None:
     assert mjcf(HARD.replace("<worldbody>", f"{broken}<worldbody>")).name == "hard"
 
 
@@ -291,7 +291,7 @@ def test_what_is_no_kinematics_need_not_be_there(broken: str) -> None:
         ("<worldbody>", "<worldbody><flexcomp/>", "deformable body, which supple does not read"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(old: str, new: str, message: str) -> None:
+def test_mistakes_in_mjcf_are_named_with_their_element(old: str, new: str, message: str) -> None:
     assert old in HARD
     with pytest.raises(DescriptionError, match=message):
         mjcf(HARD.replace(old, new, 1))

@@ -184,7 +184,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int,
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_is_no_kinematics_costs_nothing(
+def test_large_mjcf_parts_without_kinematics_cost_little_time_and_memory(
     found: dict[str, tuple[str, int, int]], name: str
 ) -> None:
     said, calls, megabytes = found[f"read: {name}"]
@@ -194,7 +194,7 @@ def test_what_is_no_kinematics_costs_nothing(
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_grows_beyond_bounds_is_refused(
+def test_mjcf_files_that_expand_beyond_bounds_are_refused_cheaply(
     found: dict[str, tuple[str, int, int]], name: str
 ) -> None:
     said, calls, megabytes = found[f"refused: {name}"]

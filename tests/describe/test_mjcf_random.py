@@ -102,7 +102,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_mujoco_puts_everything_in_the_same_place(seed: int) -> None:
+def test_links_and_sites_have_the_poses_of_mujoco(seed: int) -> None:
     text = Writer(seed).model()
     assert_as_mujoco(mjcf(text), text, seed)
     model = mujoco.MjModel.from_xml_string(text)

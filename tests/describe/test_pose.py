@@ -13,7 +13,7 @@ from supple.errors import InputError, UnknownNameError
 
 
 @pytest.mark.parametrize("k", range(-8, 9))
-def test_right_angles_are_exact_however_they_were_made(k: int) -> None:
+def test_cosine_and_sine_are_exact_at_right_angles_of_any_rounding(k: int) -> None:
     exact = ((1, 0), (0, 1), (-1, 0), (0, -1))[k % 4]
     for angle in (k * (math.pi / 2), math.radians(90 * k), float(np.deg2rad(90 * k))):
         assert cos_sin(angle) == exact
@@ -22,17 +22,17 @@ def test_right_angles_are_exact_however_they_were_made(k: int) -> None:
 @pytest.mark.parametrize(
     "angle", [0.3, 1.5707963, math.pi / 2 + 1e-14, 5.5 * math.pi, 1e6, 2e15, 1e300]
 )
-def test_other_angles_are_not_touched(angle: float) -> None:
+def test_cosine_and_sine_of_other_angles_are_those_of_python(angle: float) -> None:
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
 @pytest.mark.parametrize("k", [9, 12, 636_620, 10**15, 3 * 10**15 + 1])
-def test_far_multiples_are_not_snapped(k: int) -> None:
+def test_large_multiples_of_90_degrees_are_not_rounded(k: int) -> None:
     angle = k * (math.pi / 2)
     assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
 
 
-def test_names_to_weld_names_its_argument() -> None:
+def test_names_to_weld_names_a_wrong_argument_in_its_error() -> None:
     with pytest.raises(InputError, match=r"^fixed: expected names of joints, given None"):
         names_to_weld(None, ["a"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^joints: expected names of joints, given 3"):

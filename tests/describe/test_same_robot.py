@@ -26,7 +26,7 @@ def same(one: Description, two: Description, tolerance: float = 1e-12) -> bool:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("convention", ["standard", "modified"])
-def test_a_table_is_its_urdf_and_its_mjcf(seed: int, convention: str) -> None:
+def test_a_dh_table_equals_its_urdf_and_its_mjcf(seed: int, convention: str) -> None:
     robot = random_dh(seed, convention)
     assert same(robot, urdf(as_urdf(robot)))
     pytest.importorskip("mujoco")
@@ -34,7 +34,7 @@ def test_a_table_is_its_urdf_and_its_mjcf(seed: int, convention: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_tree_is_its_urdf_and_its_mjcf(seed: int) -> None:
+def test_a_random_tree_equals_its_urdf_and_its_mjcf(seed: int) -> None:
     robot = random_tree(seed)
     assert same(robot, urdf(as_urdf(robot)))
     pytest.importorskip("mujoco")
@@ -42,7 +42,7 @@ def test_a_tree_is_its_urdf_and_its_mjcf(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_a_built_in_robot_is_its_urdf_and_its_mjcf(name: str) -> None:
+def test_a_built_in_robot_equals_its_urdf_and_its_mjcf(name: str) -> None:
     robot = builtin(name)
     assert same(robot, urdf(as_urdf(robot)))
     pytest.importorskip("mujoco")

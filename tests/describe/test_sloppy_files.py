@@ -77,7 +77,7 @@ def same(one: Description, other: Description) -> bool:
         (ended_by_zeros, ""),
     ],
 )
-def test_what_does_not_change_the_meaning_changes_nothing(
+def test_harmless_defects_of_a_file_do_not_change_its_robot(
     change: Callable[..., str], warning: str, seed: int, tmp_path: Path
 ) -> None:
     random = np.random.default_rng(seed)

@@ -64,7 +64,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("package", "path"), FILES, ids=lambda part: Path(part).stem)
-def test_the_default_end_effectors_of_real_files(
+def test_the_default_end_effectors_of_real_files_are_the_expected_ones(
     robot_files: RobotFiles, package: str, path: str
 ) -> None:
     file = robot_files(package, path)
@@ -99,7 +99,7 @@ def branches(*chains: tuple[int, float], trunk: int = 6, length: float = 1.0) ->
     return urdf(f'<robot name="r">{described}{"".join(joints)}</robot>')
 
 
-def test_fingers_are_short_and_have_few_joints() -> None:
+def test_short_branches_with_few_joints_are_fingers_not_end_effectors() -> None:
     assert branches((1, 0.1), (1, 0.1)).tips == ("t5",)
     assert branches((4, 0.45), (3, 0.2), (4, 0.1)).tips == ("t5",)
     # Branches that are longer or have more joints than the trunk are arms on a torso.
@@ -119,7 +119,7 @@ MODEL = """
 """
 
 
-def test_sites_are_end_effectors_by_name_or_choice() -> None:
+def test_mjcf_sites_are_end_effectors_by_their_name_or_if_chosen() -> None:
     assert mjcf(MODEL.format(site='<site name="dot2"/>')).tips == ("b",)
     assert mjcf(MODEL.format(site='<site name="attachment_site"/>')).tips == ("attachment_site",)
     text = MODEL.format(site='<site name="dot2"/>')
@@ -127,7 +127,7 @@ def test_sites_are_end_effectors_by_name_or_choice() -> None:
     assert supple.mjcf(text, tips=["dot", "b"]).tips == ("dot", "b")
 
 
-def test_end_effectors_can_be_chosen_in_tables_too() -> None:
+def test_end_effectors_of_dh_tables_can_be_chosen() -> None:
     table = [[1.0, 0, 0, 0]] * 2
     assert dh(table).tips == ("link2",)
     assert dh(table, tips="link1").tips == ("link1",)
@@ -145,14 +145,14 @@ def test_end_effectors_can_be_chosen_in_tables_too() -> None:
         ([["link1"]], UnknownNameError, "unknown end effector .'link1'"),
     ],
 )
-def test_end_effectors_that_are_wrong_are_refused(
+def test_invalid_end_effectors_are_refused(
     tips: object, error: type[SuppleError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         dh([[1.0, 0, 0, 0]] * 2, tips=tips)  # type: ignore[arg-type]
 
 
-def test_a_name_given_twice_counts_once() -> None:
+def test_an_end_effector_named_twice_counts_once() -> None:
     assert dh([[1.0, 0, 0, 0]], tips=["link1", "link1"]).tips == ("link1",)
 
 

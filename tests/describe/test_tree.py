@@ -20,7 +20,7 @@ def turn(name: str, parent: str, child: str, **options: object) -> Joint:
     return Joint(name, "revolute", parent, child, **options)  # type: ignore[arg-type]
 
 
-def test_joints_are_kept_depth_first_children_in_the_order_given() -> None:
+def test_joints_are_ordered_depth_first_with_children_as_given() -> None:
     joints = (
         turn("e", "c", "e"),
         turn("b", "root", "b"),
@@ -35,7 +35,7 @@ def test_joints_are_kept_depth_first_children_in_the_order_given() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_order_given_does_not_change_where_links_are(seed: int) -> None:
+def test_the_order_of_joints_does_not_change_the_poses_of_links(seed: int) -> None:
     robot = random_tree(seed)
     rng = np.random.default_rng(seed)
     q = {joint.name: rng.uniform(-2, 2) for joint in coordinates(robot)}
@@ -47,7 +47,7 @@ def test_order_given_does_not_change_where_links_are(seed: int) -> None:
     assert all(np.array_equal(one[link], two[link]) for link in one)
 
 
-def test_arrays_are_read_only_copies() -> None:
+def test_arrays_of_a_description_are_read_only_copies() -> None:
     origin = np.eye(4)
     robot = Description("r", (turn("j", "a", "b", origin=origin),), (Frame("f", "b", origin),))
     origin[0, 3] = 7
@@ -62,7 +62,7 @@ def test_arrays_are_read_only_copies() -> None:
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-15, 1e-9, 4e-7])
-def test_rotations_and_axes_end_exact_to_rounding(error: float) -> None:
+def test_rotations_and_axes_of_a_description_are_made_orthonormal(error: float) -> None:
     rng = np.random.default_rng(1)
     c, s = math.cos(0.3), math.sin(0.3)
     T = np.eye(4)
@@ -75,14 +75,14 @@ def test_rotations_and_axes_end_exact_to_rounding(error: float) -> None:
     assert np.allclose(joint.axis, np.array((3, -4, 12)) / 13, rtol=1e-15)
 
 
-def test_quarter_turns_are_exact() -> None:
+def test_quarter_turns_in_a_description_are_exact() -> None:
     T = np.eye(4)
     T[:2, :2] = (math.cos(math.pi / 2), -1), (1, math.cos(math.pi / 2))
     R = Description("r", (turn("j", "a", "b", origin=T),)).joints[0].origin[:3, :3]
     assert np.array_equal(R, [(0, -1, 0), (1, 0, 0), (0, 0, 1)])
 
 
-def test_mimic_of_a_mimic_is_composed() -> None:
+def test_a_mimic_of_a_mimic_is_composed_into_one() -> None:
     joints = (
         turn("c", "2", "3", mimic=Mimic("b", -2.0, 0.5)),
         turn("a", "0", "1"),
@@ -109,7 +109,7 @@ def test_mimic_of_a_mimic_is_composed() -> None:
         (Mimic("a", 1e300), Mimic("b", 1e300), "'b': the mimic of 'a' .* given multiplier=1e.300"),
     ],
 )
-def test_absurd_mimics_are_refused_also_when_composed(
+def test_huge_mimic_coefficients_are_refused_also_when_composed(
     second: Mimic, third: Mimic, message: str
 ) -> None:
     joints = (
@@ -185,7 +185,7 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
         ({"child": None}, "link name: expected a non-empty string, given None"),
     ],
 )
-def test_a_joint_that_is_wrong_is_refused_by_name(options: dict[str, object], message: str) -> None:
+def test_an_invalid_joint_is_refused_by_name(options: dict[str, object], message: str) -> None:
     given = {"name": "j", "kind": "revolute", "parent": "a", "child": "b"} | options
     with pytest.raises(DescriptionError, match=message):
         Description("r", (Joint(**given),))  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ def test_joints_that_make_no_tree_are_refused(joints: tuple[Joint, ...], message
         ((), "b", "tips: expected a sequence of str, given the single string 'b'"),
     ],
 )
-def test_frames_and_tips_that_are_wrong_are_refused(
+def test_invalid_frames_and_tips_are_refused(
     frames: tuple[Frame, ...], tips: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(DescriptionError, match=message):
@@ -252,13 +252,13 @@ def test_frames_and_tips_that_are_wrong_are_refused(
 
 
 @pytest.mark.parametrize("joints", [None, 3, "joints", ("a",), (None,)])
-def test_joints_that_are_no_joints_are_refused(joints: object) -> None:
+def test_a_description_refuses_joints_of_a_wrong_type(joints: object) -> None:
     with pytest.raises(DescriptionError, match="joints: expected a sequence of Joint, given"):
         Description("r", joints)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("joint", [None, 3, ["a"]])
-def test_a_mimic_of_no_name_is_refused(joint: object) -> None:
+def test_a_mimic_whose_leader_is_not_a_name_is_refused(joint: object) -> None:
     with pytest.raises(DescriptionError, match="mimic: expected a joint's name, given"):
         Mimic(joint)  # type: ignore[arg-type]
 

@@ -51,7 +51,7 @@ def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
             assert abs(T[link] - frame.homogeneous).max() < 1e-13, link
 
 
-def test_a_path_a_text_and_any_encoding_are_one_robot(tmp_path: Path) -> None:
+def test_a_urdf_path_and_its_text_in_any_encoding_give_the_same_robot(tmp_path: Path) -> None:
     text = two_joints('<origin xyz="1 2 3" rpy=".1 .2 .3"/>').strip()
     expected = fk(urdf(text), np.array((0.5, 0.6)))["c"]
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "cp1252"):
@@ -63,7 +63,7 @@ def test_a_path_a_text_and_any_encoding_are_one_robot(tmp_path: Path) -> None:
             assert np.array_equal(fk(urdf(source), np.array((0.5, 0.6)))["c"], expected)
 
 
-def test_what_is_missing_has_its_default() -> None:
+def test_missing_urdf_elements_have_their_default_values() -> None:
     joint = urdf(two_joints()).joints[0]
     assert np.array_equal(joint.axis, (1, 0, 0))
     assert np.array_equal(joint.origin, np.eye(4))
@@ -86,7 +86,7 @@ def test_what_is_missing_has_its_default() -> None:
         ('lower="-inf" upper="inf"', (-math.inf, math.inf, math.inf)),
     ],
 )
-def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) -> None:
+def test_urdf_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) -> None:
     joint = urdf(two_joints(f"<limit {limit}/>")).joints[0]
     assert (joint.lower, joint.upper, joint.max_speed) == expected
 
@@ -104,7 +104,7 @@ def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) 
         ('acceleration="inf" jerk="inf"', math.inf, math.inf),
     ],
 )
-def test_accelerations_and_jerks_are_read(
+def test_urdf_acceleration_and_jerk_limits_are_read(
     limit: str, acceleration: float, jerk: float, version: str
 ) -> None:
     """URDF 1.2; the smaller one of acceleration and deceleration limits both."""
@@ -158,14 +158,14 @@ def test_a_continuous_joint_has_no_limits() -> None:
     assert joint.max_speed == 2
 
 
-def test_axes_need_not_be_unit_and_angles_are_exact() -> None:
+def test_urdf_axes_are_normalized_and_right_angles_are_exact() -> None:
     inside = '<axis xyz="0 0 -2"/><origin rpy="1.5707963267948966 0 3.141592653589793"/>'
     joint = urdf(two_joints(inside)).joints[0]
     assert np.array_equal(joint.axis, (0, 0, -1))
     assert np.array_equal(joint.origin[:3, :3], [(-1, 0, 0), (0, 0, 1), (0, 1, 0)])
 
 
-def test_meshes_and_masses_do_not_matter() -> None:
+def test_meshes_and_masses_in_urdf_do_not_change_the_kinematics() -> None:
     visual = (
         '<visual><geometry><mesh/><capsule r="x"/></geometry></visual><inertial><mass/></inertial>'
     )
@@ -174,7 +174,7 @@ def test_meshes_and_masses_do_not_matter() -> None:
     assert urdf(text.replace("</robot>", extra)).links == ("a", "b", "c")
 
 
-def test_a_mimic_follows() -> None:
+def test_a_urdf_mimic_joint_follows_its_leader() -> None:
     robot = urdf(two_joints(two='<mimic joint="one" multiplier="-2" offset=".5"/>'))
     assert len(coordinates(robot)) == 1
     mimic = robot.joints[1].mimic
@@ -183,7 +183,7 @@ def test_a_mimic_follows() -> None:
 
 
 @pytest.mark.parametrize("kind", ["revolute", "prismatic", "floating", "planar"])
-def test_a_welded_joint_stands_at_its_zero(kind: str) -> None:
+def test_a_welded_urdf_joint_is_at_its_zero_position(kind: str) -> None:
     inside = '<origin xyz="1 2 3"/><limit lower="1" upper="2"/>'
     robot = urdf(two_joints(inside, kind=kind), fixed=["one"])
     assert [joint.kind for joint in robot.joints] == ["fixed", "revolute"]
@@ -191,7 +191,7 @@ def test_a_welded_joint_stands_at_its_zero(kind: str) -> None:
     assert urdf(two_joints(inside, kind=kind), fixed="one").joints[0].kind == "fixed"
 
 
-def test_what_follows_a_welded_joint_stands_at_its_offset() -> None:
+def test_a_mimic_of_a_welded_joint_is_fixed_at_its_offset() -> None:
     text = two_joints(two='<axis xyz="0 0 3"/><mimic joint="one" multiplier="-2" offset=".5"/>')
     third = '<joint name="three" type="revolute"><parent link="c"/><child link="d"/></joint>'
     robot = urdf(text.replace("</robot>", f'<link name="d"/>{third}</robot>'), fixed=["one"])
@@ -209,12 +209,12 @@ def test_an_unknown_joint_cannot_be_welded() -> None:
         urdf(two_joints(), fixed=3)  # type: ignore[arg-type]
 
 
-def test_welding_everything_leaves_no_robot() -> None:
+def test_welding_all_joints_of_a_robot_is_refused() -> None:
     with pytest.raises(DescriptionError, match="none of them moves"):
         urdf(two_joints(), fixed=["one", "two"])
 
 
-def test_nothing_is_logged_or_printed(
+def test_reading_urdf_logs_and_prints_nothing(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -223,7 +223,7 @@ def test_nothing_is_logged_or_printed(
     assert capfd.readouterr() == ("", "")
 
 
-def test_importing_the_readers_imports_no_parser() -> None:
+def test_importing_the_readers_does_not_import_mujoco_or_xml_dom() -> None:
     code = """
         import sys, supple.describe
         supple.describe.builtin("panda")

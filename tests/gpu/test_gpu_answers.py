@@ -27,7 +27,7 @@ def moves(found: supple.Solution, q0: Array) -> Array:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
-def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
+def test_a_gpu_solution_is_near_a_q0_close_to_the_target(name: str, count: int) -> None:
     robot = supple.load(name)
     q = 0.9 * robot.random(count, seed=13)
     q0 = np.clip(q + 0.02, robot.lower, robot.upper)
@@ -45,7 +45,7 @@ def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
-def test_of_several_the_nearest(name: str, count: int) -> None:
+def test_a_gpu_returns_solutions_as_near_to_q0_as_the_cpu(name: str, count: int) -> None:
     robot = supple.load(name)
     T, q0 = robot.fk(robot.random(count, seed=14)), robot.random(count, seed=15)
     found = solve(robot, T, q0=q0, device="cuda")
@@ -60,7 +60,7 @@ def test_of_several_the_nearest(name: str, count: int) -> None:
     assert (one_for_all.q == each.q).all()
 
 
-def test_whole_turns_count_nothing() -> None:
+def test_a_gpu_returns_the_full_turn_nearest_to_q0() -> None:
     robot = supple.load("ur5e")  # all joints have limits of ±2π
     at = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     turned = at + 2 * np.pi * np.array([1, 0, 0, 0, -1, 0])
@@ -69,7 +69,7 @@ def test_whole_turns_count_nothing() -> None:
     assert len(solve(robot, robot.fk(at), solutions=100, device="cuda").q) == 8
 
 
-def test_along_a_path_joints_do_not_jump() -> None:
+def test_gpu_solutions_do_not_jump_along_a_path() -> None:
     robot = supple.load("panda")
     target = robot.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
     q = solve(robot, target, device="cuda").q
@@ -82,7 +82,7 @@ def test_along_a_path_joints_do_not_jump() -> None:
 
 
 @pytest.mark.parametrize("prefer", ["manipulability", "limits", lambda q: float(abs(q[0]))])
-def test_the_best_of_several(prefer: Any) -> None:
+def test_a_gpu_returns_the_best_solution_of_a_preference(prefer: Any) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(200, seed=16))
     found = solve(robot, T, prefer=prefer, device="cuda")
@@ -103,7 +103,7 @@ def test_the_best_of_several(prefer: Any) -> None:
     assert abs(here - there) < 0.3 * abs(any_one - there)
 
 
-def test_all_answers_are_distinct() -> None:
+def test_several_solutions_of_a_gpu_are_distinct() -> None:
     robot = supple.load("puma560")
     T = robot.fk(robot.neutral() + 0.3)
     found = solve(robot, T, solutions=16, device="cuda")
@@ -123,7 +123,7 @@ def test_all_answers_are_distinct() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
-def test_at_the_edge_and_beyond(name: str) -> None:
+def test_a_gpu_finds_the_closest_pose_at_and_beyond_the_reach(name: str) -> None:
     robot = supple.load(name)
     _, T0, T5 = boundary(robot, 60)
     for count, q0 in ((60, None), (60, robot.random(60, seed=3)), (12_000, None)):
@@ -138,7 +138,7 @@ def test_at_the_edge_and_beyond(name: str) -> None:
         assert solve(robot, T0, q0=q0, device="cuda").success.mean() >= 0.98
 
 
-def test_a_preference_that_cannot_be() -> None:
+def test_prefer_nearest_without_q0_is_refused_on_a_gpu() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match='"nearest" needs q0'):
         solve(robot, np.eye(4), prefer="nearest", device="cuda")

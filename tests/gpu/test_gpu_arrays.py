@@ -24,7 +24,7 @@ def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_cupy(cupy: ModuleType, count: int) -> None:
+def test_arrays_of_cupy_are_solved_on_the_gpu(cupy: ModuleType, count: int) -> None:
     robot, T = poses(count)
     found = solve(robot, cupy.asarray(T))
     q, status, far = (cupy.asarray(x) for x in (found.q, found.status, found.position_error))
@@ -39,7 +39,7 @@ def test_cupy(cupy: ModuleType, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_torch_on_a_stream_of_its_own(torch: ModuleType, count: int) -> None:
+def test_tensors_of_torch_are_solved_on_the_given_stream(torch: ModuleType, count: int) -> None:
     robot, T = poses(count)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -54,7 +54,7 @@ def test_torch_on_a_stream_of_its_own(torch: ModuleType, count: int) -> None:
     assert (q.cpu().numpy() == solve(robot, T, device="cuda").q).all()
 
 
-def test_jax() -> None:
+def test_arrays_of_jax_are_solved_on_the_gpu() -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     if jax.default_backend() != "gpu":
@@ -65,7 +65,7 @@ def test_jax() -> None:
     assert (q == solve(robot, T, device="cuda").q).all()
 
 
-def test_batch_axes_and_starts(cupy: ModuleType) -> None:
+def test_targets_and_q0_in_gpu_memory_keep_their_batch_axes(cupy: ModuleType) -> None:
     robot, T = poses(24)
     q0 = robot.random(24, seed=4)
     found = solve(
@@ -81,7 +81,7 @@ def test_batch_axes_and_starts(cupy: ModuleType) -> None:
     assert "24 targets" in str(found)
 
 
-def test_what_is_no_pose_is_said(cupy: ModuleType) -> None:
+def test_invalid_poses_in_gpu_memory_get_nonfinite_input(cupy: ModuleType) -> None:
     robot, T = poses(20)
     T[3, 0, 3] = np.inf
     T[4, :3, 0] *= 1.1
@@ -94,7 +94,7 @@ def test_what_is_no_pose_is_said(cupy: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_floats_and_strides(cupy: ModuleType, count: int) -> None:
+def test_float32_and_strided_gpu_arrays_are_read_correctly(cupy: ModuleType, count: int) -> None:
     robot, T = poses(count)
     there, same = cupy.asarray(T), solve(robot, T, device="cuda")
     for view in (
@@ -113,7 +113,7 @@ def test_floats_and_strides(cupy: ModuleType, count: int) -> None:
     assert (turned <= 1e-6 + 1e-6).all()  # floats have seven digits
 
 
-def test_starts_of_any_kind(cupy: ModuleType) -> None:
+def test_q0_in_gpu_memory_may_have_any_precision_or_layout(cupy: ModuleType) -> None:
     robot, T = poses(24)
     q0, there = robot.random(24, seed=4), cupy.asarray(T)
     for given in (q0, q0.astype(np.float32), np.asfortranarray(q0), q0[0]):
@@ -142,7 +142,9 @@ def test_several_tasks(cupy: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 4])
-def test_orientations_and_postures(cupy: ModuleType, size: int) -> None:
+def test_targets_of_orientations_and_postures_may_be_gpu_arrays(
+    cupy: ModuleType, size: int
+) -> None:
     robot, T = poses(200)
     given = [T[:, :size, :size], robot.neutral()]
     tasks = [OrientationTask(), PostureTask()]
@@ -152,7 +154,7 @@ def test_orientations_and_postures(cupy: ModuleType, size: int) -> None:
     assert (found.q.numpy() == same.q).all()
 
 
-def test_bad_arrays_are_refused(cupy: ModuleType) -> None:
+def test_gpu_arrays_of_wrong_type_or_shape_are_refused(cupy: ModuleType) -> None:
     robot, T = poses(5)
     there = cupy.asarray(T)
     with pytest.raises(InputError, match="must be float64 or float32; given: int64"):

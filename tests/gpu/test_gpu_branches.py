@@ -50,7 +50,7 @@ def same_solutions(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_solutions_are_those_of_the_cpu(name: str, device: str) -> None:
+def test_all_solutions_on_a_gpu_are_those_of_the_cpu(name: str, device: str) -> None:
     robot = sp.load(name)
     T = robot.fk(robot.random(count_of(device), seed=1))
     found = solve(robot, T, solutions="all", device="cuda")
@@ -61,7 +61,7 @@ def test_solutions_are_those_of_the_cpu(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
+def test_solutions_on_a_gpu_are_ordered_by_distance_from_q0(name: str, device: str) -> None:
     robot = sp.load(name)
     q = robot.random(count_of(device) // 10, seed=2)
     q0 = np.clip(q + 0.05, robot.lower, robot.upper)
@@ -75,7 +75,7 @@ def test_those_nearest_to_q0_come_first(name: str, device: str) -> None:
     assert (np.diff(moved)[inner] >= 0).all()
 
 
-def test_singular_and_impossible_targets_are_those_of_the_cpu() -> None:
+def test_singular_and_unreachable_targets_are_treated_as_on_the_cpu() -> None:
     robot = sp.load("puma560")
     q = robot.random(6, seed=3)
     q[2, 4] = 0.0  # the wrist is straight, so there is a continuum of solutions

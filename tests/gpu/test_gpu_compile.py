@@ -47,7 +47,9 @@ def searches() -> dict[str, Callable[[], CompiledProblem]]:
 
 
 @pytest.mark.parametrize("what", ["a pose", "any task and rule"])
-def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_kernels_of_a_search_compile_and_link(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     problem = searches()[what]()
     name = re.compile(rb"_ZN6supple\d+(?:polish_start|converge_to_minimum|settle)\w+")
@@ -65,14 +67,16 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert len(called["explore.cu"]) == 3
 
 
-def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_kernels_that_merge_subproblems_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     code = compiled(None, "subproblems.cu")
     assert all(kernel.encode() in code for kernel in subproblems.KERNELS)
 
 
 @pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
-def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
+def test_cuda_kernels_compile_for_doubles_and_for_several_solutions(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
     problem = compile_problem(arm, (PositionTask(rows=("x", "y")), PostureTask()))
     names = {"search.cu": b"search", "polish.cu": b"polish_start", "settle.cu": b"settle"}
@@ -83,7 +87,7 @@ def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
         assert made in compiled(problem, name, apart=True, **ways)
 
 
-def test_what_reads_arrays_compiles() -> None:
+def test_the_cuda_kernel_that_reads_targets_compiles() -> None:
     problem = compile_problem(supple.load("planar3"), PositionTask())
     assert b"read" in compiled(problem, "targets.cu")
     assert "RobotConstants" not in source(
@@ -92,7 +96,9 @@ def test_what_reads_arrays_compiles() -> None:
 
 
 @pytest.mark.parametrize("what", ["optimal", "limits"])
-def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_kernels_of_steps_compile(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     arm, limits = supple.load("panda"), None
     step = supple.DLS(supple.damping.Optimal.for_robot(arm))
@@ -108,7 +114,7 @@ def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert b"step" in code
 
 
-def test_every_header_is_in_the_text_once() -> None:
+def test_every_header_is_in_the_cuda_source_once() -> None:
     constants = compile_problem(supple.load("panda"), None).kernel.constants()
     assert '#include "' not in source("subproblems.cu", "")
     text = source("explore.cu", constants)
@@ -118,7 +124,7 @@ def test_every_header_is_in_the_text_once() -> None:
     )
 
 
-def test_constants_have_all_bits() -> None:
+def test_joint_limits_in_the_cuda_source_have_all_bits() -> None:
     robot = supple.load("panda")
     text = compile_problem(robot, None).kernel.constants()
     for limit in (*robot.lower, *robot.upper):
@@ -129,7 +135,9 @@ def test_constants_have_all_bits() -> None:
 # ---- the cache -----------------------------------------------------------------------------------
 
 
-def test_made_once_for_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_compiles_once_for_each_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path / "deep" / "er"))
     made: list[str] = []
 
@@ -144,7 +152,7 @@ def test_made_once_for_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache.cached(("asm", "_90"), make("d")) == b"d"
 
 
-def test_done_without_where_it_cannot_be_written(
+def test_an_unwritable_cache_folder_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
@@ -162,7 +170,7 @@ def _write(folder: str, number: int) -> bool:
     return all(cache.cached((str(i),), lambda: whole) == whole for i in range(20))
 
 
-def test_many_processes_at_once(tmp_path: Path) -> None:
+def test_processes_share_the_cache_of_compiled_kernels(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with context.Pool(3) as pool:
         assert all(pool.starmap(_write, [(str(tmp_path), i) for i in range(3)]))

@@ -36,7 +36,7 @@ def as_float(x: float) -> float:
     return rounded if np.isfinite(rounded) else float(np.copysign(2.0**127, x))
 
 
-def test_every_constant_is_the_number_rounded_to_its_type() -> None:
+def test_every_constant_in_the_cuda_source_is_correctly_rounded() -> None:
     robot = sliders()
     claims = []
     for name in ("lower", "upper"):
@@ -59,7 +59,7 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
         pytest.skip(str(error))
 
 
-def test_only_numbers_beyond_the_normal_floats_are_written_twice() -> None:
+def test_only_constants_outside_the_range_of_floats_are_written_twice() -> None:
     text = compile_problem(sliders(), supple.PositionTask()).kernel.constants()
     for number in re.findall(r"T\((-?0x[^)]*)\)", text):
         x = abs(float.fromhex(number))

@@ -75,7 +75,7 @@ def hold(p: Array, found: supple.Solution) -> None:
     assert (far[found.success] <= 1e-6).all()
 
 
-def test_targets_are_met_whatever_their_order() -> None:
+def test_gpu_solutions_do_not_depend_on_the_order_of_targets() -> None:
     _, p = targets(1)
     found = solve(ARM, p, tasks=HAND, device="cuda")
     assert found.success.all()
@@ -84,7 +84,7 @@ def test_targets_are_met_whatever_their_order() -> None:
     assert (back.q[::-1] == found.q).all()
 
 
-def test_several_frames_are_met_whatever_their_order() -> None:
+def test_gpu_solutions_of_several_frames_do_not_depend_on_order() -> None:
     q = ARM.random(200, seed=8)  # more than the threads of a block
     elbow, hand = ARM.frames[-2:]
     tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
@@ -109,7 +109,7 @@ def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
     assert np.abs(arm.center_of_mass(found.q) - c)[:, :2].max() <= 1e-6
 
 
-def test_iterations_that_are_compiled_apart() -> None:
+def test_iterations_linked_separately_agree_with_the_cpu() -> None:
     """The iterations of a large problem, whose code is linked separately, agree with the CPU."""
     robot = tree()
     tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
@@ -127,7 +127,7 @@ def test_iterations_that_are_compiled_apart() -> None:
     np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
 
 
-def test_ranges_are_met() -> None:
+def test_gpu_solutions_meet_allowed_ranges() -> None:
     """Solutions for five joints meet a cone around the tool's axis and a box of positions."""
     robot = supple.load("youbot")
     T = robot.fk(robot.random(COUNT, seed=10))
@@ -144,7 +144,7 @@ def test_ranges_are_met() -> None:
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
-def test_a_screw_joint() -> None:
+def test_a_robot_with_a_screw_joint_is_solved_on_a_gpu() -> None:
     robot = screw()
     p = robot.fk(robot.random(COUNT, seed=3))[:, :3, 3]
     found = solve(robot, p, tasks=PositionTask(), device="cuda")
@@ -153,7 +153,7 @@ def test_a_screw_joint() -> None:
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_unreachable_and_nonfinite_targets_get_the_status_of_the_cpu() -> None:
     _, p = targets(2)
     p[3] = 3 * p[3] / np.linalg.norm(p[3])
     p[5] = np.nan
@@ -170,7 +170,7 @@ def test_what_cannot_be_is_said() -> None:
     assert abs(found.position_error[7] - 2.7) < 1e-6  # stretched out
 
 
-def test_a_plane_that_nothing_crosses_saves_starts() -> None:
+def test_targets_proven_unreachable_need_fewer_starts() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(30, seed=5))
     T[:, 2, 3] += 2.0
@@ -183,7 +183,7 @@ def test_a_plane_that_nothing_crosses_saves_starts() -> None:
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_the_nearest(near: bool) -> None:
+def test_an_emulated_gpu_returns_the_solution_nearest_to_q0(near: bool) -> None:
     q, p = targets(3)
     q0 = np.clip(q + 0.05, ARM.lower, ARM.upper) if near else ARM.random(COUNT, seed=4)
     found, same = (solve(ARM, p, tasks=HAND, q0=q0, device=d) for d in ("cuda", "cpu"))
@@ -196,7 +196,7 @@ def test_the_nearest(near: bool) -> None:
         assert (found.restarts == 0).mean() >= 0.9
 
 
-def test_a_posture() -> None:
+def test_an_emulated_gpu_meets_targets_near_a_posture() -> None:
     _, p = targets(5)
     rest = np.full(3, 0.4)
     tasks = (HAND, PostureTask())
@@ -207,7 +207,7 @@ def test_a_posture() -> None:
     np.testing.assert_allclose(np.sort(far)[: COUNT // 2], np.sort(there)[: COUNT // 2], atol=1e-3)
 
 
-def test_several_are_distinct_and_the_best_comes_first() -> None:
+def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
     _, p = targets(6)
 
     def cost(q: Any) -> float:
@@ -226,7 +226,7 @@ def test_several_are_distinct_and_the_best_comes_first() -> None:
     np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
 
 
-def test_answers_that_differ_by_whole_turns_are_one() -> None:
+def test_solutions_that_differ_by_full_turns_are_one() -> None:
     """The second row equals the first up to a full turn; a displacement by 2π m is not a turn."""
     q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
     count = np.array([3], np.int32)
@@ -235,7 +235,7 @@ def test_answers_that_differ_by_whole_turns_are_one() -> None:
     np.testing.assert_array_equal(kept[0, :2], q[0, [0, 2]])
 
 
-def test_arrays_of_any_strides_and_floats() -> None:
+def test_an_emulated_gpu_reads_strided_and_float32_arrays() -> None:
     _, p = targets(7)
     same = solve(ARM, p, tasks=HAND, device="cuda")
 
@@ -258,7 +258,7 @@ def test_arrays_of_any_strides_and_floats() -> None:
     assert np.abs(at - p.astype(np.float32)).max() <= 1e-6
 
 
-def test_the_length_of_a_direction_does_not_matter() -> None:
+def test_the_length_of_a_direction_in_gpu_memory_does_not_matter() -> None:
     """Directions of any length in GPU memory give the solutions of unit vectors in host memory."""
     q, p = targets(8)
     x, tasks = ARM.fk(q)[:, :3, 0], (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
@@ -271,7 +271,7 @@ def test_the_length_of_a_direction_does_not_matter() -> None:
         np.testing.assert_allclose(q, same, rtol=0, atol=1e-6)
 
 
-def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
+def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it() -> None:
     """Near q0 = 1e8 rad, where a 2π wrap would round beyond the tolerance, solutions converge."""
     robot, tolerance = supple.load("planar2"), 1e-9
     p = robot.fk(robot.random(COUNT, seed=9))[:, :3, 3]
@@ -287,7 +287,7 @@ def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("arm", [0, 1])
-def test_parts_are_put_together(arm: int) -> None:
+def test_solutions_of_both_arms_are_merged_if_one_misses_its_target(arm: int) -> None:
     """If one of two arms cannot reach its target, the other does, and the head stays at rest."""
     both = arms("planar3", "planar3")
     tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
@@ -313,7 +313,7 @@ def test_parts_are_put_together(arm: int) -> None:
         assert (found.q[:, head] == rests).all()
 
 
-def test_parts_begin_finite() -> None:
+def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
     """Joints that move no task start at q0, clipped to the limits, or at 0 if q0 is not finite."""
     gpu = position.open_device(0)
     q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
@@ -332,7 +332,7 @@ def test_parts_begin_finite() -> None:
     assert not effort.any()
 
 
-def test_a_part_that_is_not_finite_makes_the_whole_so() -> None:
+def test_a_nonfinite_target_of_one_arm_makes_the_result_nonfinite() -> None:
     both = arms("planar3", "planar3")
     tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
     p = [both.fk(both.random(COUNT, seed=7), tip)[:, :3, 3] for tip in both.tips]
@@ -378,7 +378,7 @@ def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
     np.testing.assert_allclose(solve(ARM, rough, tasks=turn).q, exact.q, rtol=0, atol=1e-9)
 
 
-def test_what_is_no_rotation_is_refused_as_on_the_cpu() -> None:
+def test_an_invalid_rotation_is_refused_as_on_the_cpu() -> None:
     """Host arrays raise the same error on both devices; GPU arrays give NONFINITE_INPUT."""
     T = ARM.fk(ARM.random(COUNT, seed=9))
     turn = OrientationTask(rows=("rz",))
@@ -398,7 +398,7 @@ def test_what_is_no_rotation_is_refused_as_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize(("residual", "taken"), [(0.999e-3, True), (1.001e-3, False)])
-def test_the_deviation_from_which_on_is_the_same(residual: float, taken: bool) -> None:
+def test_cpu_and_gpu_accept_rotations_with_the_same_tolerance(residual: float, taken: bool) -> None:
     T = off_by(ARM.fk(ARM.random(COUNT, seed=9)), residual)
     assert (on_device(T, OrientationTask(rows=("rz",))).success == taken).all()
     assert (_core.pose_numbers(T, 1) is not None) == taken

@@ -40,7 +40,7 @@ MIRRORS = [
 ]
 
 
-def test_no_mirror_is_forgotten() -> None:
+def test_every_ctypes_struct_is_in_the_list_of_checked_layouts() -> None:
     declared = {
         (".".join(("supple", *file.relative_to(SOURCES).with_suffix("").parts)), name)
         for file in SOURCES.rglob("*.py")
@@ -55,7 +55,7 @@ def test_no_mirror_is_forgotten() -> None:
     MIRRORS,
     ids=[mirror.__module__ + "." + mirror.__name__ for mirror, *_ in MIRRORS],
 )
-def test_python_and_the_compiler_agree(
+def test_ctypes_structs_have_the_memory_layout_of_the_compiler(
     mirror: type[ctypes.Structure], name: str, file: str, tmp_path: Path
 ) -> None:
     struct = re.search(rf"^struct {name} {{.*?^}};", (SOURCES / file).read_text(), re.M | re.S)
@@ -99,13 +99,13 @@ def constant_of(name: str, text: str) -> float:
     CONSTANTS,
     ids=[f"{c[0].__name__}.{c[1]}" for c in CONSTANTS],
 )
-def test_constants_have_the_value_of_the_kernel(
+def test_constants_repeated_in_python_have_the_value_of_the_kernel(
     module: ModuleType, name: str, there: str, file: str
 ) -> None:
     assert getattr(module, name) == constant_of(there, (SOURCES / file).read_text())
 
 
-def test_no_mirrored_constant_is_forgotten() -> None:
+def test_every_constant_repeated_in_python_is_in_the_list_of_checks() -> None:
     says = re.compile(
         r"^(_?[A-Z][A-Z_]*) = .*#.*(?:\bas `|the same as|as in (?:the kernel|\S+\.[ch]))"
     )

@@ -20,7 +20,9 @@ def forgotten() -> None:
 
 
 @pytest.mark.usefixtures("forgotten")
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_the_extra_cuda_gets_an_installation_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("cuda", "cuda.core", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, name, None)
     robot = supple.load("panda")
@@ -32,7 +34,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.driver.cache_clear()
 
 
-def test_without_a_gpu() -> None:
+def test_device_cuda_without_a_gpu_is_refused() -> None:
     if supple.devices():
         pytest.skip("there is a GPU here")
     pytest.importorskip("cuda.core")
@@ -41,17 +43,17 @@ def test_without_a_gpu() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "", 0])
-def test_a_device_that_is_none(name: object) -> None:
+def test_an_invalid_device_name_is_refused(name: object) -> None:
     with pytest.raises(InputError, match="device must be"):
         solve(supple.load("panda"), np.eye(4), device=name)
 
 
-def test_a_stream_without_a_gpu() -> None:
+def test_a_stream_for_host_arrays_is_refused() -> None:
     with pytest.raises(InputError, match="stream is for targets in GPU memory"):
         solve(supple.load("panda"), np.eye(4), stream=1)
 
 
-def test_a_precision_that_a_cpu_does_not_have() -> None:
+def test_a_precision_on_the_cpu_is_refused() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match="only for GPUs; on the CPU solutions are always refined"):
         solve(robot, np.eye(4), precision="double")

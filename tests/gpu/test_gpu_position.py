@@ -34,7 +34,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 
 
 @pytest.mark.parametrize("count", [300, 12_000])
-def test_doubles_alone(count: int) -> None:
+def test_reachable_and_unreachable_targets_are_solved_in_double_precision(count: int) -> None:
     robot = supple.load("ur5e")
     T = robot.fk(robot.random(count, seed=7))
     T[::100, 2, 3] += 3.0
@@ -47,7 +47,7 @@ def test_doubles_alone(count: int) -> None:
     assert (again.q[::-1] == found.q).all()
 
 
-def test_one_target() -> None:
+def test_a_single_target_is_solved_on_a_gpu() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(seed=8))
     found = solve(robot, T, device="cuda:0")
@@ -56,7 +56,7 @@ def test_one_target() -> None:
     hold(robot, T, found)
 
 
-def test_an_arm_of_five_joints_points_its_tool() -> None:
+def test_an_arm_of_five_joints_meets_a_position_and_a_tool_axis() -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
     T = robot.fk(robot.random(11_000, seed=9))
@@ -69,7 +69,9 @@ def test_an_arm_of_five_joints_points_its_tool() -> None:
 
 
 @pytest.mark.parametrize("count", [300, 11_000])
-def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], Path]) -> None:
+def test_both_hands_of_a_humanoid_are_solved_as_often_as_on_the_cpu(
+    count: int, robot_files: Callable[[str, str], Path]
+) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     hands = ["left_wrist_yaw_link", "right_wrist_yaw_link"]
     q = robot.random(count, seed=14)
@@ -88,7 +90,7 @@ def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], 
 @pytest.mark.parametrize(
     "rule", [supple.damping.Optimal(0.3), supple.damping.Constant(0.02)], ids=lambda r: str(r)[:9]
 )
-def test_any_rule(rule: supple.damping.DampingRule) -> None:
+def test_a_gpu_search_converges_with_other_damping_rules(rule: supple.damping.DampingRule) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(11_000, seed=10))
     found = solve(robot, T, damping=rule, device="cuda")
@@ -111,7 +113,7 @@ def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [300, 11_000])
-def test_what_is_not_finite_is_said(count: int) -> None:
+def test_targets_that_are_not_finite_get_their_status_on_a_gpu(count: int) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(count, seed=11))
     T[7, 0, 3] = np.nan
@@ -124,7 +126,7 @@ def test_what_is_not_finite_is_said(count: int) -> None:
     assert np.isinf(found.position_error[bad]).all()
 
 
-def test_the_same_bits_again_and_in_any_order() -> None:
+def test_gpu_results_repeat_bit_for_bit_in_any_order() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(11_000, seed=12))
     T[::50, 2, 3] += 2.0
@@ -138,7 +140,7 @@ def test_the_same_bits_again_and_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("count", [64, 12_000])
-def test_from_a_start_nearby(count: int) -> None:
+def test_a_fast_gpu_search_from_a_nearby_q0_stays_near(count: int) -> None:
     robot = supple.load("panda")
     q = 0.9 * robot.random(count, seed=13)
     near = np.clip(q + 0.02, robot.lower, robot.upper)
@@ -148,12 +150,12 @@ def test_from_a_start_nearby(count: int) -> None:
         assert np.mean(np.abs(found.q - q).max(axis=1) < 0.2) > 0.95
 
 
-def test_an_empty_batch() -> None:
+def test_an_empty_batch_of_targets_gives_an_empty_result() -> None:
     robot = supple.load("panda")
     assert solve(robot, np.empty((0, 4, 4)), device="cuda").q.shape == (0, 7)
 
 
-def test_devices_are_named() -> None:
+def test_available_gpus_are_listed_in_the_error_of_an_unknown_one() -> None:
     first, *_ = supple.devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
@@ -163,7 +165,7 @@ def test_devices_are_named() -> None:
         solve(supple.load("panda"), np.eye(4), device="cuda:99")
 
 
-def test_what_is_not_for_a_gpu_is_refused() -> None:
+def test_arguments_for_the_cpu_alone_are_refused_on_a_gpu() -> None:
     robot = supple.load("panda")
     for name, given in {"timeout": 1.0, "explain": True, "threads": 2, "progress": print}.items():
         with pytest.raises(InputError, match=name):

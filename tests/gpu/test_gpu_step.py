@@ -65,14 +65,14 @@ def both(*given: Any, **options: Any) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("name", ALL_STEPS)
-def test_every_step_and_rule_in_double(name: str) -> None:
+def test_gpu_velocities_in_double_agree_with_the_cpu_for_all_steps(name: str) -> None:
     q, twist = some("panda", 3000)
     expected, found = both(robot("panda"), q, twist, step=ALL_STEPS[name])
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_rules_in_float(name: str) -> None:
+def test_gpu_velocities_in_float_agree_with_the_cpu_up_to_rounding(name: str) -> None:
     """J q̇ in float32 on the GPU equals J q̇ in float64 on the CPU, up to rounding."""
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     arm, step = robot("panda"), DLS(RULES[name])
@@ -87,7 +87,7 @@ def test_rules_in_float(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("where", SINGULAR)
-def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
+def test_optimally_damped_velocities_keep_the_bound_with_the_least_error(
     where: str, dtype: type
 ) -> None:
     name, at = SINGULAR[where]
@@ -103,7 +103,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
     hold_optimal(arm, q, asked, found, damping.Optimal.for_robot(arm).max_speed)
 
 
-def test_random_robots_keep_the_bound() -> None:
+def test_gpu_velocities_of_random_configurations_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
     q = arm.random(200_000, seed=rng).astype(np.float32)
     q[::7] = SINGULAR["panda"][1]  # these need the slow path
@@ -136,7 +136,7 @@ def test_limits(kind: str, dtype: type) -> None:
     assert (np.linalg.norm(found.astype(float), axis=1) <= bounds.max_norm * (1 + 1e-6)).all()
 
 
-def test_other_tasks_and_several_frames() -> None:
+def test_gpu_velocities_of_other_tasks_agree_with_the_cpu() -> None:
     q, twist = some("panda", 500)
     expected, found = both(robot("panda"), q, twist, PositionTask(axes="body"))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
@@ -150,14 +150,14 @@ def test_other_tasks_and_several_frames() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129])
-def test_batches_of_any_size(count: int) -> None:
+def test_gpu_velocities_of_batches_of_any_size_agree_with_the_cpu(count: int) -> None:
     q, twist = some("panda", count)
     expected, found = both(robot("panda"), q, twist)
     assert found.shape == (count, 7)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_angles_of_many_turns() -> None:
+def test_gpu_velocities_at_angles_of_many_turns_agree_with_the_cpu() -> None:
     arm = robot("ur5e")
     q, twist = some("ur5e", 300)
     for turns, room in ((1000, 1e-7), (1_000_000, 1e-4)):
@@ -166,7 +166,7 @@ def test_angles_of_many_turns() -> None:
         np.testing.assert_allclose(found, expected, rtol=room, atol=room)
 
 
-def test_numpy_that_is_not_finite_is_refused() -> None:
+def test_host_arrays_that_are_not_finite_are_refused_for_a_gpu() -> None:
     arm = robot("panda")
     q, twist = some("panda", 300)
     q[17, 2] = np.nan
@@ -178,7 +178,7 @@ def test_numpy_that_is_not_finite_is_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_cupy_stays_on_the_gpu(cupy: ModuleType, dtype: type) -> None:
+def test_gpu_velocities_of_cupy_arrays_stay_in_gpu_memory(cupy: ModuleType, dtype: type) -> None:
     arm = robot("panda")
     q, twist = (x.astype(dtype) for x in some("panda", 600))
     there = cupy.asarray(q).reshape(20, 30, 7), cupy.asarray(twist).reshape(20, 30, 6)
@@ -191,7 +191,7 @@ def test_cupy_stays_on_the_gpu(cupy: ModuleType, dtype: type) -> None:
     assert (out.get().reshape(600, 7) == expected).all()
 
 
-def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
+def test_gpu_velocities_of_nonfinite_rows_are_zero(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (x.astype(np.float32) for x in some("panda", 300))
     whole = velocities(arm, q, twist, device="cuda")
@@ -204,7 +204,7 @@ def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
     assert (np.delete(found, range(3, 8), 0) == np.delete(whole, range(3, 8), 0)).all()
 
 
-def test_arrays_that_do_not_fit_are_refused(cupy: ModuleType) -> None:
+def test_arrays_with_wrong_shapes_are_refused(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (cupy.asarray(x) for x in some("panda", 20))
     with pytest.raises(InputError, match=r"velocity must be .* float64 on cuda:0, as q is"):
@@ -219,7 +219,7 @@ def test_arrays_that_do_not_fit_are_refused(cupy: ModuleType) -> None:
         velocities(arm, q, twist, out=twist)
 
 
-def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
+def test_a_cuda_graph_of_torch_uses_changed_inputs(torch: ModuleType) -> None:
     arm = robot("panda")
     data = [tuple(x.astype(np.float32) for x in some("panda", 5000, seed)) for seed in range(3)]
     q, twist = (torch.tensor(x, device="cuda") for x in data[0])
@@ -239,7 +239,7 @@ def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
         np.testing.assert_allclose(q.cpu().numpy(), at + np.float32(0.01) * expected, atol=1e-6)
 
 
-def test_a_graph_of_cupy_with_limits_in_place(cupy: ModuleType) -> None:
+def test_a_cuda_graph_of_cupy_applies_limits_in_place(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     there, asked, qd = cupy.asarray(q), cupy.asarray(twist), cupy.zeros((3000, 7), "f4")
@@ -260,7 +260,7 @@ def test_a_graph_of_cupy_with_limits_in_place(cupy: ModuleType) -> None:
         assert (qd.get() == expected).all()
 
 
-def test_a_graph_of_the_driver_allocates_nothing(cupy: ModuleType) -> None:
+def test_a_captured_call_is_a_single_kernel_launch(cupy: ModuleType) -> None:
     """A call that is captured in a CUDA graph is a single launch of a CUDA kernel."""
     arm, driver = robot("panda"), runtime.packages()[1]
     q, twist = (cupy.asarray(x.astype(np.float32)) for x in some("panda", 1000))

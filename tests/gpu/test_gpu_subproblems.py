@@ -20,7 +20,7 @@ COUNTS = [200, 11_000]  # numbers of targets: solved by a warp each, and by a th
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_two_arms(count: int) -> None:
+def test_targets_of_two_arms_are_met_on_a_gpu(count: int) -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
     found = solve(robot, T, device="cuda")
@@ -30,7 +30,7 @@ def test_two_arms(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_each_arm_does_what_it_does_alone(count: int) -> None:
+def test_each_of_two_arms_has_the_solution_that_it_has_alone(count: int) -> None:
     """Solutions are equal bit for bit to those of each arm alone; efforts are added."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
@@ -46,7 +46,7 @@ def test_each_arm_does_what_it_does_alone(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_one_out_of_reach(count: int) -> None:
+def test_one_arm_out_of_reach_does_not_stop_the_other(count: int) -> None:
     """The result is unreachable, with the remaining error; the other arm reaches its target."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, count)
@@ -62,7 +62,7 @@ def test_one_out_of_reach(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_what_is_not_finite(count: int) -> None:
+def test_nonfinite_targets_or_seeds_get_nonfinite_input_in_their_rows(count: int) -> None:
     robot = arms("ur5e", "panda")
     T, q0 = somewhere(robot, count), robot.random(count, seed=4)
     T[0][3, 0, 3] = np.nan
@@ -88,7 +88,7 @@ def test_joints_that_no_task_moves_stay_at_the_start(count: int) -> None:
     hold(robot, T, found)
 
 
-def test_one_target_and_none() -> None:
+def test_single_and_empty_targets_of_two_arms_are_solved_on_a_gpu() -> None:
     robot = arms("ur5e", "panda")
     T = [one[0] for one in somewhere(robot, 1)]
     found = solve(robot, T, device="cuda")
@@ -100,7 +100,9 @@ def test_one_target_and_none() -> None:
 
 
 @pytest.mark.parametrize("count", [300, 20_000])
-def test_hands_and_feet_of_a_humanoid(count: int, robot_files: Callable[[str, str], Path]) -> None:
+def test_hands_and_feet_of_a_humanoid_meet_their_targets(
+    count: int, robot_files: Callable[[str, str], Path]
+) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
     T = robot.fk(robot.random(count, seed=14), ends)

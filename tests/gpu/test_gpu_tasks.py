@@ -36,7 +36,7 @@ def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", CASES)
-def test_as_on_the_cpu(name: str, count: int) -> None:
+def test_gpu_results_for_every_task_and_rule_agree_with_the_cpu(name: str, count: int) -> None:
     robot, tasks, rule = CASES[name]
     targets = reached(robot, tasks, robot.random(count, seed=3))
     found = solve(robot, targets, tasks=tasks, damping=rule, device="cuda")
@@ -56,7 +56,7 @@ def test_as_on_the_cpu(name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_posture_is_kept_near(count: int) -> None:
+def test_gpu_solutions_are_as_near_to_a_posture_as_on_the_cpu(count: int) -> None:
     robot = supple.load("panda")
     T, rest = robot.fk(robot.random(count, seed=4)), robot.neutral()
     tasks = [PoseTask(), PostureTask()]

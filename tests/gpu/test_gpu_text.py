@@ -79,7 +79,7 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     return call
 
 
-def test_optimal_damping_in_float(tmp_path: Path) -> None:
+def test_the_cuda_source_of_optimal_damping_keeps_its_bound_in_float(tmp_path: Path) -> None:
     arm = robot("panda")
     bound = damping.Optimal.for_robot(arm).max_speed
     run = on_cpu(tmp_path, arm, np.float32)
@@ -101,7 +101,7 @@ def test_optimal_damping_in_float(tmp_path: Path) -> None:
     assert (run(q, twist)[0][:2] == 0).all()
 
 
-def test_limits_and_another_rule_in_double(tmp_path: Path) -> None:
+def test_the_cuda_source_of_limited_steps_agrees_with_the_cpu(tmp_path: Path) -> None:
     arm = robot("ur5e")
     limits = Limits.for_robot(arm, max_norm=2.0, max_acceleration=20.0)
     step = DLS(damping.Curvature.for_robot(arm, dt=0.01))

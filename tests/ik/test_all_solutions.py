@@ -77,26 +77,28 @@ def check_round_trip(robot: sp.Robot, q: Array) -> Solutions:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560", "puma560_mk"])
-def test_solutions_contain_the_configuration_of_the_pose(name: str) -> None:
+def test_all_solutions_of_a_pose_include_the_configuration_it_came_from(name: str) -> None:
     robot = sp.load(name)
     found = check_round_trip(robot, robot.random(1000, seed=1))
     assert found.count.max() == 8
 
 
-def test_solutions_of_a_robot_file(robot_files: RobotFiles) -> None:
+def test_all_solutions_are_found_for_an_arm_from_a_urdf_file(robot_files: RobotFiles) -> None:
     robot = sp.urdf(robot_files(*IRB))
     check_round_trip(robot, robot.random(1000, seed=2))
 
 
 @pytest.mark.parametrize(("form", "first"), ARMS)
-def test_solutions_of_random_arms(form: str, first: int) -> None:
+def test_all_solutions_are_found_for_random_spherical_and_parallel_arms(
+    form: str, first: int
+) -> None:
     for seed in range(10):
         robot = random_arm(form, first, seed)
         assert (robot.structure.form, robot.structure.first) == (form, first)
         check_round_trip(robot, robot.random(100, seed=seed))
 
 
-def test_solutions_of_opposite_parallel_axes() -> None:
+def test_all_solutions_are_found_if_parallel_axes_point_in_opposite_directions() -> None:
     """All solutions are found if parallel axes point in opposite directions."""
     rng = np.random.default_rng(1)
     for twists in ((np.pi, 0.0), (0.0, np.pi), (np.pi, np.pi)):
@@ -107,14 +109,14 @@ def test_solutions_of_opposite_parallel_axes() -> None:
         check_round_trip(robot, robot.random(100, seed=1))
 
 
-def test_a_tool_and_a_base_change_nothing() -> None:
+def test_all_solutions_are_found_with_a_tool_and_a_moved_base() -> None:
     robot = sp.load("ur5e").with_tool(sp.pose([0.1, -0.05, 0.2], rpy=[0.3, 0.2, 0.1]))
     robot = robot.with_base(sp.pose([1.0, 2.0, 0.5], rpy=[0.3, -0.2, 1.1]))
     check_round_trip(robot, robot.random(100, seed=3))
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_all_solutions_of_a_target_give_the_same_solutions(name: str) -> None:
+def test_every_solution_of_a_target_leads_back_to_the_same_solutions(name: str) -> None:
     robot = sp.load(name)
     for q in robot.random(20, seed=4):
         found = solve(robot, robot.fk(q), solutions="all")
@@ -142,7 +144,7 @@ def searched(robot: sp.Robot, T: Array) -> Array:
     ],
     ids=["ur5e", "puma560", "spherical3", "spherical1", "parallel0"],
 )
-def test_a_long_search_finds_no_others(robot: sp.Robot) -> None:
+def test_a_long_numerical_search_finds_no_further_solutions(robot: sp.Robot) -> None:
     for q in robot.random(3, seed=5):
         T = robot.fk(q)
         found = solve(robot, T, solutions="all")
@@ -179,7 +181,7 @@ def test_errors_are_those_of_the_returned_configurations() -> None:
         assert contains(found.q, q, 1e-8)
 
 
-def test_wraps_are_all_full_turns_inside_the_limits() -> None:
+def test_all_solutions_with_wraps_have_all_full_turns_inside_limits() -> None:
     robot = sp.load("ur5e").with_limits(
         lower=[-TURN, -4, -np.pi, -1, -9, 0], upper=[TURN, 4, np.pi, 1, 9, 5]
     )
@@ -218,7 +220,7 @@ def test_the_nearest_solution_comes_first() -> None:
         np.testing.assert_array_equal(one.q, found.q)
 
 
-def test_the_order_of_other_preferences() -> None:
+def test_all_solutions_are_ordered_by_the_cost_of_a_preference() -> None:
     robot = sp.load("puma560")
     T = robot.fk(robot.random(5, seed=10))
     for prefer, cost in (
@@ -254,7 +256,7 @@ def check_continuum(robot: sp.Robot, q: Array, free: list[int], distinct: int) -
     return found
 
 
-def test_continuum_of_aligned_wrist_axes() -> None:
+def test_aligned_wrist_axes_give_a_continuum_of_solutions() -> None:
     q = np.array([0.3, -1.0, 0.7, 0.4, 0.0, -0.9])
     robot = sp.load("puma560").with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     found = check_continuum(robot, q, [3, 5], 8)
@@ -264,7 +266,7 @@ def test_continuum_of_aligned_wrist_axes() -> None:
     np.testing.assert_allclose(total, 0.0, atol=1e-6)
 
 
-def test_continuum_of_four_parallel_axes() -> None:
+def test_four_parallel_axes_give_a_continuum_of_solutions() -> None:
     """If the last axis of a UR5e is parallel to axes 2 to 4, these four joints move freely."""
     q = np.array([0.3, -1.2, 1.4, 0.4, 0.0, -0.9])
     T = sp.load("ur5e").fk(q)
@@ -275,7 +277,7 @@ def test_continuum_of_four_parallel_axes() -> None:
     assert (found.free[planar] == [False, True, True, True, False, True]).all()
 
 
-def test_continuum_of_a_wrist_above_the_base() -> None:
+def test_a_wrist_on_the_first_axis_gives_a_continuum_of_solutions() -> None:
     """If the center of the wrist is on the first axis, the first joint moves freely."""
     h = np.pi / 2
     arm = [(0, h, 0.4, 0), (0.5, 0, 0, 0), (0, h, 0, 0), (0, -h, 0.5, 0), (0, h, 0, 0)]
@@ -297,7 +299,7 @@ ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2,
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_a_stretched_arm_is_isolated(name: str) -> None:
+def test_the_solution_of_a_stretched_arm_is_isolated(name: str) -> None:
     """At the end of the reach, the solution is found, `complete` is true and no joint is free."""
     robot = sp.load(name).with_limits(lower=np.full(6, -4.0), upper=np.full(6, 4.0))
     q = robot.random(50, seed=17)
@@ -311,7 +313,7 @@ def test_a_stretched_arm_is_isolated(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
 @pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-6, 3e-7, 1e-8, 1e-12])
-def test_targets_near_singular_ones(name: str, angle: float) -> None:
+def test_all_solutions_are_found_near_wrist_singularities(name: str, angle: float) -> None:
     robot = sp.load(name)
     for q in robot.random(20, seed=11):
         q[4] = angle
@@ -325,7 +327,7 @@ def test_targets_near_singular_ones(name: str, angle: float) -> None:
 
 
 @pytest.mark.parametrize("away", [1e-4, 1e-6, 1e-7, 3e-8, 1e-9])
-def test_targets_near_the_first_axis(away: float) -> None:
+def test_isolated_solutions_are_found_for_targets_near_the_first_axis(away: float) -> None:
     """Isolated solutions are found although the first joint moves almost freely."""
     h = np.pi / 2
     table = [(0.1, -h, 0.6, 0), (0.7, 0, 0, -h), (0.1, -h, 0, 0), (0, h, 0.8, 0), (0, -h, 0, 0)]
@@ -356,7 +358,7 @@ def test_an_unreachable_target_has_no_solutions() -> None:
     assert str(found) == "no solution"
 
 
-def test_targets_of_a_batch_that_are_not_finite() -> None:
+def test_targets_of_a_batch_that_are_not_finite_have_no_solutions() -> None:
     robot = sp.load("ur5e")
     T = np.stack([robot.fk(np.ones(6)), np.full((4, 4), np.nan), robot.fk(np.ones(6))])
     found = solve(robot, T, solutions="all")
@@ -392,7 +394,7 @@ def test_selected_solutions_are_not_complete() -> None:
     assert len(part.sampled) == len(part)
 
 
-def test_other_joints_stay_at_the_seed() -> None:
+def test_joints_that_do_not_move_the_end_effector_stay_at_q0() -> None:
     """Joints that do not move the end effector stay at q0."""
     arm = sp.load("ur5e").description
     finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
@@ -428,7 +430,7 @@ def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
     np.testing.assert_array_equal(one.q, found.of(0).q)
 
 
-def test_free_joints_of_redundant_arms() -> None:
+def test_all_joints_of_a_redundant_arm_are_free_except_some_elbows() -> None:
     """All joints of a 7-joint arm are free, except an elbow between spherical joints."""
     for name, still in (("iiwa14", [3]), ("panda", [])):
         robot = sp.load(name)
@@ -437,7 +439,7 @@ def test_free_joints_of_redundant_arms() -> None:
         assert (found.free == moves).all(axis=1).mean() > 0.9
 
 
-def test_other_robots_are_searched() -> None:
+def test_robots_without_a_closed_form_are_searched_numerically() -> None:
     robot = sp.load("youbot")
     found = solve(robot, robot.fk(robot.random(2, seed=16)), solutions="all")
     assert not found.complete.any()
@@ -449,7 +451,9 @@ def test_other_robots_are_searched() -> None:
 @pytest.mark.parametrize(
     "link", [(0.3, 0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
 )
-def test_arms_that_do_not_move_in_all_directions(link: tuple[float, ...]) -> None:
+def test_arms_that_cannot_move_in_all_directions_have_no_complete_solutions(
+    link: tuple[float, ...],
+) -> None:
     """If all axes are parallel or meet in one point, solutions are found but not complete."""
     robot = sp.dh([link] * 6)
     T = robot.fk(np.linspace(0.1, 0.9, 6))
@@ -487,7 +491,7 @@ def misaligned(name: str, seed: int) -> sp.Robot:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_misaligned_arms(name: str) -> None:
+def test_all_solutions_of_slightly_misaligned_arms_reach_the_target(name: str) -> None:
     """Solutions reach the target with the misaligned axes, and contain q if they are complete."""
     robot = misaligned(name, 1)
     assert not robot.structure.exact
@@ -505,7 +509,7 @@ def test_misaligned_arms(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_misaligned_redundant_arms(name: str, seed: int) -> None:
+def test_all_solutions_of_misaligned_redundant_arms_reach_the_target(name: str, seed: int) -> None:
     """All solutions of an arm of seven joints reach the target, with one joint on its grid."""
     robot = misaligned(name, seed)
     T = robot.fk(robot.random(20, seed=seed))
@@ -517,7 +521,7 @@ def test_misaligned_redundant_arms(name: str, seed: int) -> None:
         check_solutions(robot, target, solutions, 1e-6)
 
 
-def test_arguments() -> None:
+def test_wrong_arguments_for_all_solutions_get_a_hint() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(np.ones(6))
     own: Any = sp.solve

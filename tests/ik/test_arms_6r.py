@@ -53,7 +53,7 @@ def check(robot: sp.Robot, q: Array, found: sp.Solutions) -> None:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_random_arms(group: int) -> None:
+def test_random_six_joint_arms_have_all_solutions_or_say_incomplete(group: int) -> None:
     kinds = set()
     for seed in seeds(ARMS)[group::GROUPS]:
         robot = arms_6r.arm(seed)
@@ -65,7 +65,7 @@ def test_random_arms(group: int) -> None:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_a_search_finds_no_others(group: int) -> None:
+def test_solutions_found_by_a_search_are_among_the_complete_ones(group: int) -> None:
     """The search is an independent method: what it finds is among complete solutions."""
     compared = 0
     for seed in seeds(ARMS)[group::GROUPS]:
@@ -86,7 +86,7 @@ def test_a_search_finds_no_others(group: int) -> None:
 
 @pytest.mark.parametrize("a1", [0.0, 0.1])
 @pytest.mark.parametrize("a3", [0.0, 0.03])
-def test_arms_with_a_wrist_offset(a1: float, a3: float) -> None:
+def test_all_solutions_are_found_for_arms_with_a_wrist_offset(a1: float, a3: float) -> None:
     """An ordinary arm with an offset wrist, with and without offsets of shoulder and elbow."""
     h = np.pi / 2
     rows = [(a1, -h, 0.3, 0.0), (0.4, 0.0, 0.0, -h), (a3, -h, 0.0, 0.0), (0.0, h, 0.4, 0.0)]
@@ -98,19 +98,19 @@ def test_arms_with_a_wrist_offset(a1: float, a3: float) -> None:
     for one, solutions in zip(q, found.split(), strict=True):
         check(robot, one, solutions)
     ends = robot.fk([[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.2, 0.3, 0.3, 0.4, 0.6, 0.6]])
-    path = sp.follow(robot, sp.poses.interpolate(*ends, np.linspace(0, 1, 20)))
+    path = sp.plan_path(robot, sp.poses.interpolate(*ends, np.linspace(0, 1, 20)))
     assert path.success
 
 
 @pytest.mark.parametrize("seed", [1646, 3887, 5309, 6621, 7147, 8509, 9405])
-def test_misaligned_axes_that_are_almost_parallel(seed: int) -> None:
+def test_solutions_are_right_for_axes_that_are_almost_parallel(seed: int) -> None:
     """Almost parallel axes intersect or coincide within a tolerance, but act as if they did not."""
     robot = arms_6r.arm(seed)
     q = robot.random(seed=seed)
     check(robot, q, solve(robot, robot.fk(q), solutions="all"))
 
 
-def test_solutions_at_joint_limits(robot_files: RobotFiles) -> None:
+def test_solutions_at_joint_limits_are_found(robot_files: RobotFiles) -> None:
     """Solutions at a joint limit are found, although their eigenvalues are inaccurate."""
     robot = sp.urdf(robot_files("ManipulaPy", "ManipulaPy_data/xarm/xarm6_robot.urdf"))
     # At these configurations, candidates have errors of up to 7e-7 rad.

@@ -61,7 +61,7 @@ def test_the_default_is_more_comfortable_than_the_first_solution(name: str) -> N
     assert discomfort(robot, default.q).mean() < discomfort(robot, first.q).mean()
 
 
-def test_comfortable_is_the_default_in_every_spelling() -> None:
+def test_without_q0_solve_prefers_comfortable_for_lists_and_batches() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(20, seed=3))
     for t in T:
@@ -86,7 +86,7 @@ def test_full_turns_are_unwound_toward_the_middle(alone: bool) -> None:
         np.testing.assert_allclose(robot.fk(one.q), t, atol=3e-6)
 
 
-def test_the_choice_costs_no_solution() -> None:
+def test_preferring_comfort_misses_no_more_targets_than_prefer_fast() -> None:
     """On generated robots, tasks and targets, "comfortable" misses no more than "fast"."""
     missed = np.zeros(2, dtype=int)
     for seed in seeds(CASES):
@@ -107,7 +107,7 @@ def test_several_solutions_are_ordered_by_comfort_on_request() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_joints_without_limits_are_as_comfortable_anywhere(seed: int) -> None:
+def test_joints_without_limits_do_not_count_in_discomfort(seed: int) -> None:
     one = case(seed, 16)
     free = ~np.isfinite(one.robot.lower) & ~np.isfinite(one.robot.upper)
     moved = np.where(free, np.random.default_rng(seed).normal(size=one.q.shape), one.q)

@@ -51,7 +51,9 @@ def descended(
 
 @pytest.mark.parametrize("max_step", [None, 0.02])
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
+def test_a_search_takes_the_iterations_of_its_damping_rule(
+    rule: KernelRule, max_step: float | None
+) -> None:
     ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
     ends[6:, 3] = PANDA.upper[3]  # half of the targets are at a limit
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
@@ -69,7 +71,9 @@ def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | N
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_every_rule_finds_answers_on_every_lane(rule: KernelRule, isa: str) -> None:
+def test_every_damping_rule_solves_targets_on_every_instruction_set(
+    rule: KernelRule, isa: str
+) -> None:
     T = PANDA.fk(PANDA.random(150, seed=22))
     found = solve(PANDA, T, damping=rule)
     hold(PANDA, T, found)
@@ -77,7 +81,7 @@ def test_every_rule_finds_answers_on_every_lane(rule: KernelRule, isa: str) -> N
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_what_a_rule_remembers_is_of_its_own_start(rule: KernelRule) -> None:
+def test_the_memory_of_a_damping_rule_belongs_to_one_target(rule: KernelRule) -> None:
     T = PANDA.fk(PANDA.random(80, seed=23))
     whole = solve(PANDA, T, damping=rule, threads=1)
     order = np.random.default_rng(0).permutation(80)
@@ -90,7 +94,7 @@ def test_what_a_rule_remembers_is_of_its_own_start(rule: KernelRule) -> None:
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
-def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
+def test_singular_and_unreachable_targets_give_no_nan(rule: KernelRule) -> None:
     T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # singular: rank 5
     T[1:, 2, 3] += 0.05, 4.0
     for found in (
@@ -101,7 +105,7 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
         assert found.status[2] == SolveStatus.UNREACHABLE
 
 
-def test_the_default_is_the_norm_of_the_error() -> None:
+def test_the_default_damping_of_a_search_is_the_norm_of_the_error() -> None:
     # λ² = 0.005 ‖e‖, where a position error of the reach counts as much as a rotation of 1 rad. The
     # reach is the largest distance of the frame from its mean position.
     robot = PANDA
@@ -117,7 +121,7 @@ def test_the_default_is_the_norm_of_the_error() -> None:
 
 
 @pytest.mark.parametrize("max_step", [1e-3, 0.05, 0.3, 10.0])
-def test_no_joint_moves_farther_in_an_iteration(max_step: float) -> None:
+def test_no_joint_moves_farther_than_max_step_in_an_iteration(max_step: float) -> None:
     begin = PANDA.random(20, seed=25)
     near = np.clip(begin + 0.2 * np.sin(np.arange(7)), PANDA.lower, PANDA.upper)
     for T, q0 in zip(PANDA.fk(near), begin, strict=True):
@@ -128,7 +132,7 @@ def test_no_joint_moves_farther_in_an_iteration(max_step: float) -> None:
 
 
 @pytest.mark.parametrize("max_step", [0.02, 0.2])
-def test_short_steps_solve_as_well(max_step: float) -> None:
+def test_a_small_max_step_does_not_lose_solutions(max_step: float) -> None:
     T = PANDA.fk(PANDA.random(100, seed=26))
     found = solve(PANDA, T, max_step=max_step)
     assert found.success.all()
@@ -152,7 +156,9 @@ def test_short_steps_solve_as_well(max_step: float) -> None:
     ],
 )
 @pytest.mark.parametrize("batch", [False, True])
-def test_bad_options_are_refused(options: dict[str, Any], says: str, batch: bool) -> None:
+def test_bad_damping_rules_and_max_steps_are_refused(
+    options: dict[str, Any], says: str, batch: bool
+) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, TARGET[None] if batch else TARGET, **options)
     with pytest.raises(InputError, match=says):

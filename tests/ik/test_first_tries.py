@@ -11,39 +11,39 @@ import pytest
 import supple
 
 
-def test_a_rule_is_no_step() -> None:
+def test_a_damping_rule_given_as_a_step_gets_a_hint() -> None:
     with pytest.raises(supple.errors.InputError, match=r"such as DLS\(rule\)"):
         supple.Servo(supple.load("ur5e"), dt=0.01, step=supple.damping.Constant(0.1))  # type: ignore[arg-type]
 
 
-def test_nothing_is_explained_before_the_first_step() -> None:
+def test_explain_before_the_first_step_is_refused() -> None:
     with pytest.raises(supple.errors.InputError, match="explain needs a step"):
         supple.Servo(supple.load("ur5e"), dt=0.01).explain()
 
 
-def test_a_sequence_of_one_task_takes_sequences_of_one() -> None:
+def test_a_list_of_one_task_takes_lists_of_one_command() -> None:
     robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
     twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
     bare = supple.Servo(robot, robot.tips[0], dt=0.01)(q, twist)
     listed = supple.Servo(robot, [robot.tips[0]], dt=0.01)(q, [twist])
     np.testing.assert_array_equal(bare, listed)
-    again = supple.track(robot, q, velocity=[[twist]] * 3, tasks=[robot.tips[0]], dt=0.01)
+    again = supple.simulate(robot, q, velocity=[[twist]] * 3, tasks=[robot.tips[0]], dt=0.01)
     np.testing.assert_array_equal(again.q[1], bare)
 
 
-def test_courses_may_be_constant() -> None:
+def test_track_accepts_constant_targets_and_velocities() -> None:
     robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
     twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
-    one = supple.track(robot, q, velocity=twist, dt=0.01, duration=0.1)
+    one = supple.simulate(robot, q, velocity=twist, dt=0.01, duration=0.1)
     np.testing.assert_array_equal(
-        one.q, supple.track(robot, q, velocity=[twist] * 10, dt=0.01, duration=0.1).q
+        one.q, supple.simulate(robot, q, velocity=[twist] * 10, dt=0.01, duration=0.1).q
     )
     goal = robot.fk(q + 0.1)
-    held = supple.track(robot, q, target=goal, dt=0.01, duration=3.0)
+    held = supple.simulate(robot, q, target=goal, dt=0.01, duration=3.0)
     np.testing.assert_allclose(robot.fk(held.q[-1]), goal, atol=1e-6)
 
 
-def test_what_was_chosen_cannot_be_set_later() -> None:
+def test_dt_and_gain_of_a_servo_cannot_be_changed() -> None:
     servo = supple.Servo(supple.load("ur5e"), dt=0.01)
     for name in ("dt", "gain"):
         with pytest.raises(AttributeError):
@@ -65,7 +65,7 @@ def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
     assert held > 20
 
 
-def test_a_servo_in_a_cycle_is_collected() -> None:
+def test_a_servo_in_a_reference_cycle_is_garbage_collected() -> None:
     """If the globals of a user's step refer to the Servo, both are freed together."""
     script = """
 import gc, numpy as np, supple

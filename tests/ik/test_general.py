@@ -60,7 +60,7 @@ def products(*factors: Array) -> Array:
 
 
 @pytest.mark.parametrize("start", range(6))
-def test_the_equations_hold_at_a_solution(start: int) -> None:
+def test_the_eliminated_equations_hold_at_a_solution(start: int) -> None:
     """Both sides of the equations are equal for every joint from which the numbering starts."""
     robot = any_arm(1)
     arm = numbered(robot, start)
@@ -92,7 +92,7 @@ def check_complete(robot: sp.Robot, q: Array, share: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_arms_of_any_geometry(seed: int) -> None:
+def test_all_solutions_are_found_for_six_joint_arms_of_any_geometry(seed: int) -> None:
     robot = any_arm(seed)
     assert robot.structure.form is None
     check_complete(robot, robot.random(200, seed=seed), 0.97)
@@ -104,7 +104,7 @@ def test_robot_files(file: str, robot_files: RobotFiles) -> None:
     check_complete(robot, robot.random(300, seed=1), 0.97)
 
 
-def test_infinite_tangents() -> None:
+def test_hidden_angles_with_an_infinite_tangent_are_found() -> None:
     """If the hidden angle is π from its zero, where tan(θ/2) is infinite, another zero is used."""
     robot = any_arm(0)
     arm = general_arm(robot, robot.tips[0])
@@ -157,7 +157,7 @@ def near_folds(robot: sp.Robot, count: int, away: float) -> Array:
 
 
 @pytest.mark.parametrize("away", [1e-3, 1e-4, 3e-5, 1e-6, 0.0])
-def test_targets_near_a_fold(away: float) -> None:
+def test_two_solutions_near_a_fold_are_found_or_reported_incomplete(away: float) -> None:
     """Two solutions near a fold, at +away and -away, are found, or `complete` is False.
 
     Solutions closer than 1e-5 rad may be reported as one.
@@ -172,7 +172,7 @@ def test_targets_near_a_fold(away: float) -> None:
             assert contains(found.q, one, 0.3 * away)  # (from a pose error of 1e-10)
 
 
-def test_a_long_search_finds_no_others() -> None:
+def test_a_long_numerical_search_finds_no_further_solutions() -> None:
     for seed in range(3):
         robot = any_arm(seed)
         T = robot.fk(robot.random(seed=seed))
@@ -186,7 +186,7 @@ def test_a_long_search_finds_no_others() -> None:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_both_methods_agree(name: str) -> None:
+def test_closed_form_and_eigenvalues_give_the_same_solutions(name: str) -> None:
     """The closed form and the eigenvalues are independent, and find the same solutions."""
     robot = sp.load(name).with_limits(lower=np.full(6, -np.pi), upper=np.full(6, np.pi))
     T = robot.fk(robot.random(100, seed=3))
@@ -203,7 +203,7 @@ def test_both_methods_agree(name: str) -> None:
         assert all(contains(solutions.q, q, 1e-4) for q in own[good])
 
 
-def test_targets_that_are_not_finite_or_reachable() -> None:
+def test_nonfinite_or_unreachable_targets_have_no_solutions() -> None:
     robot = any_arm(0)
     T = np.stack([robot.fk(np.ones(6)), np.full((4, 4), np.nan), sp.pose([9.0, 0.0, 0.0])])
     found = solve(robot, T, solutions="all")

@@ -97,7 +97,7 @@ def test_a_panda_reaches_poses_nearby(step: Step) -> None:
 
 
 @pytest.mark.parametrize("name", ["pseudoinverse", "DLS", "SDLS", "clamped DLS"])
-def test_iterates_are_those_of_the_formula(name: str) -> None:
+def test_iterates_of_a_step_are_those_of_a_loop_in_numpy(name: str) -> None:
     """Away from limits, q after 1 and 5 iterations equals that of the loop in NumPy."""
     T = PANDA.fk(Q + 0.3)
     for count in (1, 5):
@@ -121,7 +121,7 @@ def shown(robot: supple.Robot) -> Array:
     ("figure", "name"),
     [(figure, name) for figure in ("y", "double_y") for name in FIGURE] + [("y", "transpose")],
 )
-def test_figures_reach_their_targets(figure: str, name: str) -> None:
+def test_figures_of_buss_reach_their_targets_by_repeated_steps(figure: str, name: str) -> None:
     """The figures of Buss's program reach the positions of random configurations."""
     robot, step = supple.load(figure), STEPS[name]
     tasks = [PositionTask(tip) for tip in robot.tips]
@@ -157,7 +157,7 @@ def test_the_transpose_of_many_effectors_only_comes_closer() -> None:
     assert 1e-3 < after < 0.5 * before
 
 
-def test_limits_hold_and_are_used() -> None:
+def test_repeated_steps_stay_inside_limits_and_move_the_other_joints() -> None:
     """q stays inside the limits, and joints at a limit do not stop the others."""
     rng = np.random.default_rng(4)
     tight = PANDA.with_limits(lower=Q - 0.35, upper=Q + 0.35)
@@ -177,7 +177,7 @@ def test_several_tasks_by_priority_and_weights() -> None:
         assert found, found
 
 
-def test_statuses_are_honest() -> None:
+def test_a_search_by_a_step_never_claims_a_target_unreachable() -> None:
     """With a step, statuses are NOT_CONVERGED, TIMEOUT and NONFINITE_INPUT, not UNREACHABLE."""
     far = PANDA.fk(Q).copy()
     far[0, 3] = 5.0
@@ -202,7 +202,7 @@ def test_statuses_are_honest() -> None:
         solve(PANDA, batch[1], step=SMALL)
 
 
-def test_restarts_help() -> None:
+def test_restarts_solve_more_targets_than_one_start() -> None:
     """Without q0, restarts follow the first start until one converges."""
     rng = np.random.default_rng(6)
     T = PANDA.fk(rng.uniform(PANDA.lower + 0.2, PANDA.upper - 0.2, (10, 7)))
@@ -230,7 +230,9 @@ def test_restarts_help() -> None:
         ({"step": SMALL, "max_step": -1.0}, "max_step"),
     ],
 )
-def test_arguments_that_do_not_go_together(arguments: dict[str, object], words: str) -> None:
+def test_arguments_that_do_not_fit_together_are_refused_with_a_step(
+    arguments: dict[str, object], words: str
+) -> None:
     """An argument that does not fit the others raises an error that names it."""
     with pytest.raises(InputError, match=words):
         solve(PANDA, PANDA.fk(Q), **arguments)  # type: ignore[arg-type]

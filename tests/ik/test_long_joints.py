@@ -18,7 +18,7 @@ from targets import hold
 
 @pytest.mark.parametrize("turn_first", [False, True], ids=["slides first", "turns first"])
 @pytest.mark.parametrize("limit", [3.0, 100.0, 1000.0, 1e4])
-def test_limited_bases(limit: float, turn_first: bool) -> None:
+def test_targets_of_an_arm_on_a_long_limited_base_are_met(limit: float, turn_first: bool) -> None:
     robot = mobile(limit, turn_first)
     T = robot.fk(robot.random(2000, seed=0))
     found = solve(robot, T)
@@ -27,7 +27,7 @@ def test_limited_bases(limit: float, turn_first: bool) -> None:
 
 
 @pytest.mark.parametrize("far", [1.0, 100.0, 1e4, 1e6])
-def test_unlimited_bases(far: float) -> None:
+def test_targets_of_an_arm_on_an_unlimited_base_are_met(far: float) -> None:
     robot = mobile(None)
     q = robot.random(2000, seed=0)
     q[:, :2] *= far
@@ -38,7 +38,7 @@ def test_unlimited_bases(far: float) -> None:
         hold(robot, T, found)
 
 
-def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
+def test_targets_100000_km_away_need_few_starts() -> None:
     """Few starts suffice at 100,000 km, where floats resolve meters and doubles 10 nm."""
     robot = mobile(None)
     q = robot.random(20_000, seed=0)
@@ -47,7 +47,7 @@ def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
     assert np.all(found.success), (~found.success).sum()
 
 
-def test_one_far_target_alone() -> None:
+def test_a_single_target_200_km_away_is_solved() -> None:
     robot = mobile(None)
     q = robot.neutral()
     q[:2] = 3e3, -2e5
@@ -55,7 +55,7 @@ def test_one_far_target_alone() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1e3])
-def test_a_slider(limit: float | None) -> None:
+def test_a_single_prismatic_joint_is_solved_with_and_without_limits(limit: float | None) -> None:
     rest = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}"/>'
     robot = supple.urdf(
         f'<robot name="slider"><link name="a"/>{joint("b", "prismatic", "a", rest)}</robot>'
@@ -66,7 +66,7 @@ def test_a_slider(limit: float | None) -> None:
     np.testing.assert_allclose(beyond.q, [2e3 if limit is None else limit], atol=1e-6)
 
 
-def test_a_joint_with_room_for_hundreds_of_turns() -> None:
+def test_joints_with_wide_limits_get_no_needless_turns() -> None:
     links = '<link name="a"/>'
     parent = "a"
     for i, (axis, place) in enumerate(zip(AXES, PLACES, strict=True)):

@@ -19,7 +19,7 @@ def inside(robot, count, seed=0):
 
 @pytest.mark.parametrize("bound", [0.1, 0.8])
 @pytest.mark.parametrize("name", ROBOTS)
-def test_what_is_inside_is_found(name, bound):
+def test_solutions_within_max_move_of_q0_are_found(name, bound):
     robot, rng = sp.load(name), np.random.default_rng(1)
     q0 = inside(robot, 300)
     goal = np.clip(q0 + rng.uniform(-bound, bound, q0.shape), robot.lower, robot.upper)
@@ -34,7 +34,7 @@ def test_what_is_inside_is_found(name, bound):
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_it_converges_exactly_if_a_solution_is_inside(name):
+def test_max_move_converges_exactly_if_a_solution_is_in_its_box(name):
     robot = sp.load(name)
     q0 = inside(robot, 200, seed=2)
     poses = robot.fk(inside(robot, 200, seed=3))
@@ -62,7 +62,7 @@ def test_it_converges_exactly_if_a_solution_is_inside(name):
     assert ((batch.count > 0) == found.success[:20]).all()
 
 
-def test_the_fast_path_and_the_rest_agree():
+def test_max_move_gives_equal_results_with_and_without_a_report():
     robot = sp.load("ur5e")
     q0 = inside(robot, 40, seed=5)
     poses = robot.fk(q0 + np.random.default_rng(6).uniform(-0.6, 0.6, q0.shape))
@@ -76,7 +76,7 @@ def test_the_fast_path_and_the_rest_agree():
     assert statuses == {sp.SolveStatus.CONVERGED, sp.SolveStatus.MAX_MOVE}
 
 
-def test_without_the_bound_nothing_changes():
+def test_a_huge_max_move_does_not_change_solutions():
     robot = sp.load("panda")
     q0 = inside(robot, 20, seed=7)
     poses = robot.fk(inside(robot, 20, seed=8))
@@ -85,7 +85,7 @@ def test_without_the_bound_nothing_changes():
     assert (wide.q == plain.q).all()
 
 
-def test_the_report_names_the_joint_that_blocks():
+def test_the_report_names_the_joint_that_max_move_blocks():
     elbow = sp.dh([(1.0, 0, 0, 0), (1.0, 0, 0, 0)], limits=[(-3, 3), (-3, 3)])
     hand = sp.PositionTask(rows=["x", "y"])
     q0 = np.array([0.2, 1.0])
@@ -97,7 +97,7 @@ def test_the_report_names_the_joint_that_blocks():
     assert found.q[1] == pytest.approx(1.3)
 
 
-def test_a_seed_outside_the_limits_counts_from_where_it_is():
+def test_max_move_is_measured_from_a_q0_outside_the_limits():
     robot = sp.load("panda")
     q0 = robot.neutral()
     q0[3] = robot.upper[3] + 0.3
@@ -112,7 +112,7 @@ def test_a_seed_outside_the_limits_counts_from_where_it_is():
     assert solve(robot, robot.fk(goal), q0=q0, max_move=0.31)
 
 
-def test_joints_that_move_no_task_keep_to_it_as_well():
+def test_max_move_also_bounds_joints_that_move_no_task():
     robot = sp.load("panda").with_tips(["panda_link5"])
     q0 = inside(robot, 1, seed=9)[0]
     goal = robot.fk(q0 + 0.05)
@@ -123,7 +123,7 @@ def test_joints_that_move_no_task_keep_to_it_as_well():
     assert found.moved == pytest.approx(0.3)
 
 
-def test_several_solutions_are_all_inside():
+def test_several_solutions_are_all_within_max_move():
     robot = sp.load("panda")
     q0 = inside(robot, 1, seed=10)[0]
     found = solve(robot, robot.fk(q0 + 0.1), q0=q0, max_move=0.6, solutions=5)
@@ -172,7 +172,7 @@ def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
         ),
     ],
 )
-def test_bad_bounds_are_refused(options, words):
+def test_bad_values_of_max_move_are_refused(options, words):
     robot = sp.load("ur5e")
     with pytest.raises(sp.errors.InputError, match=words):
         solve(robot, robot.fk(np.full(6, 0.3)), **options)

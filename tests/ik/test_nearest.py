@@ -31,7 +31,7 @@ def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: floa
         assert fields_of(one, "status") == fields_of(same, "status")
 
 
-def test_an_answer_beside_the_start_is_not_compared() -> None:
+def test_a_solution_close_to_q0_is_returned_without_restarts() -> None:
     robot = supple.load("panda")
     for q in 0.6 * robot.random(20, seed=45):
         found = solve(robot, robot.fk(q), q0=q + 0.02)
@@ -41,9 +41,7 @@ def test_an_answer_beside_the_start_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize(("name", "joint"), [("ur5e", 2), ("panda", 5)])
-def test_a_singular_target_beside_the_start_is_reached_from_the_start(
-    name: str, joint: int
-) -> None:
+def test_a_singular_target_near_q0_is_reached_without_restarts(name: str, joint: int) -> None:
     """Where the damped search stalls, Newton's method continues, without another seed."""
     robot, rng, slow = supple.load(name), np.random.default_rng(42), damping.Constant(0.1)
     for q in 0.6 * robot.random(60, seed=43):
@@ -56,7 +54,7 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
         assert np.abs(found.q - q0).max() < 0.2
 
 
-def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
+def test_for_unreachable_targets_the_pose_found_from_q0_is_near_the_closest() -> None:
     """The closest pose from q0 is returned if its squared error is <= 1.2 times the smallest."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
@@ -82,7 +80,7 @@ def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
     return q
 
 
-def test_the_nearest_answer_is_drawn_nearer_as_far_as_the_task_leaves_freedom() -> None:
+def test_no_self_motion_brings_the_nearest_solution_closer_to_q0() -> None:
     """No self-motion brings a solution that is far from q0 closer to q0."""
     robot = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)])
     rng, count = np.random.default_rng(44), 0

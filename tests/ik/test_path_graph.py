@@ -120,7 +120,7 @@ def test_a_route_ends_before_an_empty_layer() -> None:
     assert parts[-1].layers[-1] == 2
 
 
-def test_a_step_is_removed() -> None:
+def test_a_route_is_cut_where_its_step_is_removed_from_the_graph() -> None:
     q, own = np.zeros((3, 1, 2)), np.array([0])
     graph = PathGraph(np.arange(3.0), q, None, Cost())
     assert len(fewest_changes(graph, own)) == 1
@@ -148,7 +148,7 @@ class Fixed(Layers):
 
 @pytest.mark.parametrize("branches", [True, False])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_step_that_leaves_the_path_is_not_tried_again(seed: int, branches: bool) -> None:
+def test_a_route_cut_at_one_place_is_not_tried_again_there(seed: int, branches: bool) -> None:
     """Cut at one place, a route ends there at once, however many columns have the same steps."""
     rng = np.random.default_rng(seed)
     few = rng.normal(size=(6, 2, 3))

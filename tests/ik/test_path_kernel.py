@@ -1,4 +1,4 @@
-"""Compiled parts of `follow`: targets between those of a path, tracks, and samples that differ."""
+"""Compiled parts of `plan_path`: targets between given ones, tracks, and samples that differ."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def line(move: Array, turn: float, count: int) -> Array:
 
 
 @pytest.mark.parametrize("turn", [0.0, 1e-12, 1e-5, 1.0, 3.0])
-def test_targets_between_are_interpolated_poses(turn: float) -> None:
+def test_targets_between_samples_of_a_path_are_interpolated_poses(turn: float) -> None:
     rng = np.random.default_rng(0)
     poses = line(rng.uniform(-1, 1, 3), turn, 2)
     f = np.concatenate([[0.0, 1.0], rng.random(20)])
@@ -77,7 +77,7 @@ def test_a_track_ends_where_the_path_jumps() -> None:
     assert np.isnan(made[1]).all()
 
 
-def test_a_long_step_is_divided() -> None:
+def test_a_track_divides_steps_that_are_too_long() -> None:
     """A joint moves farther than a step may take it."""
     s = np.linspace(0, 1, 33)[:, None]
     path = problem(PANDA.fk(HOME + s * [1.8, 0, 0, 0, 0, 0, 0]))
@@ -89,7 +89,7 @@ def test_a_long_step_is_divided() -> None:
     np.testing.assert_allclose(PANDA.fk(made)[0], expected, atol=2e-7)
 
 
-def test_configurations_apart() -> None:
+def test_configurations_are_thinned_to_a_minimum_distance() -> None:
     rng = np.random.default_rng(0)
     q, known = rng.uniform(-4, 4, (60, 2)), rng.uniform(-4, 4, (5, 2))
     turns = np.array([2 * np.pi, 0.0])
@@ -107,7 +107,7 @@ def test_configurations_apart() -> None:
     assert _core.apart(q, known, turns, 0.5).tolist() == kept
 
 
-def test_steps_to_near_configurations() -> None:
+def test_the_path_graph_has_all_steps_to_near_configurations() -> None:
     rng = np.random.default_rng(1)
     q = rng.uniform(-4, 4, (4, 9, 2))
     q[1, 7:] = np.nan
@@ -121,7 +121,7 @@ def test_steps_to_near_configurations() -> None:
         np.testing.assert_array_equal([a, b], near)
 
 
-def test_nearest_pairs() -> None:
+def test_nearest_pairs_are_those_of_an_exhaustive_comparison() -> None:
     rng = np.random.default_rng(2)
     before, after = rng.uniform(-4, 4, (2, 30, 5, 2))
     before[3, 4] = after[5, 3:] = np.nan

@@ -36,7 +36,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_one_at_a_time_as_well(name: str) -> None:
+def test_reachable_targets_are_solved_in_single_calls(name: str) -> None:
     robot = supple.load(name)
     T = robot.fk(robot.random(200, seed=8))
     for target in T:
@@ -45,7 +45,7 @@ def test_one_at_a_time_as_well(name: str) -> None:
         hold(robot, target, found)
 
 
-def test_an_arm_of_five_joints_points_its_tool() -> None:
+def test_an_arm_of_five_joints_meets_a_position_and_a_tool_axis() -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
     T = robot.fk(robot.random(2000, seed=9))
@@ -65,7 +65,7 @@ def test_an_arm_of_five_joints_points_its_tool() -> None:
         assert (np.einsum("bi,bi->b", at[:, :3, 2], T[:, :3, 2]) > 0).all()
 
 
-def test_pinocchio_agrees(robot_files: Callable[[str, str], Path]) -> None:
+def test_solutions_meet_their_targets_in_pinocchio(robot_files: Callable[[str, str], Path]) -> None:
     path = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     robot = supple.urdf(path)
     frame = robot.tips[0]
@@ -93,7 +93,7 @@ def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
 
 
 @pytest.mark.parametrize("start", [False, True], ids=["no q0", "q0"])
-def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
+def test_a_solution_has_the_same_bits_in_any_batch(start: bool) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(700, seed=12))
     T[::10, 2, 3] += 2.0  # every tenth target is out of reach
@@ -117,7 +117,7 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
         assert same(solve(robot, target), solve(robot, target))
 
 
-def test_what_was_solved_before_does_not_matter() -> None:
+def test_earlier_calls_do_not_change_a_result() -> None:
     # This also holds for max_seeds = 1, where the only start fails before packs of lanes run.
     robot = supple.load("panda")
     reachable = robot.fk(robot.random(20, seed=17))
@@ -134,7 +134,7 @@ def test_what_was_solved_before_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
-def test_the_boundary_of_the_workspace(name: str) -> None:
+def test_targets_on_the_boundary_are_met_and_beyond_it_unreachable(name: str) -> None:
     robot = supple.load(name)
     _, T0, T5 = boundary(robot, 200)
     for gate in GATES:
@@ -191,7 +191,7 @@ def test_a_weight_trades_position_for_orientation() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14"])
-def test_along_a_path_nothing_jumps(name: str) -> None:
+def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> None:
     robot = supple.load(name)
     begin, end = 0.6 * robot.random(2, seed=15)
     course = begin + np.linspace(0, 1, 300)[:, None] * (end - begin)
@@ -204,7 +204,7 @@ def test_along_a_path_nothing_jumps(name: str) -> None:
         q = found.q
 
 
-def test_nearest_is_no_farther_than_the_others() -> None:
+def test_the_nearest_solution_is_no_farther_from_q0_than_others() -> None:
     robot = supple.load("puma560")
     T = robot.fk(robot.random(100, seed=16))
     starts = robot.random(100, seed=17)
@@ -232,7 +232,7 @@ def test_several_solutions_are_distinct_and_verified() -> None:
     assert len(solve(robot, robot.fk(robot.neutral() + 0.3), solutions=8).q) >= 4  # elbow, wrist
 
 
-def test_a_criterion_chooses() -> None:
+def test_a_preference_improves_its_measure_over_the_first_solution() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(60, seed=19))
 
@@ -257,7 +257,7 @@ def test_a_criterion_chooses() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5), (0,), (1, 0, 2)], ids=str)
-def test_shapes(shape: tuple[int, ...]) -> None:
+def test_results_of_solve_have_the_batch_shape_of_the_targets(shape: tuple[int, ...]) -> None:
     robot = supple.load("ur5e")
     found = solve(robot, robot.fk(robot.random(shape, seed=0)))
     assert found.q.shape == (*shape, robot.dof)
@@ -269,7 +269,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1e3, 1e6])
-def test_weights_do_not_keep_a_target_from_being_reached(ratio: float) -> None:
+def test_reachable_targets_are_met_with_any_weights(ratio: float) -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(200, seed=15))
     found = solve(robot, T, tasks=PoseTask(weight=[ratio] * 3 + [1.0] * 3))
@@ -278,7 +278,7 @@ def test_weights_do_not_keep_a_target_from_being_reached(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-def test_units_of_length_do_not_matter(unit: float) -> None:
+def test_the_unit_of_length_does_not_change_which_targets_are_met(unit: float) -> None:
     quarter = np.pi / 2
     table = [(0, 0, -quarter), (0.4318, 0.14909, 0), (-0.02032, 0, quarter)]
     table += [(0, 0.43307, -quarter), (0, 0, quarter), (0, 0.05625, 0)]
@@ -292,7 +292,7 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
 # ---- near a seed ---------------------------------------------------------------------------------
 
 
-def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
+def test_a_solution_near_q0_is_found_if_there_is_one() -> None:
     # One step from q0 passes the nearest solution; the next solution beyond is 1.3 rad away.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
@@ -300,7 +300,7 @@ def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
     assert np.abs(solve(robot, robot.fk(x), q0=q0).q - q0).max() < 0.3
 
 
-def test_beside_the_workspace_joints_do_not_jump_for_little() -> None:
+def test_joints_do_not_jump_for_small_gains_outside_the_workspace() -> None:
     # The target moves 30 cm beyond the boundary and along it; each solve starts from the previous
     # solution. Another branch may be slightly closer, which does not justify a jump to it.
     robot = supple.load("panda")

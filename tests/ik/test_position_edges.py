@@ -43,7 +43,7 @@ class Prepared:
 # ---- preferences ---------------------------------------------------------------------------------
 
 
-def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
+def test_a_criterion_is_called_only_for_targets_with_several_solutions() -> None:
     """A criterion is called only if a target has several solutions; the smallest cost wins."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
@@ -63,14 +63,14 @@ def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
     assert total == len(asked.q)
 
 
-def test_a_criterion_is_not_asked_when_time_is_up() -> None:
+def test_a_criterion_is_not_called_after_the_timeout() -> None:
     asked = Prepared()
     found = solve(PANDA, np.repeat(FAR[None], 10_000, axis=0), prefer=asked, timeout=0.0)
     assert (found.status == SolveStatus.TIMEOUT).all()
     assert not asked.q
 
 
-def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
+def test_a_preference_chooses_the_same_solution_in_a_batch_as_alone() -> None:
     q0 = PANDA.random(12, seed=5)
     T = PANDA.fk(PANDA.random(12, seed=6))
     for start, target in zip(q0, T, strict=True):
@@ -81,7 +81,7 @@ def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
     np.testing.assert_array_equal(solve(PANDA, T, q0=q0, prefer="limits").q, alone)
 
 
-def test_several_solutions_say_that_they_are_of_one_target() -> None:
+def test_the_text_of_several_solutions_says_that_they_are_of_one_target() -> None:
     every = solve(PANDA, TARGET, solutions=5)
     first, *lines = str(every).splitlines()
     assert first.startswith("5 solutions of one target, the best first; joints [rad], errors of ")
@@ -99,7 +99,7 @@ def test_several_solutions_say_that_they_are_of_one_target() -> None:
 # ---- the fast path -------------------------------------------------------------------------------
 
 
-def test_it_is_a_function_to_everyone_who_asks() -> None:
+def test_solve_is_inspected_pickled_and_copied_like_a_function() -> None:
     own = supple.solve
     assert inspect.isfunction(own)
     assert str(own.__doc__).startswith("Find a configuration")
@@ -110,7 +110,7 @@ def test_it_is_a_function_to_everyone_who_asks() -> None:
     assert "solve" in repr(own)
 
 
-def test_a_method_of_a_class_is_bound() -> None:
+def test_solve_can_be_bound_as_a_method() -> None:
     class Arm(supple.Robot):
         reach = supple.solve
 
@@ -141,7 +141,7 @@ def test_a_method_of_a_class_is_bound() -> None:
     ],
     ids=str,
 )
-def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
+def test_fast_and_slow_path_of_solve_give_equal_results(usual: dict[str, Any]) -> None:
     """Arrays of float64 take the fast path, lists the slow path; the results are equal."""
     for T in PANDA.fk(PANDA.random(20, seed=31)):
         short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
@@ -150,7 +150,9 @@ def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> N
         assert fields_of(short, "status") == fields_of(long, "status")
 
 
-def test_ctrl_c_is_not_lost_while_a_table_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_the_first_call_is_raised_and_the_next_call_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     known, pressed = solver.compile_problem, []
 
     def interrupted(*given: Any) -> Any:
@@ -166,7 +168,7 @@ def test_ctrl_c_is_not_lost_while_a_table_is_made(monkeypatch: pytest.MonkeyPatc
     assert solve(robot, TARGET.copy()).success
 
 
-def test_many_robots_take_turns() -> None:
+def test_alternating_between_robots_does_not_change_results() -> None:
     robots = [supple.load(name) for name in ("panda", "ur5e", "iiwa14", "puma560")] * 2
     first = [solve(robot, robot.fk(robot.random(seed=1)).copy()) for robot in robots]
     again = [solve(robot, robot.fk(robot.random(seed=1)).copy()) for robot in robots]
@@ -175,7 +177,7 @@ def test_many_robots_take_turns() -> None:
 
 
 @pytest.mark.parametrize("tasks", [None, "panda_hand", [PositionTask()], (PositionTask(),)])
-def test_a_call_keeps_nothing(tasks: Any) -> None:
+def test_solve_keeps_no_references_to_its_arguments(tasks: Any) -> None:
     target = TARGET[:3, 3].copy() if isinstance(tasks, list | tuple) else TARGET.copy()
 
     def held() -> list[int]:
@@ -197,7 +199,7 @@ def test_a_call_keeps_nothing(tasks: Any) -> None:
     assert own == 2
 
 
-def test_a_list_of_tasks_may_change() -> None:
+def test_solve_notices_a_changed_list_of_tasks() -> None:
     tasks: list[Any] = [supple.PositionTask()]
     assert solve(PANDA, TARGET[:3, 3].copy(), tasks=tasks).success
     tasks[:] = [supple.PoseTask()]
@@ -209,7 +211,9 @@ def test_a_list_of_tasks_may_change() -> None:
 
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist()], ids=["array", "list"])
-def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_timeout_includes_the_compilation_of_the_problem(
+    target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The timeout includes the time to compile the problem, which exceeds it in this test."""
 
     def slow(*given: Any) -> Any:
@@ -226,13 +230,13 @@ def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("timeout", [np.inf, np.float32("inf"), 1e300, 10**400, 1e10], ids=range(5))
 @pytest.mark.parametrize("target", [TARGET, TARGET[None]], ids=["one", "batch"])
-def test_a_time_without_end(target: np.ndarray, timeout: Any) -> None:
+def test_huge_and_infinite_timeouts_are_accepted(target: np.ndarray, timeout: Any) -> None:
     found = solve(PANDA, target, timeout=timeout)
     np.testing.assert_array_equal(found.q, solve(PANDA, target).q)
     assert np.all(found.success)
 
 
-def test_short_steps_let_others_run() -> None:
+def test_a_search_with_tiny_steps_lets_other_threads_run() -> None:
     """While one target with tiny steps takes a second, other Python threads keep running."""
     ended = threading.Event()
     start = PANDA.neutral()
@@ -252,7 +256,7 @@ def test_short_steps_let_others_run() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
-def test_short_steps_can_be_stopped() -> None:
+def test_a_search_with_tiny_steps_can_be_interrupted() -> None:
     """Signal handlers run during a long call; the exception of the third signal ends the call."""
 
     class RungError(Exception):
@@ -276,7 +280,7 @@ def test_short_steps_can_be_stopped() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_short_steps_end_where_they_always_did() -> None:
+def test_the_default_max_step_given_explicitly_changes_no_bit() -> None:
     for q0 in (None, PANDA.neutral()):
         found = solve(PANDA, TARGET, q0=q0, max_step=1.0)  # the default
         plain = solve(PANDA, TARGET, q0=q0)
@@ -304,7 +308,9 @@ def test_short_steps_end_where_they_always_did() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("target", [TARGET, TARGET[None], TARGET.tolist()], ids=["1", "B", "list"])
-def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says: str) -> None:
+def test_single_calls_and_batches_refuse_the_same_options(
+    target: Any, options: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, target, **options)
     assert np.all(solve(PANDA, target, threads=1, max_seeds=2**31 - 1).success)
@@ -327,12 +333,14 @@ def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says
     ],
     ids=["q0", "target", "solutions"],
 )
-def test_what_is_wrong_is_shown(target: Any, options: dict[str, Any], says: str) -> None:
+def test_errors_of_solve_show_the_wrong_value(
+    target: Any, options: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, target, **options)
 
 
-def test_a_joint_without_limits_has_a_largest_coordinate() -> None:
+def test_q0_of_a_joint_without_limits_must_be_within_1e9() -> None:
     free = PANDA.with_limits(lower=-np.inf, upper=np.inf)
     assert solve(free, TARGET, q0=[1e3] * 7).success
     with pytest.raises(

@@ -75,7 +75,7 @@ def test_unknown_names_are_listed() -> None:
 
 
 @pytest.mark.parametrize("prefer", [None, "limits"])
-def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
+def test_targets_that_are_not_finite_do_not_affect_others_in_a_batch(prefer: Any) -> None:
     T = PANDA.fk(PANDA.random(40, seed=1))
     clean = solve(PANDA, T, prefer=prefer)
     T[3, 0, 0], T[17, 1, 3] = np.nan, -np.inf
@@ -93,7 +93,7 @@ def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
     assert np.isfinite(near.q).all()
 
 
-def test_float32_and_lists_are_taken() -> None:
+def test_solve_accepts_float32_arrays_and_lists() -> None:
     exact = solve(PANDA, TARGET)
     assert (solve(PANDA, TARGET.tolist()).q == exact.q).all()
     assert (solve(PANDA, np.asfortranarray(TARGET)).q == exact.q).all()
@@ -104,7 +104,7 @@ def test_float32_and_lists_are_taken() -> None:
     assert near.success
 
 
-def test_a_start_outside_the_limits_is_put_inside() -> None:
+def test_a_solution_from_a_q0_outside_the_limits_is_inside_them() -> None:
     found = solve(PANDA, TARGET, q0=np.full(7, 10.0))
     assert found.success
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
@@ -114,7 +114,7 @@ def test_a_start_outside_the_limits_is_put_inside() -> None:
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
 
 
-def test_what_a_solution_says() -> None:
+def test_the_text_of_a_solution_states_its_status_and_error() -> None:
     found = solve(PANDA, TARGET)
     assert str(found).startswith("converged in ")
     far = TARGET.copy()
@@ -136,7 +136,7 @@ def test_what_a_solution_says() -> None:
 # ---- time ----------------------------------------------------------------------------------------
 
 
-def test_no_time_at_all() -> None:
+def test_a_timeout_of_zero_gives_finite_results_with_status_timeout() -> None:
     far = TARGET.copy()
     far[:3, 3] += 5
     one = solve(PANDA, far, timeout=0.0)
@@ -154,7 +154,7 @@ def test_no_time_at_all() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
+def test_few_iterations_follow_after_the_timeout(options: dict[str, Any], threads: int) -> None:
     # With a time limit of zero, the work is bounded by the interval between two clock checks.
     T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
@@ -179,7 +179,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
 
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
-def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
+def test_a_timeout_ends_a_search_with_short_steps(q0: Any) -> None:
     """With short steps, a start may take thousands of iterations; a timeout ends it midway."""
     far = TARGET.copy()
     far[:3, 3] += 5
@@ -188,7 +188,7 @@ def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
     assert found.iterations <= 40
 
 
-def test_time_is_kept() -> None:
+def test_a_batch_stops_at_its_timeout() -> None:
     far = np.repeat(TARGET[None], 20_000, axis=0)
     far[:, :3, 3] += 5
     found = solve(PANDA, far, timeout=0.05)  # all seeds take ten seconds or more
@@ -197,7 +197,7 @@ def test_time_is_kept() -> None:
     assert np.isfinite(found.q).all()
 
 
-def test_progress_is_told_and_may_stop() -> None:
+def test_progress_is_reported_and_its_exception_stops_a_batch() -> None:
     far = np.repeat(TARGET[None], 1500, axis=0)  # takes about a second, less on a fast machine
     far[:, :3, 3] += 5
     calls: list[tuple[int, int]] = []
@@ -249,7 +249,7 @@ def test_ctrl_c_stops_a_batch() -> None:
     assert process.returncode == 0
 
 
-def test_the_interpreter_runs_meanwhile() -> None:
+def test_python_threads_run_during_a_batch_of_solve() -> None:
     far = np.repeat(TARGET[None], 400, axis=0)
     far[:, :3, 3] += 5
     ended = threading.Event()
@@ -263,7 +263,7 @@ def test_the_interpreter_runs_meanwhile() -> None:
     assert ticks > 10
 
 
-def test_threads_may_ask_for_different_tolerances_at_once() -> None:
+def test_threads_may_use_different_tolerances_at_the_same_time() -> None:
     T = PANDA.fk(PANDA.random(3000, seed=3))
     results: dict[float, supple.Solution] = {}
 
@@ -280,7 +280,7 @@ def test_threads_may_ask_for_different_tolerances_at_once() -> None:
     assert results[1e-8].position_error.max() <= 1e-8
 
 
-def test_memory_does_not_grow() -> None:
+def test_repeated_calls_of_solve_do_not_use_more_memory() -> None:
     code = """
         import resource, numpy as np, supple
         robot = supple.load("panda")
@@ -300,7 +300,7 @@ def test_memory_does_not_grow() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
-def test_targets_become_the_same_numbers_either_way() -> None:
+def test_kernel_and_python_convert_targets_to_the_same_numbers() -> None:
     T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
     T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # like rounded rotations from a file
@@ -317,7 +317,7 @@ def test_targets_become_the_same_numbers_either_way() -> None:
         assert _core.pose_numbers(other, 1) is None
 
 
-def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:
+def test_robots_far_from_the_origin_and_large_robots_are_solved() -> None:
     away = np.eye(4)
     away[:3, 3] = 100.0, -50.0, 3.0
     robot = PANDA.with_base(away)
@@ -328,7 +328,7 @@ def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:
     assert solve(crane, at, tasks=supple.PositionTask()).success.all()
 
 
-def test_a_robot_without_limits() -> None:
+def test_a_robot_without_joint_limits_is_solved() -> None:
     robot = supple.load("y")
     assert not np.isfinite(robot.upper).all()
     tasks = [supple.PositionTask(tip) for tip in robot.tips]

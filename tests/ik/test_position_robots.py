@@ -27,7 +27,9 @@ def inside(robot: supple.Robot, q: Array) -> bool:
 # ---- several frames, and frames relative to each other -------------------------------------------
 
 
-def test_one_hand_relative_to_the_other(robot_files: Callable[[str, str], Path]) -> None:
+def test_a_pose_of_one_hand_relative_to_the_other_is_met(
+    robot_files: Callable[[str, str], Path],
+) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     left, right = "left_wrist_yaw_link", "right_wrist_yaw_link"
     q = robot.random(30, seed=51)
@@ -42,7 +44,9 @@ def test_one_hand_relative_to_the_other(robot_files: Callable[[str, str], Path])
     assert inside(robot, found.q)
 
 
-def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
+def test_positions_of_all_fingertips_of_a_hand_are_met(
+    robot_files: Callable[[str, str], Path],
+) -> None:
     file = ROBOTS + "allegro_hand_description/urdf/allegro_right_hand.urdf"
     robot = supple.urdf(robot_files("cmeel.prefix", file))
     assert len(robot.tips) == 4
@@ -56,7 +60,7 @@ def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
 
 
 @pytest.mark.parametrize("base", ["panda_link0", "panda_link3"])
-def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None:
+def test_relative_targets_do_not_depend_on_the_pose_of_the_base(base: str) -> None:
     # The pose of the base does not matter: the same relative targets have the same solutions.
     T = np.linalg.inv(PANDA.fk(PANDA.random(40, seed=53), base)) @ PANDA.fk(
         PANDA.random(40, seed=53)
@@ -75,7 +79,7 @@ def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None
 
 
 @pytest.mark.parametrize("rows", [("x",), ("x", "y"), ("z", "rx", "ry"), ("rx", "ry", "rz")])
-def test_rows_that_are_not_asked_for_are_free(rows: tuple[str, ...]) -> None:
+def test_rows_of_a_pose_that_are_not_selected_are_free(rows: tuple[str, ...]) -> None:
     # Targets that differ only in masked rows are the same target.
     task = PoseTask(TIP, rows=rows)
     T = PANDA.fk(PANDA.random(40, seed=54))
@@ -88,7 +92,7 @@ def test_rows_that_are_not_asked_for_are_free(rows: tuple[str, ...]) -> None:
         assert solve(PANDA, T, tasks=task).success.all()
 
 
-def test_weights_do_not_move_what_can_be_reached() -> None:
+def test_reachable_poses_are_met_exactly_with_any_weights() -> None:
     T = PANDA.fk(PANDA.random(100, seed=55))
     for weight in ((10.0,) * 3 + (1.0,) * 3, (1, 2, 3, 0.1, 0.2, 0.3)):
         found = solve(PANDA, T, tasks=PoseTask(TIP, weight=weight))
@@ -96,7 +100,7 @@ def test_weights_do_not_move_what_can_be_reached() -> None:
         assert np.abs(PANDA.fk(found.q) - T).max() <= 3e-6
 
 
-def test_a_row_that_weighs_more_is_off_by_less() -> None:
+def test_a_row_with_a_larger_weight_has_a_smaller_error() -> None:
     far = np.array([1.5, 1.0, 0.5])
     off = []
     for weight in (0.2, 1.0, 5.0):
@@ -109,7 +113,7 @@ def test_a_row_that_weighs_more_is_off_by_less() -> None:
 # ---- robots with one joint, with frozen joints, without limits -----------------------------------
 
 
-def test_a_robot_of_one_joint() -> None:
+def test_a_robot_of_one_joint_is_solved() -> None:
     one = PANDA.freeze(dict.fromkeys(PANDA.joint_names[1:], 0.4))
     assert one.dof == 1
     q = one.random(50, seed=57)
@@ -146,7 +150,7 @@ def test_welded_joints_stay_where_they_are() -> None:
     np.testing.assert_allclose(PANDA.fk(q)[found.success], T[found.success], atol=3e-6)
 
 
-def test_limits_that_are_infinite_on_one_side_or_both() -> None:
+def test_joint_limits_may_be_infinite_on_one_side_or_both() -> None:
     inf = np.inf
     limits = [(-inf, inf), (-inf, 1.0), (-0.5, inf), (-2, 2), (-inf, inf), (-2, 2)]
     table = [(0.0, np.pi / 2, 0.3, 0.0), (0.4, 0.0, 0.0, 0.0), (0.1, np.pi / 2, 0.0, 0.0)]
@@ -176,7 +180,9 @@ TASKS: dict[str, Any] = {
     [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}, {"damping": supple.damping.Constant(1e-3)}],
     ids=["plain", "q0", "prefer", "damping"],
 )
-def test_targets_that_are_no_numbers(kind: str, options: dict[str, Any], bad: float) -> None:
+def test_targets_with_nan_or_infinity_are_refused(
+    kind: str, options: dict[str, Any], bad: float
+) -> None:
     task, good = TASKS[kind]
     broken = good.copy()
     broken[(0,) * good.ndim] = bad
@@ -191,7 +197,7 @@ def test_targets_that_are_no_numbers(kind: str, options: dict[str, Any], bad: fl
     assert inside(PANDA, found.q)
 
 
-def test_a_posture_that_is_no_number() -> None:
+def test_a_posture_with_nan_gets_nonfinite_input() -> None:
     T = PANDA.fk(PANDA.random(3, seed=62))
     rest = np.tile(PANDA.neutral(), (3, 1))
     rest[1, 4] = np.nan

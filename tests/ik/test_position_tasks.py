@@ -30,7 +30,7 @@ def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets
 
 
 @pytest.mark.parametrize("kind", PANDA)
-def test_every_kind_of_task(kind: str) -> None:
+def test_targets_of_every_kind_of_task_are_met(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     frames = set(robot.frames)
     assert {task.frame for task in tasks} <= frames
@@ -46,7 +46,7 @@ def test_every_kind_of_task(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PANDA)
-def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
+def test_the_error_at_the_reached_targets_of_a_layout_is_zero(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     layout = compile_tasks(robot, tasks)
     q = robot.random(50, seed=2)
@@ -54,7 +54,7 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PANDA)
-def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
+def test_starts_from_the_seed_table_include_a_newton_step(kind: str) -> None:
     """Starts from the table include a Newton step, so they need fewer iterations than from q0."""
     robot, tasks = supple.load("panda"), PANDA[kind]
     (part,) = subproblems_of(compile_problem(robot, tasks))  # without joints that move no task
@@ -73,7 +73,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["y", "double_y"])
-def test_all_ends_of_a_tree(name: str) -> None:
+def test_positions_of_all_end_effectors_of_a_tree_are_met(name: str) -> None:
     robot = supple.load(name)
     tasks = tuple(PositionTask(tip) for tip in robot.tips)
     targets = reached(robot, tasks, robot.random(200, seed=3))
@@ -86,7 +86,7 @@ def test_all_ends_of_a_tree(name: str) -> None:
 
 @pytest.mark.parametrize("far", [0, 1])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
-def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
+def test_the_reported_error_is_that_of_the_worst_task(far: int, weight: float) -> None:
     """Reported errors do not include the weights of the tasks."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
@@ -101,7 +101,9 @@ def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> No
     np.testing.assert_allclose(found.position_error, np.max(off, axis=0), rtol=1e-9)
 
 
-def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
+def test_poses_of_all_four_limbs_of_a_humanoid_are_met(
+    robot_files: Callable[[str, str], Path],
+) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     assert robot.dof == 29
     frames = [
@@ -122,7 +124,7 @@ def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> No
 # ---- a secondary posture -------------------------------------------------------------------------
 
 
-def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
+def test_a_posture_is_approached_without_disturbing_the_task() -> None:
     robot = supple.load("panda")
     pose, rest = PoseTask(), robot.neutral()
     T = robot.fk(robot.random(60, seed=5))
@@ -141,7 +143,7 @@ def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
             assert np.abs(nullspace @ (rest - q)[free]).max() < 1e-2
 
 
-def test_a_posture_of_one_joint_in_any_order_and_one_at_a_time() -> None:
+def test_a_posture_of_one_joint_may_precede_the_task() -> None:
     robot = supple.load("panda")
     name = robot.joint_names[2]
     T = robot.fk(robot.random(20, seed=6))

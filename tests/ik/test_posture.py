@@ -42,7 +42,9 @@ def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) ->
 @pytest.mark.parametrize(
     ("name", "task"), [("panda", PoseTask()), ("iiwa14", PoseTask()), ("ur5e", PositionTask())]
 )
-def test_no_small_move_comes_nearer(name: str, task: supple.PoseTask) -> None:
+def test_no_small_self_motion_brings_a_solution_nearer_to_its_posture(
+    name: str, task: supple.PoseTask
+) -> None:
     robot = supple.load(name)
     count, bound = 0, 0
     for k in range(150):

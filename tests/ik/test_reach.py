@@ -35,7 +35,7 @@ def beyond(robot: supple.Robot, task: PoseTask | PositionTask, q: np.ndarray) ->
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_heights_are_never_exceeded(seed: int) -> None:
+def test_no_configuration_reaches_beyond_the_computed_heights(seed: int) -> None:
     """No configuration of a random robot is beyond its heights, however close to its limits."""
     rng = np.random.default_rng(seed)
     size = generated.size_of(rng)
@@ -49,7 +49,7 @@ def test_heights_are_never_exceeded(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
-def test_heights_are_nearly_reached(name: str) -> None:
+def test_targets_3_mm_beyond_the_boundary_are_proven_unreachable(name: str) -> None:
     """Targets 3 mm beyond the boundary, 0.3 % of the reach, are proven to be out of reach."""
     robot = supple.load(name)
     _, T0, T5 = boundary(robot, 8)
@@ -60,7 +60,7 @@ def test_heights_are_nearly_reached(name: str) -> None:
         assert (solve(robot, T).status == status).all()
 
 
-def test_a_hole_of_the_workspace_is_no_proof() -> None:
+def test_a_target_in_a_hole_of_the_workspace_is_not_called_unreachable() -> None:
     robot = supple.dh([(1.0, 0, 0, 0), (0.4, 0, 0, 0)])
     found = solve(robot, [0.1, 0, 0], tasks=PositionTask(rows=("x", "y")))
     assert found.status is SolveStatus.NOT_CONVERGED
@@ -68,7 +68,7 @@ def test_a_hole_of_the_workspace_is_no_proof() -> None:
     assert found.position_error == pytest.approx(0.5, abs=1e-6)
 
 
-def test_rows_that_are_free_prove_nothing() -> None:
+def test_free_rows_do_not_prove_a_target_unreachable() -> None:
     robot = supple.load("panda")
     high = [0.0, 0.0, 5.0]
     assert solve(robot, high, tasks=PositionTask(rows=("x", "y"))).success

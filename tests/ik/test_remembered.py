@@ -36,7 +36,7 @@ class Several(Sequence):  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("kind", [list, collections.UserList, Several])
-def test_tasks_that_changed_are_solved_as_they_are(kind: Any) -> None:
+def test_changed_tasks_in_a_list_are_not_taken_from_a_cache(kind: Any) -> None:
     p, z = T[:3, 3].copy(), T[:3, 2].copy()
     tasks = (
         kind(PositionTask(), AxisTask()) if kind is Several else kind([PositionTask(), AxisTask()])
@@ -53,7 +53,7 @@ def test_tasks_that_changed_are_solved_as_they_are(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [list, collections.UserList, Several])
-def test_steps_of_tasks_that_changed(kind: Any) -> None:
+def test_velocities_notice_a_changed_list_of_tasks(kind: Any) -> None:
     q = PANDA.neutral()
     tasks = kind("panda_hand") if kind is Several else kind(["panda_hand"])
     twist = np.ones((1, 6))
@@ -71,7 +71,7 @@ def fresh(name: str = "double_y") -> tuple[supple.Robot, Any]:
     return robot, list(robot.fk(robot.neutral() + 0.05))
 
 
-def test_a_first_call_without_time_does_not_make_the_table() -> None:
+def test_a_first_call_with_timeout_zero_does_not_build_the_seed_table() -> None:
     robot, target = fresh()
     found = solve(robot, target, timeout=0.0)
     assert found.status == SolveStatus.TIMEOUT
@@ -84,7 +84,7 @@ def test_a_first_call_without_time_does_not_make_the_table() -> None:
     assert compile_problem(robot, None).kernel.seeds == 2048
 
 
-def test_short_calls_make_the_table_little_by_little() -> None:
+def test_short_calls_build_the_seed_table_in_parts() -> None:
     """Short calls spend half of their time on the table, and solve without it until it is done."""
     robot, target = fresh()
     solve(robot, target, timeout=1e-4)  # the table takes far longer on every machine
@@ -98,7 +98,7 @@ def test_short_calls_make_the_table_little_by_little() -> None:
     assert solve(robot, target).success
 
 
-def test_a_search_without_the_table_finds_answers() -> None:
+def test_a_search_without_the_seed_table_finds_solutions() -> None:
     robot, _ = fresh("panda")
     T = robot.fk(robot.random(50, seed=0))
     while not (found := solve(robot, T[0], timeout=2e-4)).success:

@@ -29,7 +29,9 @@ RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("start", [False, True])
-def test_the_report_is_of_the_same_solution(rule: damping.DampingRule | None, start: bool) -> None:
+def test_asking_for_a_report_does_not_change_the_solution(
+    rule: damping.DampingRule | None, start: bool
+) -> None:
     q0 = PANDA.neutral() if start else None
     for target in T[:8]:
         plain = solve(PANDA, target, q0=q0, damping=rule)
@@ -52,7 +54,7 @@ def test_the_report_is_of_the_same_solution(rule: damping.DampingRule | None, st
         assert f"{report.iterations} iterations" in text
 
 
-def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
+def test_the_report_counts_failed_seeds_and_describes_the_best() -> None:
     for far in (0.3, 2.0):
         target = T[0].copy()
         target[2, 3] += far
@@ -71,7 +73,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert str(found).count("away") == 1
 
 
-def test_a_limit_that_blocks_is_named() -> None:
+def test_the_report_names_a_joint_limit_that_blocks_the_target() -> None:
     # A planar arm with two joints; the elbow's range is 0.2 to 1 rad, and the targets need 2 or 0.
     robot = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], limits=[(-3, 3), (0.2, 1.0)])
     free = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)])
@@ -127,7 +129,7 @@ def test_a_batch_in_millimeters_gets_a_hint() -> None:
     assert "in meters" not in str(solve(PANDA, np.concatenate([near[:1], far[:1]])))
 
 
-def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
+def test_the_report_names_the_lost_direction_at_the_workspace_boundary() -> None:
     q, T0, _ = boundary(PANDA, 3)
     for at, target in zip(q, T0, strict=True):
         found, report = told(target, q0=at)
@@ -136,7 +138,7 @@ def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
         assert ("lost: " in str(report)) or ("weakest: " in str(report))
 
 
-def test_what_it_is_not_of() -> None:
+def test_a_report_on_a_batch_or_several_solutions_is_refused() -> None:
     with pytest.raises(InputError, match="one target"):
         solve(PANDA, T, explain=True)
     solver: Any = supple.Solver(PANDA)
@@ -144,7 +146,7 @@ def test_what_it_is_not_of() -> None:
         solver.several(T[0], 3, explain=True)
 
 
-def test_it_is_plain_data() -> None:
+def test_a_report_is_immutable_and_can_be_pickled() -> None:
     found, report = told(T[0], prefer="limits")
     again = pickle.loads(pickle.dumps(found))
     assert again.report == report

@@ -96,7 +96,7 @@ def test_a_full_turn_stays_on_the_branch_only_if_no_singularity_is_on_the_way():
 
 
 @pytest.mark.parametrize("name", ["general", "panda", "iiwa14"])
-def test_other_arms_are_followed_along_the_straight_motion_of_the_joints(name):
+def test_same_branch_of_other_arms_is_judged_on_the_straight_joint_motion(name):
     robot, rng = GENERAL if name == "general" else sp.load(name), np.random.default_rng(2)
     low, high = np.maximum(robot.lower, -2.5), np.minimum(robot.upper, 2.5)
     q0, q = low + rng.random((2, 60, robot.dof)) * (high - low)
@@ -134,7 +134,7 @@ def test_a_singular_q0_belongs_to_the_branches_around_it():
     assert on_same_branch(planar, hand, ends[0], np.array([1.3, 0.8]))
 
 
-def test_rows_without_effect_do_not_make_a_task_singular():
+def test_rows_that_no_joint_moves_do_not_make_a_task_singular():
     planar = sp.load("planar3")
     hand = sp.PositionTask()  # the third row, z, is always zero
     bent = np.array([0.3, 0.5, 0.6])
@@ -164,7 +164,7 @@ def continued(robot, q, target, parts=60):
     return q, np.array(dets)
 
 
-def test_jumps_on_lines_are_noticed():
+def test_same_branch_is_false_for_jumps_along_a_line():
     robot, rng = sp.load("ur5e"), np.random.default_rng(4)
     jumps = joined = 0
     for _ in range(25):
@@ -189,7 +189,7 @@ def test_jumps_on_lines_are_noticed():
     assert joined > 500
 
 
-def test_solutions_tell_it_in_every_form():
+def test_same_branch_is_reported_for_all_kinds_of_results():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     near = robot.fk(q + 0.05)
@@ -224,7 +224,7 @@ def test_solutions_tell_it_in_every_form():
         _ = solve(robot, batch).same_branch
 
 
-def test_seeds_that_are_not_finite_are_on_no_branch():
+def test_a_q0_that_is_not_finite_is_on_no_branch():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     seeds = np.array([q, q])
@@ -233,7 +233,7 @@ def test_seeds_that_are_not_finite_are_on_no_branch():
     assert found.same_branch.tolist() == [True, False]
 
 
-def test_a_search_by_a_step_tells_it_as_well():
+def test_same_branch_is_reported_by_a_search_with_a_step():
     robot = sp.load("ur5e")
     q = np.array([-0.4, -1.2, 1.5, -0.5, 1.0, 0.3])
     one = solve(robot, robot.fk(q + 0.1), q0=q, step=sp.steps.Pseudoinverse())

@@ -16,7 +16,9 @@ def arm(n: int) -> supple.Robot:
 
 @pytest.mark.parametrize(("task", "m"), [(PoseTask(), 6), (PositionTask(), 3)])
 @pytest.mark.parametrize("n", [3, 6, 9])
-def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
+def test_an_additional_joint_adds_the_operations_of_the_formula(
+    task: supple.Task, m: int, n: int
+) -> None:
     """A joint adds its kinematics, m weights, its terms of J Jᵀ, Jᵀe, Jᵀz, and q + scale dq."""
     small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
@@ -26,13 +28,13 @@ def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
     assert (large - small)[2] == 2  # a sine and a cosine
 
 
-def test_joints_wait_for_each_other() -> None:
+def test_each_joint_lengthens_the_chain_of_dependent_operations() -> None:
     """Each joint lengthens the chain of dependent operations by at least a product and a sum."""
     depths = [compile_problem(arm(n), None).kernel.operations()[3] for n in (5, 25)]
     assert depths[1] - depths[0] >= 2 * 20
 
 
-def test_parts_cost_less_than_the_whole() -> None:
+def test_subproblems_need_fewer_operations_than_the_whole_problem() -> None:
     """Subproblems need less than half of the operations, because J of the whole has zeros."""
     from several_arms import arms
     from supple.ik.subproblems import subproblems_of

@@ -19,7 +19,7 @@ from supple import (
     Servo,
     StepStatus,
     damping,
-    track,
+    simulate,
 )
 from supple.redundancy import Priority
 from supple.tasks.evaluation import linearize
@@ -33,7 +33,7 @@ def tips(q: Array) -> list[Array]:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_both_ends_of_a_y(order: int) -> None:
+def test_both_end_effectors_of_the_y_reach_their_targets(order: int) -> None:
     """Both end effectors reach their targets at the same time."""
     arm = robot("y")
     goals = tips(Q + 0.3 * np.cos(np.arange(7)))
@@ -43,13 +43,13 @@ def test_both_ends_of_a_y(order: int) -> None:
         np.testing.assert_allclose(at, goal, atol=1e-7)
 
 
-def test_all_end_frames_are_the_default() -> None:
+def test_the_default_tasks_of_a_servo_are_all_end_effectors() -> None:
     for name in ("y", "double_y", "panda"):
         servo = Servo(robot(name), dt=0.01)
         assert [task.frame for task in servo.tasks] == list(robot(name).tips)  # type: ignore[attr-defined]
 
 
-def test_none_in_a_sequence_means_none() -> None:
+def test_an_end_effector_with_target_none_stays_in_place() -> None:
     """The end effector with the target None stays in place while the other moves."""
     arm = robot("y")
     q0 = somewhere("y")
@@ -68,7 +68,7 @@ def test_none_in_a_sequence_means_none() -> None:
     np.testing.assert_allclose(servo.linearization.e, np.concatenate([e[:3], v]), atol=1e-12)
 
 
-def test_a_pose_with_a_posture_below_it() -> None:
+def test_a_hand_reaches_its_target_above_a_posture_of_lower_priority() -> None:
     """The hand reaches its target, and the posture is as close as the hand's task allows."""
     arm = robot("panda")
     q0 = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
@@ -87,7 +87,7 @@ def test_a_pose_with_a_posture_below_it() -> None:
     assert np.linalg.norm(way) < np.linalg.norm(rest - q0)
 
 
-def test_a_task_relative_to_another_frame() -> None:
+def test_an_end_effector_keeps_its_pose_relative_to_a_moving_one() -> None:
     """One end effector keeps its pose relative to the other, which moves."""
     arm = robot("y")
     tasks = (PositionTask("E0"), PositionTask("E1", base="E0"))
@@ -124,7 +124,7 @@ def test_every_kind_of_task_reaches_its_target() -> None:
         assert np.abs(e).max() < 1e-6, task
 
 
-def test_several_tasks_in_a_track() -> None:
+def test_track_accepts_targets_of_several_tasks_with_none() -> None:
     """References are sequences of sequences, with None for tasks without a target."""
     arm = robot("y")
     start = tips(Q)
@@ -132,7 +132,9 @@ def test_several_tasks_in_a_track() -> None:
     def goal(t: float) -> list[Array | None]:
         return [start[0] + [0.02 * np.sin(t), 0.0, 0.0], None]
 
-    result = track(arm, Q, target=goal, tasks=TIPS, dt=0.01, duration=1.0, limits=Limits.none(arm))
+    result = simulate(
+        arm, Q, target=goal, tasks=TIPS, dt=0.01, duration=1.0, limits=Limits.none(arm)
+    )
     assert result.error.shape == (100, 6)
     assert not result.error[:, 3:].any()
     assert np.abs(result.error[:, :3]).max() < 1e-4

@@ -74,7 +74,7 @@ def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
     np.testing.assert_array_equal(some.status, found.status[index])
 
 
-def test_a_batch_of_several_axes() -> None:
+def test_solutions_of_a_batch_with_several_axes_are_indexed_like_an_array() -> None:
     grid = solve(PANDA, POSES.reshape(2, 3, 4, 4))
     assert grid.shape == (2, 3)
     assert (len(grid), grid.size) == (2, 6)
@@ -105,7 +105,7 @@ def test_writing_into_a_result_changes_no_other() -> None:
     assert several.q[0].any()
 
 
-def test_several_solutions_of_one_target() -> None:
+def test_several_solutions_of_one_target_are_a_sequence_of_solutions() -> None:
     found = solve(PANDA, POSES[0], solutions=4)
     assert type(found) is Solutions
     assert len(found) == 4
@@ -146,7 +146,7 @@ def test_a_report_is_printed_with_its_solution() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"solutions": 2}], ids=["a batch", "several"])
-def test_the_truth_of_many_is_refused(options: dict[str, Any]) -> None:
+def test_the_truth_value_of_several_solutions_is_refused(options: dict[str, Any]) -> None:
     found = solve(PANDA, POSES[0] if options else POSES, **options)
     with pytest.raises(InputError, match=r"use success.all\(\) or success.any\(\)"):
         bool(found)
@@ -190,13 +190,13 @@ def test_frame_and_tasks_are_refused_together(target: Any) -> None:
 # ---- mistakes ------------------------------------------------------------------------------------
 
 
-def test_arguments_in_the_wrong_order() -> None:
+def test_solve_refuses_a_target_before_the_robot() -> None:
     with pytest.raises(InputError, match=r"the robot is the first argument: solve\(robot, target"):
         solve(POSES[0], PANDA)  # type: ignore[call-overload]
 
 
 def test_unknown_arguments_say_what_to_use_instead() -> None:
-    """`solve` (also on its fast path), `Servo` and `track` name the argument to use instead."""
+    """`solve` (also on its fast path), `Servo` and `simulate` name the argument to use instead."""
     with pytest.raises(UnknownNameError, match=r"argument 'limits'. .*robot.with_limits\(lower"):
         solve(PANDA, POSES[0], limits=None)  # type: ignore[call-overload]
     with pytest.raises(UnknownNameError, match="'framee'; did you mean 'frame'"):
@@ -205,7 +205,7 @@ def test_unknown_arguments_say_what_to_use_instead() -> None:
     calls: tuple[Any, ...] = (
         lambda **wrong: solve(PANDA, POSES[0], **wrong),
         lambda **wrong: supple.Servo(PANDA, dt=0.01, **wrong),
-        lambda **wrong: supple.track(PANDA, q, velocity=np.zeros(6), **wrong),
+        lambda **wrong: supple.simulate(PANDA, q, velocity=np.zeros(6), **wrong),
     )
     for call in calls:
         with pytest.raises(UnknownNameError, match=r"robot.freeze\(.*full_q"):

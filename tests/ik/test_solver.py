@@ -31,7 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_solve_is_the_call_of_a_solver(name: str) -> None:
+def test_solve_gives_the_result_of_calling_a_solver(name: str) -> None:
     settings = SETTINGS[name]
     solver = sp.Solver(PANDA, **settings)
     for target, q0 in zip(T, NEAR, strict=True):
@@ -43,14 +43,14 @@ def test_solve_is_the_call_of_a_solver(name: str) -> None:
                 assert fields_of(each, "status") == fields_of(one, "status")
 
 
-def test_the_order_of_options_does_not_matter() -> None:
+def test_the_order_of_solver_options_does_not_matter() -> None:
     one = sp.solve(PANDA, T[0], timeout=9.0, frame="panda_link7", position_tolerance=1e-4)
     other = sp.solve(PANDA, T[0], position_tolerance=1e-4, frame="panda_link7", timeout=9.0)
     assert one.q.tobytes() == other.q.tobytes()
     assert one.tasks == other.tasks == (sp.PoseTask("panda_link7"),)
 
 
-def test_a_number_is_not_a_bool_although_they_are_equal() -> None:
+def test_solvers_with_options_true_and_1_are_kept_apart() -> None:
     """Solvers are kept by their options, and 1.0 == True."""
     for _ in range(2):
         assert sp.solve(PANDA, T[0], q0=NEAR[0], max_move=1.0)
@@ -82,7 +82,7 @@ def test_threads_may_share_a_solver() -> None:
     assert all((a.q == b.q).all() for a, b in zip(alone, found, strict=True))
 
 
-def test_each_call_has_one_type_of_result() -> None:
+def test_each_method_of_a_solver_has_one_type_of_result() -> None:
     solver = sp.Solver(UR5E)
     poses = UR5E.fk(UR5E.random((2, 3), seed=1))
     assert type(solver(poses[0, 0])) is sp.Solution
@@ -104,7 +104,7 @@ def test_each_call_has_one_type_of_result() -> None:
     assert solver.batch(poses[0, 0]).shape == ()
 
 
-def test_solutions_of_each_target_know_their_seed() -> None:
+def test_all_solutions_of_a_batch_keep_the_q0_of_their_target() -> None:
     q = UR5E.random((2, 3), seed=2)
     q0 = np.clip(q + 0.03, UR5E.lower, UR5E.upper)
     whole = sp.Solver(UR5E).all(UR5E.fk(q), q0)
@@ -122,7 +122,7 @@ def test_solutions_of_each_target_know_their_seed() -> None:
 
 
 @pytest.mark.parametrize("call", [sp.solve, lambda robot, poses: sp.Solver(robot)(poses)])
-def test_a_batch_is_for_the_method_batch(call: Any) -> None:
+def test_a_batch_given_to_solve_gets_a_hint_at_solver_batch(call: Any) -> None:
     with pytest.raises(InputError, match=r"a batch of shape \(12,\), which Solver\(robot\).batch"):
         call(PANDA, T)
 
@@ -132,7 +132,7 @@ MOVED = ("damping", "max_step", "step", "max_iterations", "max_seeds", "threads"
 
 
 @pytest.mark.parametrize("name", MOVED)
-def test_an_argument_of_solver_gets_a_hint(name: str) -> None:
+def test_an_argument_of_solver_given_to_solve_gets_a_hint(name: str) -> None:
     own: Any = sp.solve
     with pytest.raises(UnknownNameError, match=rf"unknown argument '{name}'\. .*Solver") as error:
         own(PANDA, T[0], **{name: 1})
@@ -158,7 +158,7 @@ def test_solve_has_few_parameters() -> None:
     assert len(inspect.signature(sp.solve).parameters) <= 12
 
 
-def test_all_other_arguments_reach_python() -> None:
+def test_a_solver_returns_a_report_with_any_form_of_arguments() -> None:
     """The kernel only sees a target and q0: a report must not get lost beside them."""
     solver = sp.Solver(PANDA)
     for found in (

@@ -35,7 +35,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
+def test_subproblems_share_no_task_and_no_joint(tree: Tree, data: st.DataObject) -> None:
     """No task or joint is in two subproblems, and rows depend only on joints of their own one."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
@@ -74,7 +74,7 @@ def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
         )
 
 
-def test_arms_on_a_stand_are_apart_and_on_a_lift_are_not() -> None:
+def test_arms_on_a_stand_are_decoupled_and_on_a_lift_coupled() -> None:
     stand, lift = arms("ur5e", "panda"), arms("ur5e", "panda", lift=True)
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     assert joints(stand, *tasks) == [[*range(1, 7)], [*range(7, 14)]]
@@ -84,7 +84,7 @@ def test_arms_on_a_stand_are_apart_and_on_a_lift_are_not() -> None:
     assert stand.joint_names[0] == HEAD
 
 
-def test_one_arm_is_the_search_itself() -> None:
+def test_a_single_arm_is_its_only_subproblem() -> None:
     for robot in (supple.load("panda"), mimicking()):
         problem = compile_problem(robot, None)
         (part,) = subproblems_of(problem)
@@ -92,7 +92,7 @@ def test_one_arm_is_the_search_itself() -> None:
         assert part.joints.tolist() == list(range(robot.dof))
 
 
-def test_relative_to_a_base_that_moves() -> None:
+def test_tasks_relative_to_another_arm_are_coupled_with_it() -> None:
     """Common ancestors of frame and base do not couple tasks; a base or axes on another arm do."""
     lift = arms("ur5e", "panda", lift=True)
     one, two = lift.tips
@@ -103,7 +103,7 @@ def test_relative_to_a_base_that_moves() -> None:
     assert joints(lift, *tasks) == [[*range(2, 8)], [*range(8, 15)]]
 
 
-def test_tasks_that_nothing_moves_are_kept() -> None:
+def test_a_task_that_no_joint_moves_stays_in_a_subproblem() -> None:
     stand = arms("ur5e", "panda")
     one, two = stand.tips
     still = PositionTask("0: " + supple.load("ur5e").description.root)
@@ -116,7 +116,7 @@ def test_tasks_that_nothing_moves_are_kept() -> None:
     assert whole.problem.layout.robot is stand
 
 
-def test_what_looks_at_the_whole_is_not_divided() -> None:
+def test_regions_and_postures_over_all_joints_prevent_subproblems() -> None:
     stand = arms("ur5e", "panda")
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
@@ -126,7 +126,7 @@ def test_what_looks_at_the_whole_is_not_divided() -> None:
         assert len(subproblems_of(compile_problem(stand, posture))) == 1
 
 
-def test_rule_and_step_go_with_the_parts() -> None:
+def test_subproblems_keep_the_damping_rule_and_max_step() -> None:
     stand = arms("ur5e", "panda")
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Constant(0.02)
@@ -136,7 +136,7 @@ def test_rule_and_step_go_with_the_parts() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_mimics_join_what_they_move(count: int) -> None:
+def test_a_mimic_joint_couples_the_frames_that_it_and_its_leader_move(count: int) -> None:
     """A mimic joint couples the frames that it moves with the frames that its leader moves."""
     robot = mimicking()
     tasks = [PositionTask(tip) for tip in robot.tips][:count]
@@ -165,7 +165,7 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_arm_does_what_it_does_alone(way: str) -> None:
+def test_each_of_two_arms_has_the_solution_that_it_has_alone(way: str) -> None:
     """Each arm's q has the same bits as alone; efforts add up; the head is as near 0 as allowed."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
@@ -185,7 +185,7 @@ def test_each_arm_does_what_it_does_alone(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arm", [0, 1])
-def test_one_out_of_reach(arm: int, way: str) -> None:
+def test_one_arm_out_of_reach_does_not_stop_the_other(arm: int, way: str) -> None:
     """If one arm cannot reach its target, the result is unreachable; the other arm converges."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 10)
@@ -200,7 +200,7 @@ def test_one_out_of_reach(arm: int, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("prefer", ["fast", "nearest"])
-def test_from_a_start(way: str, prefer: str) -> None:
+def test_subproblems_end_near_q0_and_other_joints_stay_there(way: str, prefer: str) -> None:
     """Arms end near q0; joints that move no task stay at q0, clipped to their limits."""
     robot = arms("ur5e", "panda")
     q = 0.9 * robot.random(20, seed=6)
@@ -216,7 +216,7 @@ def test_from_a_start(way: str, prefer: str) -> None:
         assert np.abs(found.q - q0)[:, 1:].max() < 0.3
 
 
-def test_what_is_not_finite() -> None:
+def test_nonfinite_targets_or_seeds_get_nonfinite_input_in_their_rows() -> None:
     robot = arms("ur5e", "panda")
     T, q0 = somewhere(robot, 12), robot.random(12, seed=4)
     T[0][3, 0, 3] = np.nan
@@ -236,7 +236,7 @@ def test_what_is_not_finite() -> None:
             solve(robot, [one[i] for one in T], q0=q0[i])
 
 
-def test_when_time_is_up() -> None:
+def test_a_timeout_of_zero_is_reported_for_all_subproblems() -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 5)
     assert (solve(robot, T, timeout=0).status == SolveStatus.TIMEOUT).all()
@@ -245,7 +245,7 @@ def test_when_time_is_up() -> None:
     assert np.isfinite(one.q).all()
 
 
-def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_solved_before_the_timeout_stay_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     same = solve(robot, T)
@@ -263,7 +263,7 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("way", ["one by one", "a batch"])
-def test_parts_share_the_time_that_is_left(way: str) -> None:
+def test_subproblems_share_the_time_that_is_left(way: str) -> None:
     """A hard first subproblem gets half of the time only, so that the second one is solved."""
     robot = arms("ur5e", "panda")
     T = [one[:1] for one in somewhere(robot, 1)]
@@ -276,7 +276,9 @@ def test_parts_share_the_time_that_is_left(way: str) -> None:
     assert max(one.max() for one in off) <= 1e-6
 
 
-def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_targets_of_all_subproblems_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     robot = arms("ur5e", "panda")
     monkeypatch.setattr(driver, "_MERGED", (1000, 1000))
     told: list[tuple[int, int]] = []
@@ -288,7 +290,7 @@ def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 500 in done  # one of two subproblems of a thousand targets
 
 
-def test_several_answers_are_of_the_whole() -> None:
+def test_several_solutions_meet_the_targets_of_all_subproblems() -> None:
     robot = arms("ur5e", "planar3")
     T = [one[0] for one in somewhere(robot, 1)]
     found = solve(robot, T, solutions=5)
@@ -298,12 +300,14 @@ def test_several_answers_are_of_the_whole() -> None:
     assert best.status is SolveStatus.CONVERGED
 
 
-def test_an_empty_batch() -> None:
+def test_an_empty_batch_of_targets_gives_an_empty_result() -> None:
     robot = arms("ur5e", "panda")
     assert solve(robot, np.empty((0, 2, 4, 4))).q.shape == (0, robot.dof)
 
 
-def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
+def test_hands_and_feet_of_a_humanoid_meet_their_targets(
+    robot_files: Callable[[str, str], Path],
+) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
     parts = subproblems_of(compile_problem(robot, ends))
@@ -348,7 +352,7 @@ def test_several_solutions_differ_in_joints_that_move_the_task(
         np.testing.assert_array_equal(batch.q, np.tile(found.q[0], (3, 1)))
 
 
-def test_a_q0_that_is_not_finite_in_a_joint_without_a_task() -> None:
+def test_a_nonfinite_q0_of_a_joint_without_a_task_is_refused() -> None:
     robot = arms("panda", "ur5e")
     q0 = robot.neutral()
     q0[0] = np.nan

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, somewhere, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, track
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, simulate
 from supple.steps import Pseudoinverse
 
 AT = {
@@ -33,7 +33,9 @@ def turns(qd: Array) -> int:
 
 @pytest.mark.parametrize("name", AT)
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_target_that_jumps(name: str, order: int) -> None:
+def test_limits_hold_and_each_target_is_reached_when_the_target_jumps(
+    name: str, order: int
+) -> None:
     """Limits of speed and acceleration hold at every jump, and every target is reached."""
     arm, dt = robot(name), 0.01
     limits = Limits.for_robot(arm, max_norm=1.5, max_acceleration=20.0)
@@ -57,7 +59,7 @@ def reach() -> float:
 
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
-def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: float) -> None:
+def test_a_planar_arm_stretches_toward_an_unreachable_target(beyond: float, dt: float) -> None:
     """The arm stops stretched toward the target without oscillating, and returns exactly."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
@@ -89,7 +91,7 @@ def test_curvature_stops_the_arm_at_the_end_of_its_reach() -> None:
     np.testing.assert_allclose(pose_of("planar2", q[-1])[:3, 3], [reach(), 0, 0], atol=1e-3)
 
 
-def test_the_undamped_step_does_shake_there() -> None:
+def test_the_undamped_step_oscillates_at_the_end_of_the_reach() -> None:
     """The test above can fail: the undamped step oscillates."""
     arm = robot("planar2")
     servo = Servo(
@@ -106,7 +108,7 @@ def stationary(name: str, q: Array, target: Array) -> float:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
-def test_out_of_reach_and_back(name: str) -> None:
+def test_an_arm_rests_while_its_target_is_out_of_reach_and_returns(name: str) -> None:
     """The arm rests at a local minimum of the error without oscillating, and then returns."""
     arm, q0 = robot(name), AT[name]
     free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
@@ -168,12 +170,14 @@ def worst(name: str, dt: float, **more: Any) -> float:
     arm = robot(name)
     if more.pop("exact", False):
         more["velocity"] = twist
-    result = track(arm, AT[name], target=pose, dt=dt, duration=2.0, limits=Limits.none(arm), **more)
+    result = simulate(
+        arm, AT[name], target=pose, dt=dt, duration=2.0, limits=Limits.none(arm), **more
+    )
     return float(np.linalg.norm(result.error[len(result) // 2 :], axis=1).max())
 
 
 @pytest.mark.parametrize("name", AT)
-def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: str) -> None:
+def test_with_gain_1_over_dt_the_tracking_error_is_of_second_order(name: str) -> None:
     """With gain 1/dt only the error of one step remains: halving dt quarters it.
 
     The error of an explicit step is of order dt². A fixed gain removes only a fraction gain dt of
@@ -189,7 +193,7 @@ def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: s
 
 
 @pytest.mark.parametrize("name", AT)
-def test_feed_forward_is_worth_it(name: str) -> None:
+def test_without_feed_forward_the_arm_lags_by_speed_over_gain(name: str) -> None:
     """Without feed-forward the target is followed at a distance of speed/gain."""
     without = worst(name, 0.005, feedforward=False, gain=10.0)
     differences = worst(name, 0.005, gain=10.0)
@@ -206,7 +210,7 @@ def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
     arm, q0 = robot("panda"), AT["panda"]
     target = moved(pose_of("panda", q0), np.array([1e-4, -2e-4, 1e-4]))
     steps = 20
-    result = track(
+    result = simulate(
         arm, q0, target=lambda t: target, dt=dt, duration=steps * dt, gain=gain,
         limits=Limits.none(arm),
     )  # fmt: skip
@@ -215,19 +219,19 @@ def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
     np.testing.assert_allclose(errors, expected, rtol=1e-2, atol=1e-7)
 
 
-def test_times_that_are_not_even() -> None:
+def test_uneven_times_give_the_path_of_even_ones() -> None:
     """Speeds are computed for each interval; the path is the same as with even times."""
     pose, twist = circle("ur5e")
     arm = robot("ur5e")
     rng = np.random.default_rng(8)
     t = np.concatenate([[0.0], np.cumsum(rng.uniform(0.002, 0.01, 300))])
-    result = track(arm, AT["ur5e"], target=pose, times=t, limits=Limits.none(arm))
+    result = simulate(arm, AT["ur5e"], target=pose, times=t, limits=Limits.none(arm))
     np.testing.assert_array_equal(result.t, t)
     np.testing.assert_allclose(
         np.diff(result.q, axis=0), result.qd * np.diff(t)[:, None], rtol=0, atol=1e-14
     )
     assert np.linalg.norm(result.error, axis=1).max() < 2e-3
-    given = track(
+    given = simulate(
         arm, AT["ur5e"], target=[pose(x) for x in t], velocity=[twist(x) for x in t], times=t,
         limits=Limits.none(arm),
     )  # fmt: skip
@@ -240,18 +244,18 @@ def test_a_twist_alone_moves_the_frame_along() -> None:
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
     dt, goal = 1e-3, moved(pose_of("panda", q0), v[:3])
     own = Limits.for_robot(arm)
-    result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
+    result = simulate(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
     # By default, accelerations are limited, so the frame starts from rest and lags behind.
-    result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
+    result = simulate(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
     limits = Servo(arm, dt=dt).limits
     start = (np.abs(result.qd[60]) / limits.max_acceleration).max()
     assert 0 < start < 0.05
     assert distance("panda", result.q[-1], goal) < np.linalg.norm(v) * (start / 2 + dt) + 1e-4
 
 
-def test_a_target_half_a_turn_away() -> None:
+def test_motion_to_a_target_half_a_turn_away_is_finite_and_bounded() -> None:
     arm = robot("ur5e")
     q0 = somewhere("ur5e")
     half = turned(pose_of("ur5e", q0), np.array([0.0, 0.0, 1.0]), math.pi)

@@ -98,7 +98,7 @@ def test_one_task_has_the_error_of_the_solution() -> None:
     assert found[1].missed == ()
 
 
-def test_nothing_was_solved() -> None:
+def test_errors_of_all_tasks_are_infinite_for_a_nonfinite_target() -> None:
     robot = arms("ur5e", "panda")
     T = [robot.fk(robot.random(2, seed=6), tip) for tip in robot.tips]
     T[0][0] = np.nan
@@ -109,7 +109,7 @@ def test_nothing_was_solved() -> None:
     assert np.isinf(late.position_errors).all() == np.isinf(late.position_error).all()
 
 
-def test_open_tasks_have_errors_too() -> None:
+def test_errors_of_open_tasks_are_reported() -> None:
     robot = supple.load("panda")
     level = OpenTask(lambda q: q[1] + q[3], unit="rad")
     tasks: Any = (PositionTask(), level)
@@ -151,7 +151,7 @@ def test_surplus_rows_are_counted_on_every_robot() -> None:
             assert found or ("cannot meet" in str(found)) == (lin.J.shape[-2] > columns), seed
 
 
-def test_rows_with_a_tolerance_do_not_count() -> None:
+def test_rows_with_a_tolerance_are_not_counted_as_surplus() -> None:
     robot = supple.load("youbot")
     T = robot.fk(robot.random(1, seed=8)[0])
     T[:3, 3] += 5.0
@@ -175,7 +175,7 @@ def few_joints(rng: np.random.Generator) -> supple.Robot:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_few_joints_are_judged_after_few_seeds(part: int) -> None:
+def test_targets_with_more_rows_than_joints_are_judged_after_512_seeds(part: int) -> None:
     """Special targets of more rows than joints are met, and others are judged after 512 seeds.
 
     That a configuration comes near a target is no sign of a solution there, and does not prolong
@@ -199,7 +199,7 @@ def test_few_joints_are_judged_after_few_seeds(part: int) -> None:
         assert solve(robot, off[0], max_seeds=600).restarts <= 600, seed
 
 
-def test_other_searches_are_as_long_as_before() -> None:
+def test_searches_without_surplus_rows_are_not_shortened() -> None:
     """Neither ranges nor free rows, nor more joints, shorten the search for a target nearby."""
     robot = supple.load("youbot")
     free = (PoseTask(tolerance={"rz": 0.5}), PoseTask(rows=("x", "y", "z", "rx", "ry")))

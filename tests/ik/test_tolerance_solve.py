@@ -46,7 +46,7 @@ def check_limits(robot: supple.Robot, q: Array) -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
-def test_a_box_of_positions_and_small_rotations(name: str) -> None:
+def test_targets_within_ranges_of_position_and_rotation_are_met(name: str) -> None:
     robot = supple.load(name)
     lower, upper = np.array([-0.05, -0.02, 0.0]), np.array([0.05, 0.03, 0.1])
     T, _ = off_targets(robot, lower, upper, 0.1, seed=1)
@@ -63,7 +63,7 @@ def test_a_box_of_positions_and_small_rotations(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
-def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
+def test_a_pose_with_a_free_rotation_axis_is_met(name: str, about: str) -> None:
     """The position is met, and the direction of the axis about which the tool may turn."""
     robot = supple.load(name)
     k = "xyz".index(about)
@@ -81,7 +81,7 @@ def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["youbot", "panda", "ur5e"])
-def test_a_torch_in_its_cone(name: str) -> None:
+def test_a_tool_axis_within_a_cone_is_met(name: str) -> None:
     robot = supple.load(name)
     cone = 0.3
     T, _ = off_targets(robot, np.full(3, -0.01), np.full(3, 0.01), cone, seed=3)
@@ -96,7 +96,7 @@ def test_a_torch_in_its_cone(name: str) -> None:
         assert angle_between(is_at[:3, 2], target[:3, 2]) <= cone + MET[1] + 1e-9
 
 
-def test_a_half_space_and_a_cone_of_an_axis() -> None:
+def test_a_half_space_and_a_cone_of_an_axis_are_met() -> None:
     robot = supple.load("panda")
     q = robot.random(COUNT, seed=4)
     p = robot.fk(q)[:, :3, 3] - [0.0, 0.0, 0.2]
@@ -111,7 +111,7 @@ def test_a_half_space_and_a_cone_of_an_axis() -> None:
         assert angle_between(T[:3, 2], axis) <= 0.5 + MET[1]
 
 
-def test_one_target_at_a_time_and_from_a_guess() -> None:
+def test_a_q0_inside_the_range_is_returned_unchanged() -> None:
     robot = supple.load("panda")
     T, q = off_targets(robot, np.full(3, -0.02), np.full(3, 0.02), 0.0, seed=5)
     task = PoseTask(tolerance={"x": 0.02, "y": 0.02, "z": 0.02})
@@ -142,7 +142,7 @@ def test_errors_are_distances_to_the_range_where_there_is_no_solution() -> None:
     assert wide.success
 
 
-def test_a_given_step_meets_ranges_too() -> None:
+def test_a_search_with_a_given_step_meets_ranges() -> None:
     robot = supple.load("ur5e")
     T, _ = off_targets(robot, np.full(3, -0.02), np.full(3, 0.02), 0.2, seed=6)
     task = PoseTask(about="z", cone=0.2, tolerance={"x": 0.02, "y": 0.02, "z": 0.02})

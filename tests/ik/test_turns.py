@@ -27,7 +27,7 @@ def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
+def test_no_joint_of_the_nearest_solution_is_nearer_by_a_full_turn(name: str) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
     T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
@@ -45,7 +45,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
     assert nearer_by_turns(robot, fast.q, q0).any()  # so the test can fail
 
 
-def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
+def test_joints_at_the_closest_pose_have_the_full_turns_nearest_to_q0() -> None:
     robot = supple.load("ur5e")
     _, _, T5 = boundary(robot, 20)
     q0 = robot.random(20, seed=33)
@@ -57,7 +57,9 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
-def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
+def test_joints_have_the_full_turns_nearest_to_the_posture(
+    one: bool, q0: list[float] | None
+) -> None:
     """The 2π wraps of a solution are those nearest to the posture, not to q0."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
@@ -69,7 +71,7 @@ def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] |
     assert not nearer_by_turns(robot, q, rest).any()
 
 
-def test_turns_are_no_other_answers() -> None:
+def test_solutions_that_differ_by_full_turns_are_not_distinct() -> None:
     # An arm with six joints, three of them with parallel axes, has at most eight solutions.
     robot = supple.load("ur5e")
     counts = []
@@ -88,7 +90,7 @@ def test_turns_are_no_other_answers() -> None:
     assert max(counts) == 8
 
 
-def test_a_joint_without_limits_stays_near() -> None:
+def test_a_joint_without_limits_moves_at_most_half_a_turn_from_q0() -> None:
     robot = supple.load("y")  # joints without limits
     assert np.isinf(robot.upper).any()
     q0 = robot.random(seed=37) + 40.0
@@ -100,7 +102,7 @@ def test_a_joint_without_limits_stays_near() -> None:
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
+def test_a_solution_is_not_wrapped_if_rounding_would_spoil_it(batch: bool) -> None:
     """Angles far from zero have rounding errors above the tolerance, so they are not wrapped."""
     robot, hand = geared(None), PositionTask("tip")
     p, q0 = robot.fk(robot.random(20, seed=40))[:, :3, 3].copy(), np.array([1e8, -1e8])
@@ -140,7 +142,7 @@ def geared(ratio: float | None) -> Robot:
 
 
 @pytest.mark.parametrize("ratio", [2.0, -1.0, 0.5, 1 / 3])
-def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
+def test_a_joint_is_not_wrapped_if_its_mimic_would_move_the_frame(ratio: float) -> None:
     robot = geared(ratio)
     for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):
         found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
@@ -157,7 +159,7 @@ def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
     assert abs(robot.jacobian(found.q)[:3, 0] @ off) < 1e-4
 
 
-def test_robots_with_mimics_and_slides() -> None:
+def test_robots_with_mimic_and_prismatic_joints_are_solved_near_q0() -> None:
     robot = mimicking()
     assert robot.prismatic.any()
     tasks = [PositionTask(tip) for tip in robot.tips]

@@ -45,7 +45,7 @@ assert_type(batch[0], sp.Solution)
 assert_type(batch[batch.success], sp.Solutions)
 assert_type(batch.status[0], sp.SolveStatus)
 assert_type([status.sentence for status in batch.status], list[str])
-motion = sp.track(panda, panda.neutral(), velocity=np.zeros(6), dt=0.1, duration=1.0)
+motion = sp.simulate(panda, panda.neutral(), velocity=np.zeros(6), dt=0.1, duration=1.0)
 assert_type(motion.status[0], sp.StepStatus)
 servo = sp.Servo(panda, dt=0.01)
 assert_type(servo.status, sp.StepStatus)
@@ -76,7 +76,7 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
     return [line for line in run.stdout.splitlines() if "error:" in line]
 
 
-def test_results_have_types(tmp_path: Path) -> None:
+def test_mypy_knows_the_types_of_results(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     errors = errors_of_mypy(tmp_path, {"results.py": RESULTS})
     last = len(RESULTS.splitlines())  # the line with the misspelt argument
@@ -85,7 +85,7 @@ def test_results_have_types(tmp_path: Path) -> None:
     assert 'did you mean "frame"?' in errors[0]
 
 
-def test_the_code_of_the_documents_passes(tmp_path: Path) -> None:
+def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path) -> None:
     """The code blocks of each page form one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}

@@ -79,7 +79,7 @@ def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
         np.testing.assert_array_equal(alone.q, batch.q[i])
 
 
-def test_max_seeds_is_how_long_the_search_goes_on() -> None:
+def test_a_search_without_a_proof_uses_all_max_seeds() -> None:
     """If nothing proves that a target is out of reach, the search uses all `max_seeds` seeds."""
     robot = supple.load("panda")
     T = swapped(robot, 100)
@@ -93,7 +93,7 @@ def test_max_seeds_is_how_long_the_search_goes_on() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
-def test_few_starts_read_nothing_but_the_arguments(count: int) -> None:
+def test_a_search_with_few_seeds_reads_no_memory_beside_q0(count: int) -> None:
     """Lanes without a seed do not read memory next to q0."""
     robot = supple.load("panda")
     T = robot.fk(robot.random(64, seed=5))

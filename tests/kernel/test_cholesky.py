@@ -58,7 +58,7 @@ def solved(lane: Lane, a: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @sizes
-def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
+def test_cholesky_factors_and_solves_matrices_of_any_rank(lane: Lane, n: int) -> None:
     matrices = semidefinite(n, lane.dtype)
     a = np.stack(list(matrices.values()))
     factor, x, full, wrong_product, wrong_solution = solved(lane, a)
@@ -76,7 +76,9 @@ def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
 
 @sizes
 @pytest.mark.parametrize("smallest", SMALLEST)
-def test_approaching_a_singularity(lane: Lane, n: int, smallest: float) -> None:
+def test_cholesky_is_accurate_as_a_matrix_becomes_singular(
+    lane: Lane, n: int, smallest: float
+) -> None:
     # While all pivots are positive, the factor is exact to rounding. If a pivot is set to zero,
     # off-diagonal entries of up to its square root are lost as well.
     rng = np.random.default_rng(n)
@@ -93,7 +95,7 @@ def test_approaching_a_singularity(lane: Lane, n: int, smallest: float) -> None:
 
 
 @sizes
-def test_every_width_gives_the_bits_of_one_lane(lane: Lane, n: int) -> None:
+def test_packs_of_any_width_give_the_bits_of_a_single_lane(lane: Lane, n: int) -> None:
     a = np.stack(list(semidefinite(n, lane.dtype).values()))
     b = np.random.default_rng(6).standard_normal(a.shape[:2])
     result, alone = lane.cholesky(a, b), lane.scalar.cholesky(a, b)
@@ -102,7 +104,7 @@ def test_every_width_gives_the_bits_of_one_lane(lane: Lane, n: int) -> None:
     assert np.array_equal(result[2], alone[2])
 
 
-def test_only_the_lower_triangle_is_read(lane: Lane) -> None:
+def test_cholesky_reads_only_the_lower_triangle(lane: Lane) -> None:
     a = semidefinite(6, lane.dtype)["full"][None]
     b = np.ones((1, 6), lane.dtype)
     hidden = np.where(np.triu(np.ones((6, 6)), 1) == 1, lane.dtype.type(np.nan), a)

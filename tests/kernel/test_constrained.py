@@ -93,7 +93,7 @@ def check_limits(p: Problem, x: Array) -> None:
     assert np.linalg.norm(x) <= most * (1 + 2e-16)
 
 
-def test_the_step_is_that_of_an_enumeration() -> None:
+def test_the_constrained_step_is_that_of_an_exhaustive_enumeration() -> None:
     missing = active = 0
     for seed in range(FIRST, FIRST + 4 * CASES):
         p = drawn(seed)
@@ -123,7 +123,7 @@ def lattice(seed: int, n: int, rows: int) -> Problem:
 
 @pytest.mark.parametrize("tidy", [False, True])
 @pytest.mark.parametrize("n", [4, 7, 12, 30])
-def test_a_step_of_any_size_is_optimal(n: int, tidy: bool) -> None:
+def test_constrained_steps_of_any_size_satisfy_the_kkt_conditions(n: int, tidy: bool) -> None:
     """The gradient is in the cone of the active constraints, and no missed row could be raised."""
     missing = 0
     for seed in range(FIRST, FIRST + CASES):
@@ -140,7 +140,7 @@ def test_a_step_of_any_size_is_optimal(n: int, tidy: bool) -> None:
     assert missing  # some of the problems are infeasible
 
 
-def test_rows_that_the_step_meets_change_no_bit() -> None:
+def test_constraints_that_the_step_meets_change_no_bit() -> None:
     for seed in range(FIRST, FIRST + CASES):
         p = drawn(seed, 7)
         numbers = np.array([p.lambda2]), np.array([p.bound])
@@ -154,7 +154,7 @@ def test_rows_that_the_step_meets_change_no_bit() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 7])
-def test_hostile_numbers_give_a_step_within_the_box(n: int) -> None:
+def test_huge_and_tiny_numbers_give_a_step_within_the_box(n: int) -> None:
     """Zeros, huge and tiny numbers: the loop ends, and no entry is NaN or outside the box."""
     for seed in range(FIRST, FIRST + 4 * CASES):
         rng = np.random.default_rng([seed, n])

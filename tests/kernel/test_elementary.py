@@ -112,7 +112,7 @@ def test_sincos_of_huge_angles_is_the_c_librarys(lane: Lane) -> None:
     assert ulp_error(c, exact[1]) <= SINCOS_ULP[lane.dtype]
 
 
-def test_sincos_at_zero_and_infinity(lane: Lane) -> None:
+def test_sincos_is_exact_near_zero_and_nan_at_infinity(lane: Lane) -> None:
     tiny = np.finfo(lane.dtype).smallest_subnormal
     x = np.array([0.0, -0.0, tiny, -tiny, np.inf, -np.inf, np.nan], lane.dtype)
     s, c = lane.map("circle", x)
@@ -167,7 +167,7 @@ def test_the_angle_of_a_unit_vector_along_an_axis_is_exact(lane: Lane) -> None:
     assert np.max(np.abs(result - expected)) <= 2 * lane.eps
 
 
-def test_a_length_off_by_rounding_hardly_changes_the_angle(
+def test_a_vector_of_almost_unit_length_has_almost_the_same_angle(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     x = rng.uniform(-np.pi, np.pi, 5001)
@@ -181,7 +181,7 @@ def test_a_length_off_by_rounding_hardly_changes_the_angle(
     assert np.max(np.abs(off - plain)) <= (0.42 * 8 + 4 * UNIT_ANGLE_ULP) * lane.eps
 
 
-def test_every_width_gives_the_bits_of_one_lane(lane: Lane) -> None:
+def test_packs_of_any_width_give_the_bits_of_a_single_lane(lane: Lane) -> None:
     beyond = np.array([1e6, np.inf, 0.0, np.nan, -1e9, -0.0, 1.0], lane.dtype)
     x = np.concatenate([angles(lane.dtype), beyond])
     assert same_bits(lane.map("circle", x), lane.scalar.map("circle", x))

@@ -27,7 +27,7 @@ def pairs(dtype: np.dtype, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     return np.concatenate([a, some[0]]), np.concatenate([b, some[1]])
 
 
-def test_arithmetic_is_correctly_rounded(lane: Lane, rng: np.random.Generator) -> None:
+def test_arithmetic_of_lanes_is_correctly_rounded(lane: Lane, rng: np.random.Generator) -> None:
     a, b = pairs(lane.dtype, rng)
     with np.errstate(all="ignore"):
         expected = np.stack([a + b, a - b, a * b, a / b, -a])
@@ -40,12 +40,14 @@ def test_square_root_is_correctly_rounded(lane: Lane, rng: np.random.Generator) 
         assert same_bits(lane.map("root", a)[0], np.sqrt(a))
 
 
-def test_signs(lane: Lane, rng: np.random.Generator) -> None:
+def test_absolute_value_and_copysign_of_lanes_are_those_of_numpy(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     a, b = pairs(lane.dtype, rng)
     assert same_bits(lane.map("signs", a, b), np.stack([np.abs(a), np.copysign(a, b)]))
 
 
-def test_minimum_and_maximum_take_the_second_where_neither_is_less(
+def test_minimum_and_maximum_return_the_second_operand_for_ties_and_nan(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     a, b = pairs(lane.dtype, rng)
@@ -90,12 +92,12 @@ def test_comparisons_with_nan_are_false(lane: Lane, rng: np.random.Generator) ->
     assert same_bits(lane.map("comparisons", a, b), expected.astype(lane.dtype))
 
 
-def test_select_takes_bits_as_they_are(lane: Lane, rng: np.random.Generator) -> None:
+def test_select_of_lanes_keeps_all_bits(lane: Lane, rng: np.random.Generator) -> None:
     a, b = pairs(lane.dtype, rng)
     assert same_bits(lane.map("selection", a, b)[0], np.where(a < 0, a, b))
 
 
-def test_masks(lane: Lane) -> None:
+def test_mask_operations_of_lanes_are_those_of_numpy(lane: Lane) -> None:
     # Patterns of true lanes in one pack: none, each lane alone, all but one, all.
     w = lane.width
     ones = np.eye(w, dtype=bool)

@@ -41,7 +41,9 @@ def damped(p: dict[str, Array]) -> Array:
 
 @pytest.mark.parametrize("lane", LANES, ids=str)
 @shapes
-def test_a_lane_has_the_bits_of_the_lone_number(shape: tuple[int, int], lane: Lane) -> None:
+def test_limited_steps_in_a_pack_have_the_bits_of_single_ones(
+    shape: tuple[int, int], lane: Lane
+) -> None:
     p = problems(shape, lane.dtype)
     lone, x0 = Lane(lane.isa, lane.dtype, 1), damped(p)
     rest = [p[name] for name in ("low", "high", "lambda2", "bound")]
@@ -55,7 +57,9 @@ def test_a_lane_has_the_bits_of_the_lone_number(shape: tuple[int, int], lane: La
 
 @alone
 @shapes
-def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -> None:
+def test_the_fast_path_of_limited_steps_finds_the_minimizer(
+    shape: tuple[int, int], lane: Lane
+) -> None:
     """The KKT conditions hold: x keeps the box and the bound on the norm, the gradient is zero or
     points outwards, and additional damping acts only at the bound on the norm.
     """
@@ -90,7 +94,7 @@ def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -
 
 @alone
 @shapes
-def test_both_ways_agree(shape: tuple[int, int], lane: Lane) -> None:
+def test_fast_and_slow_path_of_limited_steps_agree(shape: tuple[int, int], lane: Lane) -> None:
     """Fast and slow path give the same result where λ² > 0, because the minimizer is unique."""
     if lane.dtype == np.float32:
         return

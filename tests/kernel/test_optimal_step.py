@@ -68,7 +68,9 @@ def by_svd(
 
 @shapes
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_it_is_what_the_svd_says(lane: Lane, shape: tuple[int, int], bound: float) -> None:
+def test_the_optimal_step_without_an_svd_agrees_with_the_svd(
+    lane: Lane, shape: tuple[int, int], bound: float
+) -> None:
     J, e = built(lane.dtype, *shape, 600)
     dq, lambda2, holds, _ = lane.optimal(J, e, bound)
     found = by_svd(lane.dtype, *shape, len(J), bound)
@@ -86,7 +88,7 @@ def test_it_is_what_the_svd_says(lane: Lane, shape: tuple[int, int], bound: floa
 
 @shapes
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_the_bound_holds_strictly_and_is_used(
+def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
     lane: Lane, shape: tuple[int, int], bound: float
 ) -> None:
     J, e = built(lane.dtype, *shape, 2000)
@@ -99,7 +101,7 @@ def test_the_bound_holds_strictly_and_is_used(
 
 
 @shapes
-def test_it_holds_where_rank_is_not_in_question_and_only_there(
+def test_the_optimal_step_is_valid_exactly_where_the_rank_is_certain(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     J, e = built(lane.dtype, *shape, 2000)
@@ -117,7 +119,9 @@ def test_it_holds_where_rank_is_not_in_question_and_only_there(
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (7, 6), (3, 2)], ids=str)
-def test_whatever_holds_is_finite_and_within_the_bound(lane: Lane, shape: tuple[int, int]) -> None:
+def test_valid_optimal_steps_are_finite_and_within_the_bound(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
     J = np.stack(list(hard(*shape, lane.dtype).values()))
     huge, small = (1e300, 1e-300) if lane.dtype == np.float64 else (1e37, 1e-37)
     for scale in (0.0, 1.0, 1e9, 1e-12, huge, small):
@@ -133,7 +137,7 @@ def test_whatever_holds_is_finite_and_within_the_bound(lane: Lane, shape: tuple[
                 assert not holds.any()
 
 
-def test_every_width_gives_the_bits_of_one_lane_whatever_its_neighbors(lane: Lane) -> None:
+def test_optimal_steps_in_packs_have_the_bits_of_a_single_lane(lane: Lane) -> None:
     for shape in ((6, 7), (3, 5)):
         J, e = built(lane.dtype, *shape, 403)
         alone = lane.scalar.optimal(J, e, 0.5)
@@ -144,14 +148,14 @@ def test_every_width_gives_the_bits_of_one_lane_whatever_its_neighbors(lane: Lan
             assert same_bits(one[order].astype(lane.dtype), other.astype(lane.dtype))
 
 
-def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
+def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
     J, e = built(lane.dtype, 6, 7, 403)
     plain, sized = lane.optimal(J, e, 0.5), lane.optimal(J, e, 0.5, sized=True)
     for one, other in zip(plain, sized, strict=True):
         assert same_bits(one.astype(lane.dtype), other.astype(lane.dtype))
 
 
-def test_any_start_ends_at_the_same_root_and_a_near_one_sooner(lane: Lane) -> None:
+def test_any_initial_damping_gives_the_same_root_and_a_near_one_sooner(lane: Lane) -> None:
     J, e = built(lane.dtype, 6, 7, 1000)
     _, root, holds, steps = lane.optimal(J, e, 0.5)
     largest = np.linalg.svd(J.astype(float), compute_uv=False)[:, 0]

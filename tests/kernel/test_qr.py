@@ -19,7 +19,7 @@ def problems(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray
 
 
 @shapes
-def test_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -> None:
+def test_qr_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -> None:
     a, b = problems(shape, lane)
     packed, q, projected, _, _ = lane.qr(a, b)
     assert all(np.isfinite(x).all() for x in (packed, q, projected))
@@ -30,7 +30,9 @@ def test_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -> N
 
 
 @shapes
-def test_transposed_q_is_the_inverse_of_q(lane: Lane, shape: tuple[int, int]) -> None:
+def test_the_transpose_of_q_of_a_qr_factorization_is_its_inverse(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
     a, b = problems(shape, lane)
     _, q, projected, _, _ = lane.qr(a, b)
     expected = (q.astype(np.float64).swapaxes(1, 2) @ b[..., None].astype(np.float64))[..., 0]
@@ -39,7 +41,9 @@ def test_transposed_q_is_the_inverse_of_q(lane: Lane, shape: tuple[int, int]) ->
 
 
 @shapes
-def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, int]) -> None:
+def test_packs_of_any_width_give_the_bits_of_a_single_lane(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
     a, b = problems(shape, lane)
     for result, alone in zip(lane.qr(a, b), lane.scalar.qr(a, b), strict=True):
         assert same_bits(result, alone) if result.dtype != bool else np.array_equal(result, alone)
@@ -47,7 +51,9 @@ def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, in
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)], ids=str)
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
-def test_least_squares(lane: Lane, shape: tuple[int, int], smallest: float) -> None:
+def test_qr_solves_least_squares_backward_stably(
+    lane: Lane, shape: tuple[int, int], smallest: float
+) -> None:
     # Backward stability: x is the exact solution of a problem that differs by rounding errors, so
     # A^T times the residual is of the order of eps |A| (|A| |x| + |b|).
     m, n = shape
@@ -64,7 +70,7 @@ def test_least_squares(lane: Lane, shape: tuple[int, int], smallest: float) -> N
     assert np.all((gradient <= BOUND * m * lane.eps * scale)[full])
 
 
-def test_a_zero_on_the_diagonal_is_said_and_gives_a_zero(lane: Lane) -> None:
+def test_qr_reports_a_zero_on_the_diagonal_and_returns_zero_there(lane: Lane) -> None:
     matrices = hard(12, 6, lane.dtype)
     a = np.stack([matrices[name] for name in ("zero", "zero column", "plain", "minus zero")])
     b = np.ones((4, 12), lane.dtype)

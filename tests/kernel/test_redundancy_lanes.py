@@ -93,7 +93,9 @@ def condition(J: Array) -> Array:
 @alone
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("index", range(len(STEPS)), ids=lambda i: without_addresses(STEPS[i])[:60])
-def test_the_kernel_does_what_python_does(lane: Lane, index: int, shape: tuple[int, int]) -> None:
+def test_steps_in_the_kernel_agree_with_those_in_python(
+    lane: Lane, index: int, shape: tuple[int, int]
+) -> None:
     J, e, v = batch(shape)
     dq, lambda2 = lane.secondary(STEPS[index].kernel, J, e, v)
     assert np.isfinite(dq).all()
@@ -121,7 +123,9 @@ def switching(step: Step, J: Array, e: Array, v: Array, here: Array, room: Array
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (6, 7)], ids=str)
-def test_a_lane_does_not_see_its_neighbors(lane: Lane, shape: tuple[int, int]) -> None:
+def test_redundancy_steps_in_a_pack_have_the_bits_of_single_ones(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
     J, e, v = batch(shape)
     for step in STEPS:
         packed, alone = (x.secondary(step.kernel, J, e, v)[0] for x in (lane, lane.scalar))
@@ -133,7 +137,7 @@ def test_a_lane_does_not_see_its_neighbors(lane: Lane, shape: tuple[int, int]) -
 
 @alone
 @pytest.mark.parametrize("switch", [False, True])
-def test_the_bound_is_never_passed(lane: Lane, switch: bool) -> None:
+def test_the_bound_on_the_total_speed_is_never_exceeded(lane: Lane, switch: bool) -> None:
     """The bound holds in 10⁵ random problems per precision, with values over many decades."""
     rng = np.random.default_rng(7)
     small, large = (-6, 6) if lane.dtype == np.float64 else (-3, 3)
@@ -157,7 +161,7 @@ def test_the_bound_is_never_passed(lane: Lane, switch: bool) -> None:
 
 
 @alone
-def test_the_null_space_is_not_felt(lane: Lane) -> None:
+def test_motion_in_the_null_space_does_not_move_the_task(lane: Lane) -> None:
     for shape in SHAPES:
         J, e, v = batch(shape)
         kernel = NullSpace(Pseudoinverse(), nothing).kernel
@@ -167,7 +171,7 @@ def test_the_null_space_is_not_felt(lane: Lane) -> None:
         assert (felt <= 32 * lane.eps * size).all()
 
 
-def test_steps_have_the_layout_that_the_compiler_gives_them() -> None:
+def test_structs_of_steps_have_the_memory_layout_of_the_compiler() -> None:
     sizes = np.zeros(1 + len(STEP.names), np.dtype("long"))
     for isa in instruction_sets():
         compiled(isa, "harness_redundancy.cpp").step_layout(ctypes.c_void_p(sizes.ctypes.data))
@@ -206,7 +210,7 @@ def split(rows: tuple[int, ...], J: Array, e: Array) -> list[Linearization]:
     return [Linearization(*x) for x in zip(np.split(J, ends), np.split(e, ends), strict=True)]
 
 
-def test_priority_on_a_lane_does_not_see_its_neighbors(lane: Lane) -> None:
+def test_priority_steps_in_a_pack_have_the_bits_of_single_ones(lane: Lane) -> None:
     for rows in ROWS:
         J, e = stacks(rows, 7)
         for step in ORDERED:
@@ -218,7 +222,9 @@ def test_priority_on_a_lane_does_not_see_its_neighbors(lane: Lane) -> None:
 @alone
 @pytest.mark.parametrize("n", [3, 7])
 @pytest.mark.parametrize("rows", ROWS, ids=str)
-def test_priority_is_the_same_in_the_kernel(lane: Lane, rows: tuple[int, ...], n: int) -> None:
+def test_priority_in_the_kernel_agrees_with_python(
+    lane: Lane, rows: tuple[int, ...], n: int
+) -> None:
     J, e = stacks(rows, n)
     for step in [*ORDERED, Pseudoinverse()]:
         priority = Priority(step)

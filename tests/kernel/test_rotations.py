@@ -41,7 +41,9 @@ def test_exp_is_rodrigues_formula(lane: Lane, rng: np.random.Generator) -> None:
     assert abs(lane.map("rotation", *r) - exact_exp(r)).max() <= 8 * lane.eps
 
 
-def test_log_is_the_inverse_of_exp(lane: Lane, rng: np.random.Generator) -> None:
+def test_the_logarithm_of_a_rotation_is_the_inverse_of_exp(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     r = vectors(rng, lane.eps).astype(lane.dtype)
     R = exact_exp(r).astype(lane.dtype)
     # The error is relative to the angle, so that small rotations are as accurate as large ones.
@@ -68,7 +70,9 @@ def test_a_half_turn_takes_the_axis_whose_largest_entry_is_positive(lane: Lane) 
         assert abs(r - sign * np.pi * a).max() <= 16 * lane.eps
 
 
-def test_what_is_no_rotation_gives_numbers(lane: Lane, rng: np.random.Generator) -> None:
+def test_the_logarithm_of_any_matrix_is_finite_and_at_most_half_a_turn(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     some = rng.normal(size=(9, 500)) * 10.0 ** rng.integers(-9, 9, 500)
     odd = [np.zeros(9), np.ones(9), -np.ones(9), -np.eye(3).ravel(), 1e-30 * np.ones(9)]
     result = lane.map("rotation_vector", *np.hstack([some, np.array(odd).T]))
@@ -76,14 +80,16 @@ def test_what_is_no_rotation_gives_numbers(lane: Lane, rng: np.random.Generator)
     assert np.linalg.norm(result, axis=0).max() <= np.pi * (1 + 4 * lane.eps)
 
 
-def test_slightly_off_is_slightly_off(lane: Lane, rng: np.random.Generator) -> None:
+def test_a_small_error_of_a_rotation_changes_its_logarithm_little(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     r = vectors(rng, 1e-2)
     R = exact_exp(r).astype(float)
     off = 1e-6 * rng.uniform(-1, 1, R.shape)
     assert abs(lane.map("rotation_vector", *(R + off)) - r).max() <= 1e-5
 
 
-def test_lanes_of_a_pack_give_the_bits_of_a_lone_number(
+def test_rotations_in_a_pack_have_the_bits_of_single_ones(
     lane: Lane, rng: np.random.Generator
 ) -> None:
     r = vectors(rng, lane.eps)
@@ -92,7 +98,7 @@ def test_lanes_of_a_pack_give_the_bits_of_a_lone_number(
     assert same_bits(lane.map("rotation_vector", *R), lane.scalar.map("rotation_vector", *R))
 
 
-def test_the_twins_in_python(rng: np.random.Generator) -> None:
+def test_exp_and_log_in_python_are_accurate(rng: np.random.Generator) -> None:
     eps = np.finfo(float).eps
     r = vectors(rng, eps)
     for one, columns in zip(r.T, exact_exp(r).astype(float).T, strict=True):

@@ -43,14 +43,14 @@ def assert_is_svd(lane: Lane, a: np.ndarray) -> None:
 
 
 @shapes
-def test_factors_multiply_to_the_matrix_and_are_orthonormal(
+def test_svd_factors_multiply_to_the_matrix_and_are_orthonormal(
     lane: Lane, shape: tuple[int, int]
 ) -> None:
     assert_is_svd(lane, hard_batch(shape, lane)[1])
 
 
 @shapes
-def test_singular_values_are_lapacks(lane: Lane, shape: tuple[int, int]) -> None:
+def test_singular_values_agree_with_lapack(lane: Lane, shape: tuple[int, int]) -> None:
     _, a = hard_batch(shape, lane)
     sigma = lane.singular_values(a)
     unit, s = normalized(a, sigma)
@@ -60,21 +60,25 @@ def test_singular_values_are_lapacks(lane: Lane, shape: tuple[int, int]) -> None
 
 
 @shapes
-def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, int]) -> None:
+def test_packs_of_any_width_give_the_bits_of_a_single_lane(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
     _, a = hard_batch(shape, lane)
     for result, alone in zip(lane.svd(a), lane.scalar.svd(a), strict=True):
         assert same_bits(result, alone)
     assert same_bits(lane.singular_values(a), lane.scalar.singular_values(a))
 
 
-def test_neighbors_do_not_matter(lane: Lane, rng: np.random.Generator) -> None:
+def test_the_svd_of_a_matrix_does_not_depend_on_other_lanes(
+    lane: Lane, rng: np.random.Generator
+) -> None:
     _, a = hard_batch((6, 7), lane)
     order = rng.permutation(len(a))
     for result, shuffled in zip(lane.svd(a), lane.svd(a[order]), strict=True):
         assert same_bits(result[order], shuffled)
 
 
-def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
+def test_a_matrix_size_known_at_compile_time_changes_no_bit(lane: Lane) -> None:
     for n in (3, 6, 7):
         _, a = hard_batch((6, n), lane)
         for result, fixed in zip(lane.svd(a), lane.svd(a, six_rows=True), strict=True):
@@ -82,7 +86,7 @@ def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
+def test_equal_columns_give_singular_values_of_exactly_zero(lane: Lane, transposed: bool) -> None:
     # A matrix with r different columns has at most rank r, also after rounding.
     rng = np.random.default_rng(4)
     wide = ((2, 3, 1), (3, 5, 2), (6, 7, 3), (20, 21, 10))
@@ -96,7 +100,9 @@ def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_graded_rows_keep_their_relative_accuracy(lane: Lane, transposed: bool) -> None:
+def test_singular_values_of_graded_rows_have_relative_accuracy(
+    lane: Lane, transposed: bool
+) -> None:
     # If each row is much shorter than the one before, sigma_i is the distance of row i from the
     # span of the rows before; the relative error is the square of the ratio of their lengths.
     bits, sizes = (40, (2, 6, 20)) if lane.dtype == np.float64 else (15, (2, 6))
@@ -127,7 +133,9 @@ def drawn(draw: st.DrawFn) -> tuple[np.ndarray, float]:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(drawn())
-def test_any_matrix(lane: Lane, sample: tuple[np.ndarray, float]) -> None:
+def test_the_svd_is_accurate_for_matrices_of_any_size_and_scale(
+    lane: Lane, sample: tuple[np.ndarray, float]
+) -> None:
     a, scale = sample
     power = 150 if lane.dtype == np.float64 else 18
     easy = np.eye(*a.shape)

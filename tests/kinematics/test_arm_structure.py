@@ -44,7 +44,7 @@ def check(structure: Structure, relations: str, form: str | None, first: int) ->
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_built_in_robots(name: str) -> None:
+def test_the_structure_of_built_in_robots_is_detected(name: str) -> None:
     check(sp.load(name).structure, *BUILT_IN[name])
 
 
@@ -56,7 +56,7 @@ def test_robot_files(file: tuple[str, str], robot_files: RobotFiles) -> None:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "puma560_rail"])
-def test_axes_are_those_of_the_jacobian(name: str) -> None:
+def test_axes_of_a_structure_agree_with_the_jacobian(name: str) -> None:
     """For a revolute joint, the column of J at q = 0 is [h × (p - point); h]."""
     robot = sp.load(name).with_base(sp.pose([0.3, -0.2, 0.5], rpy=[0.3, -0.4, 1.2]))
     structure = robot.structure
@@ -112,7 +112,7 @@ def test_large_misalignments_are_not_tolerated() -> None:
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
-def test_exact_arms_are_their_own_nominal_arms(name: str) -> None:
+def test_arms_with_exact_axes_equal_their_nominal_arms(name: str) -> None:
     structure = sp.load(name).structure
     assert structure.exact
     assert structure.misalignment < 1e-14
@@ -126,7 +126,7 @@ def test_frozen_joints_give_a_closed_form() -> None:
     assert (structure.form, structure.first, structure.exact) == ("spherical", 0, True)
 
 
-def test_words() -> None:
+def test_the_text_of_a_structure_names_its_closed_form() -> None:
     text = str(sp.load("puma560").structure)
     assert "joint4 × joint5 × joint6" in text
     assert re.search("closed form: joint4, joint5, joint6 intersect", text)

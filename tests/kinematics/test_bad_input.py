@@ -53,7 +53,7 @@ NOT_COORDINATES = {
 
 
 @pytest.mark.parametrize("case", NOT_COORDINATES)
-def test_what_is_no_array_of_coordinates(case: str) -> None:
+def test_arguments_that_are_not_arrays_of_coordinates_are_refused(case: str) -> None:
     given, said = NOT_COORDINATES[case]
     expected = r"must be an array of real numbers of shape \(7,\) or \(\.\.\., 7\)"
     for what, call in CALLS.items():
@@ -71,7 +71,7 @@ def test_what_is_no_array_of_coordinates(case: str) -> None:
     ("q", "qd"),
     [((7,), (2, 7)), ((3, 7), (4, 7)), ((3, 7), (3, 3, 7)), ((3, 4, 7), (3, 7)), ((0, 7), (2, 7))],
 )
-def test_speeds_of_another_shape(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
+def test_joint_speeds_of_another_shape_are_refused(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
     said = rf"shape of q, {re.escape(str(q))}.*given: {re.escape(str(qd))}"
     with pytest.raises(supple.errors.InputError, match=said):
         PANDA.bias_acceleration(np.zeros(q), np.zeros(qd))
@@ -83,7 +83,7 @@ def test_speeds_of_another_shape(q: tuple[int, ...], qd: tuple[int, ...]) -> Non
     ("shape", "place"),
     [((), (4,)), ((1,), (0, 6)), ((3,), (2, 0)), ((5, 9), (3, 8, 1)), ((5000,), (4321, 3))],
 )
-def test_the_first_number_that_is_not_finite_is_named(
+def test_errors_name_the_first_coordinate_that_is_not_finite(
     shape: tuple[int, ...], place: tuple[int, ...], dtype: type, value: float
 ) -> None:
     q = np.zeros((*shape, 7), dtype)
@@ -112,7 +112,7 @@ def test_a_number_that_becomes_infinite_in_single_precision_is_refused() -> None
 
 
 @pytest.mark.parametrize("largest", [1e100, 1e300, np.finfo(np.float64).max])
-def test_any_finite_angle_has_a_pose(largest: float) -> None:
+def test_kinematics_of_any_finite_angle_are_finite(largest: float) -> None:
     for q in (np.full(7, largest), np.full((9, 7), -largest)):
         for what, call in CALLS.items():
             assert np.isfinite(call(q)).all(), what
@@ -121,7 +121,7 @@ def test_any_finite_angle_has_a_pose(largest: float) -> None:
 
 
 @pytest.mark.parametrize("threads", [0, -1, True, False, "2", 2.0, 1.5, [2], np.float64(2), b"2"])
-def test_a_number_of_threads_is_a_whole_one(threads: object) -> None:
+def test_a_number_of_threads_that_is_not_a_whole_number_is_refused(threads: object) -> None:
     said = re.escape(repr(threads))
     for call in CALLS.values():
         with pytest.raises(
@@ -132,7 +132,7 @@ def test_a_number_of_threads_is_a_whole_one(threads: object) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3, np.int64(2), np.uint8(2), 10**6, 10**30])
-def test_any_whole_number_of_threads_will_do(threads: int) -> None:
+def test_any_positive_whole_number_of_threads_is_accepted(threads: int) -> None:
     q = PANDA.random(3000, seed=0)
     assert (PANDA.fk(q, threads=threads) == PANDA.fk(q)).all()
 
@@ -140,7 +140,7 @@ def test_any_whole_number_of_threads_will_do(threads: int) -> None:
 # ---- names -------------------------------------------------------------------------------------
 
 
-def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
+def test_an_unknown_frame_is_refused_with_the_nearest_name() -> None:
     for call in (
         lambda: PANDA.fk(Q, "panda_hnad"),
         lambda: PANDA.fk(Q, ["panda_link1", "panda_hnad"]),
@@ -156,7 +156,7 @@ def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
             call()
 
 
-def test_an_unknown_frame_for_axes() -> None:
+def test_unknown_axes_are_refused_with_the_nearest_name() -> None:
     said = (
         "axes= 'wrold'; did you mean 'world'.*Available: 'world', 'body', 'spatial', 'panda_link0'"
     )
@@ -168,7 +168,7 @@ def test_an_unknown_frame_for_axes() -> None:
         PANDA.singular_values(Q, axes="wrold")
 
 
-def test_an_unknown_row() -> None:
+def test_an_unknown_row_name_is_refused() -> None:
     said = "unknown row 'rw'.*Available: 'x', 'y', 'z', 'rx', 'ry', 'rz'"
     for rows in (("x", "rw"), ["rw"], "rw"):
         with pytest.raises(supple.errors.UnknownNameError, match=said):
@@ -177,7 +177,7 @@ def test_an_unknown_row() -> None:
             PANDA.manipulability(Q, rows=rows)
 
 
-def test_an_unknown_joint() -> None:
+def test_an_unknown_joint_name_is_refused() -> None:
     said = "unknown joint 'panda_jonit1'; did you mean 'panda_joint1'"
     for joints in ("panda_jonit1", ["panda_jonit1"], {"panda_jonit1": 0.3}):
         with pytest.raises(supple.errors.UnknownNameError, match=said):
@@ -187,7 +187,7 @@ def test_an_unknown_joint() -> None:
 @pytest.mark.parametrize(
     "given", [[], (), 5, True, [5], [None], [["panda_hand"]], b"ab", Hostile()]
 )
-def test_what_is_no_name(given: object) -> None:
+def test_frames_and_rows_that_are_not_names_are_refused(given: object) -> None:
     shown = re.escape(repr(given))
     for what, call in {
         "frame": lambda: PANDA.fk(Q, given),
@@ -201,7 +201,7 @@ def test_what_is_no_name(given: object) -> None:
         PANDA.jacobian(Q, axes=given)  # type: ignore[arg-type]
 
 
-def test_one_row_by_its_name() -> None:
+def test_one_row_may_be_given_by_its_name() -> None:
     for row in ("x", "ry"):
         assert PANDA.singular_values(Q, rows=row) == PANDA.singular_values(Q, rows=[row])
 
@@ -230,7 +230,7 @@ NOT_OUT: dict[str, Callable[[tuple[int, ...]], object]] = {
 
 
 @pytest.mark.parametrize("case", NOT_OUT)
-def test_what_cannot_take_the_result(case: str) -> None:
+def test_an_unsuitable_out_array_is_refused(case: str) -> None:
     q = PANDA.random(5, seed=0)
     for call, shape in ((PANDA.fk, (5, 4, 4)), (PANDA.jacobian, (5, 6, 7))):
         said = rf"out must be .* of shape {re.escape(str(shape))}, float64; given: "
@@ -244,12 +244,12 @@ def test_what_cannot_take_the_result(case: str) -> None:
 
 
 @pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
-def test_out_of_both_is_a_pair(out: object) -> None:
+def test_out_of_fk_jacobian_must_be_a_pair_of_arrays(out: object) -> None:
     with pytest.raises(supple.errors.InputError, match="out must be a pair of arrays"):
         PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
 
 
-def test_more_axes_than_an_array_can_have() -> None:
+def test_results_with_more_axes_than_numpy_allows_are_refused() -> None:
     most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
     deep = np.zeros((1,) * (most - 1) + (7,))
     with pytest.raises(ValueError, match=r"axes|dimension"):
@@ -280,7 +280,7 @@ def sliding() -> supple.Robot:
 
 @pytest.mark.parametrize("what", [name for name in calls(sliding()) if name != "bias_acceleration"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_finite_coordinate_gives_what_is_not(what: str, dtype: type) -> None:
+def test_finite_coordinates_give_finite_results_or_an_error(what: str, dtype: type) -> None:
     robot = sliding()
     most = float(np.finfo(dtype).max)
     values = [0.0, 1.0, -1e14, 1e20, 1e37, 1e99, 1e200, most / 2, -most]
@@ -292,7 +292,7 @@ def test_no_finite_coordinate_gives_what_is_not(what: str, dtype: type) -> None:
         assert all(np.isfinite(part).all() for part in np.atleast_1d(result))
 
 
-def test_an_out_that_overlaps_the_input_is_written_all_the_same() -> None:
+def test_an_out_array_that_overlaps_the_input_is_written_correctly() -> None:
     robot = supple.load("panda")
     memory = np.zeros(64 * 42)
     q = memory[: 64 * 7].reshape(64, 7)
@@ -322,6 +322,8 @@ def test_two_outs_that_overlap_are_refused() -> None:
         lambda robot: robot.with_base(np.diag([1.0, 1.0, 1.001, 1.0])),
     ],
 )
-def test_it_is_refused_in_the_projects_own_words(make: Callable[[supple.Robot], object]) -> None:
+def test_bad_arguments_of_a_robot_raise_errors_of_supple(
+    make: Callable[[supple.Robot], object],
+) -> None:
     with pytest.raises(supple.errors.SuppleError):
         make(supple.load("panda"))

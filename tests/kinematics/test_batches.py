@@ -50,7 +50,9 @@ def same_bits(a: Array, b: Array) -> bool:
 @pytest.mark.usefixtures("isa")
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_size_and_number_of_threads(name: str, dtype: type) -> None:
+def test_batches_of_any_size_and_threads_have_the_bits_of_their_rows(
+    name: str, dtype: type
+) -> None:
     q = configurations(name, dtype)
     for what, call in calls(robot(name)).items():
         rows = row_by_row(call, q)
@@ -66,7 +68,9 @@ def test_every_size_and_number_of_threads(name: str, dtype: type) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_leading_shape(name: str, shape: tuple[int, ...], dtype: type) -> None:
+def test_batches_of_any_leading_shape_have_the_bits_of_their_rows(
+    name: str, shape: tuple[int, ...], dtype: type
+) -> None:
     q = configurations(name, dtype)[: math.prod(shape)].reshape(*shape, robot(name).dof)
     for what, call in calls(robot(name)).items():
         result = call(q)
@@ -79,7 +83,7 @@ def test_every_leading_shape(name: str, shape: tuple[int, ...], dtype: type) -> 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_layout_in_memory(name: str, dtype: type) -> None:
+def test_batches_of_any_memory_layout_have_the_bits_of_their_rows(name: str, dtype: type) -> None:
     q = configurations(name, dtype)[:40].reshape(5, 8, -1)
     unaligned = np.zeros(q.nbytes + 1, np.uint8)[1:].view(dtype).reshape(q.shape)
     unaligned[...] = q
@@ -112,7 +116,9 @@ CONVERSIONS = {
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-def test_other_numbers_become_double(conversion: str, rng: np.random.Generator) -> None:
+def test_integers_and_other_numbers_are_converted_to_double(
+    conversion: str, rng: np.random.Generator
+) -> None:
     panda = robot("panda")
     whole = rng.integers(0, 3, (4, 7))
     q = CONVERSIONS[conversion](whole)
@@ -127,7 +133,7 @@ def test_other_numbers_become_double(conversion: str, rng: np.random.Generator) 
     )
 
 
-def test_fractions_survive_every_conversion(rng: np.random.Generator) -> None:
+def test_conversions_to_double_keep_fractions(rng: np.random.Generator) -> None:
     panda = robot("panda")
     q = rng.uniform(-2, 2, 7).astype(np.float16)
     assert same_bits(panda.fk(q), panda.fk(q.astype(np.float64)))
@@ -151,7 +157,9 @@ def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
 @pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "double_y"])
-def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> None:
+def test_a_huge_angle_has_the_pose_of_its_remainder_modulo_a_turn(
+    name: str, size: float, dtype: type
+) -> None:
     # slow_fk is given the angle modulo 2π, computed with 60 digits.
     arm = robot(name)
     rng = np.random.default_rng(11)
@@ -179,7 +187,7 @@ def wrapped(x: float) -> float:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (50,), (5, 9)], ids=str)
 @pytest.mark.parametrize("name", ROBOTS)
-def test_results_can_be_written_in_place(name: str, shape: tuple[int, ...], dtype: type) -> None:
+def test_results_are_written_to_out_arrays(name: str, shape: tuple[int, ...], dtype: type) -> None:
     arm = robot(name)
     q = configurations(name, dtype)[: math.prod(shape)].reshape(*shape, arm.dof)
     T, J = arm.fk(q), arm.jacobian(q)
@@ -225,7 +233,7 @@ def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
         _core.use_isa(before)
 
 
-def test_axes_turn_every_row_of_a_batch(rng: np.random.Generator) -> None:
+def test_jacobians_of_a_batch_in_body_axes_are_rotated_row_by_row(rng: np.random.Generator) -> None:
     panda = robot("panda")
     q = panda.random(70, seed=rng)
     T, J = panda.fk_jacobian(q)

@@ -14,7 +14,7 @@ ARMS = ("ur5e", "puma560")
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_solutions_of_a_pose_have_different_signs(name: str) -> None:
+def test_solutions_of_a_pose_have_different_branch_signs(name: str) -> None:
     robot = sp.load(name)
     free = robot.with_limits(lower=-np.pi, upper=np.pi)
     counts = []
@@ -29,7 +29,7 @@ def test_solutions_of_a_pose_have_different_signs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_their_product_is_the_sign_of_the_determinant(name: str) -> None:
+def test_the_product_of_branch_signs_is_the_sign_of_det_j(name: str) -> None:
     robot = sp.load(name)
     q = robot.random(200, seed=1)
     signs = branch_signs(robot, q, robot.tips[0])
@@ -39,7 +39,7 @@ def test_their_product_is_the_sign_of_the_determinant(name: str) -> None:
 
 
 @pytest.mark.parametrize(("joint", "which"), [(2, 1), (4, 2)])
-def test_elbow_and_wrist_change_where_they_are_straight(joint: int, which: int) -> None:
+def test_elbow_and_wrist_signs_change_where_the_joint_is_straight(joint: int, which: int) -> None:
     ur5e = sp.load("ur5e")
     q = np.tile([0.1, -1.0, 0.0, 0.3, 0.0, 0.2], (2, 1))
     q[:, [2, 4]] = 0.7
@@ -50,7 +50,7 @@ def test_elbow_and_wrist_change_where_they_are_straight(joint: int, which: int) 
     assert 3 - which not in changed
 
 
-def test_other_arms_have_none() -> None:
+def test_arms_without_named_branches_are_refused() -> None:
     panda = sp.load("panda")
     with pytest.raises(InputError, match="names of branches need"):
         branch_signs(panda, panda.neutral(), panda.tips[0])
@@ -111,7 +111,7 @@ def named_by_eye(robot: sp.Robot, kind: str, q: Vectors) -> tuple[str, str | Non
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_words_say_what_one_sees(seed: int) -> None:
+def test_names_of_branches_agree_with_the_geometry_of_the_arm(seed: int) -> None:
     random = np.random.default_rng(seed)
     robot, kind = any_arm(random)
     frame = robot.tips[0]

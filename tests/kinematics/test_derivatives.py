@@ -51,7 +51,7 @@ def expected(robot: supple.Robot, q: Array, qd: Array, qdd: Array, frame: str, a
 
 
 @pytest.mark.parametrize("axes", AXES)
-def test_twists_and_their_derivatives(case: tuple, axes: str) -> None:
+def test_twists_accelerations_and_jerks_are_exact_derivatives(case: tuple, axes: str) -> None:
     robot, q, qd, qdd = case
     for frame in robot.frames[1:]:
         twist, acceleration, jerk = expected(robot, q, qd, qdd, frame, axes)
@@ -80,7 +80,7 @@ def test_the_bias_jerk_is_the_derivative_of_the_acceleration(case: tuple, axes: 
     np.testing.assert_allclose(bias, difference, atol=1e-7 * max(1.0, abs(bias).max()))
 
 
-def test_a_batch_is_each_one_by_one(case: tuple) -> None:
+def test_bias_jerks_of_a_batch_are_those_of_its_rows(case: tuple) -> None:
     robot, *_ = case
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.normal(size=(3, 5, 7, robot.dof))
@@ -100,7 +100,7 @@ def test_a_batch_is_each_one_by_one(case: tuple) -> None:
     assert abs(single - exact).max() < 1e-4 * max(1.0, abs(exact).max())
 
 
-def test_spatial_twists_are_those_of_the_body_carried_to_the_origin(case: tuple) -> None:
+def test_spatial_twists_are_body_twists_transformed_to_the_origin(case: tuple) -> None:
     robot, q, *_ = case
     for frame in robot.frames[1:]:
         T, J = robot.fk_jacobian(q, frame, axes="body")

@@ -112,7 +112,7 @@ def test_inertia_of_an_mjcf_file_is_that_of_mujoco(full: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_kinetic_energy_is_half_the_quadratic_form(seed: int) -> None:
+def test_the_inertia_matrix_gives_the_kinetic_energy(seed: int) -> None:
     # The kinetic energy is computed from jets of the links' poses, an independent kinematics.
     described = weighty(seed)
     robot, rng = supple.Robot(described), np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_gravity_is_the_gradient_of_the_energy(seed: int) -> None:
         np.testing.assert_allclose(found, difference, atol=1e-7 * max(1.0, abs(found).max()))
 
 
-def test_batches_precision_and_frozen_joints() -> None:
+def test_inertia_and_gravity_of_batches_float32_and_frozen_joints_agree() -> None:
     robot = supple.Robot(weighty(0))
     q = np.random.default_rng(0).normal(size=(3, 4, robot.dof))
     M, g = robot.inertia_matrix(q), robot.gravity_torques(q)
@@ -159,7 +159,7 @@ def test_batches_precision_and_frozen_joints() -> None:
     np.testing.assert_array_equal(again.inertia_matrix(q), M)
 
 
-def test_masses_can_be_given() -> None:
+def test_masses_given_by_with_inertia_give_the_formula_of_a_pendulum() -> None:
     # A pendulum has M = m l² + I, and the moment of its weight at the joint.
     arm = supple.dh([(1.0, 0, 0, 0)]).with_inertia(
         "link1", 2.0, (-0.25, 0, 0), np.diag([0, 0, 0.1])
@@ -171,7 +171,7 @@ def test_masses_can_be_given() -> None:
     assert arm.mass == 2.0
 
 
-def test_what_is_missing_or_wrong_is_named() -> None:
+def test_missing_or_invalid_masses_are_named() -> None:
     arm = supple.load("panda")
     with pytest.raises(DescriptionError, match=r"panda has no masses.*with_inertia"):
         arm.inertia_matrix(np.zeros(7))
@@ -221,7 +221,7 @@ def test_a_file_with_bad_masses_still_has_kinematics(inertial: str) -> None:
         robot.inertia_matrix([0.1])
 
 
-def test_masses_of_shapes_are_unknown() -> None:
+def test_mjcf_masses_implied_by_shapes_are_refused() -> None:
     body = '<body name="b"><joint/><geom size="0.1"/>{}</body>'
     text = f"<mujoco>{{}}<worldbody>{body}</worldbody></mujoco>"
     inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'

@@ -26,13 +26,13 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_import_brings_no_optional_package() -> None:
+def test_importing_supple_loads_no_optional_package() -> None:
     code = f"import supple, sys; print([m for m in {OPTIONAL} if m in sys.modules])"
     done = python(code)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-def test_import_prints_nothing() -> None:
+def test_importing_supple_prints_nothing() -> None:
     done = python("import supple; robot = supple.load('panda'); robot.fk(robot.neutral())")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -43,7 +43,7 @@ def test_the_environment_forces_an_instruction_set(isa: str) -> None:
     assert done.stdout.strip() == isa, done.stderr
 
 
-def test_the_best_instruction_set_is_used_unasked() -> None:
+def test_the_best_instruction_set_is_used_by_default() -> None:
     for environment in ({}, {"SUPPLE_ISA": ""}):
         done = python("import supple; supple.Robot; print(supple._core.isa())", **environment)
         assert done.stdout.strip() == _core.isas()[-1], done.stderr
@@ -79,7 +79,7 @@ def test_the_environment_sets_the_number_of_threads(threads: str) -> None:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
 @pytest.mark.parametrize("threads", [1, 3])
-def test_so_many_threads_run(threads: int) -> None:
+def test_a_batch_runs_on_the_requested_number_of_threads(threads: int) -> None:
     code = (
         "import supple, os, threading, time\n"
         "robot = supple.load('panda'); q = robot.random(60000, seed=0)\n"
@@ -94,7 +94,7 @@ def test_so_many_threads_run(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5", "²"])
-def test_a_number_of_threads_that_is_none_is_refused(threads: str) -> None:
+def test_an_invalid_supple_threads_variable_is_refused(threads: str) -> None:
     done = python("import supple; supple.Robot", SUPPLE_THREADS=threads, PYTHONIOENCODING="utf-8")
     last = done.stderr.strip().splitlines()[-1]
     expected = "SUPPLE_THREADS must be a positive whole number"

@@ -29,17 +29,19 @@ def costs(n: int, twist: float) -> np.ndarray:
     ],
 )
 @pytest.mark.parametrize("n", [2, 3, 6])
-def test_a_joint_that_turns(n: int, twist: float, each: tuple[int, int]) -> None:
+def test_a_revolute_joint_costs_the_documented_operations(
+    n: int, twist: float, each: tuple[int, int]
+) -> None:
     assert tuple(costs(n + 1, twist) - costs(n, twist)) == each
 
 
-def test_frames_are_counted_each() -> None:
+def test_operations_grow_with_the_number_of_frames() -> None:
     robot = supple.load("double_y")
     one, two = (np.array(robot.operations(frames)) for frames in ("E0", ["E0", "E1"]))
     assert (two > one).all()
     assert (np.array(robot.operations()) > two).all()
 
 
-def test_a_frame_that_is_not_there_is_named() -> None:
+def test_operations_of_an_unknown_frame_are_refused() -> None:
     with pytest.raises(supple.errors.UnknownNameError, match="elbow"):
         supple.load("panda").operations("elbow")

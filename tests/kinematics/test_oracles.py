@@ -87,13 +87,13 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray, what: str, reach: float =
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_robot_has_the_coordinates_its_maker_counts(name: str, find: Find) -> None:
+def test_a_robot_has_the_degrees_of_freedom_stated_by_its_maker(name: str, find: Find) -> None:
     assert read(find(name)).dof == ROBOTS[name][2]
 
 
 @pytest.mark.parametrize("Oracle", [Pinocchio, Mujoco])
 @pytest.mark.parametrize("name", ROBOTS)
-def test_poses_jacobians_and_drift(
+def test_poses_jacobians_and_bias_agree_with_pinocchio_and_mujoco(
     name: str, Oracle: type[Pinocchio] | type[Mujoco], find: Find, rng: np.random.Generator
 ) -> None:
     path = find(name)
@@ -141,7 +141,7 @@ def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_single_precision_loses_a_few_roundings_per_joint(
+def test_float32_errors_are_a_few_roundings_per_joint(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:
     # Constants, angle, sine and cosine of each joint are rounded, and so are the rotated vectors.
@@ -171,7 +171,7 @@ def test_single_precision_loses_a_few_roundings_per_joint(
 
 
 @pytest.mark.parametrize("name", [n for n in ROBOTS if n != "shadow_hand"])
-def test_a_third_reader_agrees_on_names_limits_and_poses(
+def test_yourdfpy_agrees_on_names_limits_and_poses(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:
     path = find(name)

@@ -48,13 +48,13 @@ def R() -> Array:
     return Rotation.random(60, random_state=4).as_matrix()
 
 
-def test_there_are_twelve_sequences() -> None:
+def test_there_are_twelve_sequences_of_euler_angles() -> None:
     assert len(set(SEQUENCES)) == 12
     assert len(set(PARAMETERS)) == 4 + 24
 
 
 @pytest.mark.parametrize("orientation", PARAMETERS)
-def test_rates_are_those_of_the_parameters(orientation: str, R: Array) -> None:
+def test_rate_maps_give_the_rates_of_orientation_parameters(orientation: str, R: Array) -> None:
     h, found = 1e-5, poses.rate_map(R, orientation)
     for axis in range(3):
         w = h * np.eye(3)[axis]
@@ -74,7 +74,7 @@ def test_euler_angles_are_those_of_scipy(orientation: str, R: Array) -> None:
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
 @pytest.mark.parametrize("kind", ["intrinsic", "extrinsic"])
-def test_angles_at_their_singularities_make_the_same_rotation(sequence: str, kind: str) -> None:
+def test_euler_angles_at_singularities_give_the_same_rotation(sequence: str, kind: str) -> None:
     rng = np.random.default_rng(1)
     proper = sequence[0] == sequence[2]
     for middle in (0.0, np.pi) if proper else (np.pi / 2, -np.pi / 2):
@@ -92,7 +92,7 @@ def test_angles_at_their_singularities_make_the_same_rotation(sequence: str, kin
 
 @pytest.mark.parametrize("orientation", PARAMETERS)
 @pytest.mark.parametrize("name", ["panda", "stanford"])
-def test_the_jacobian_is_the_derivative_of_the_pose(name: str, orientation: str) -> None:
+def test_the_analytic_jacobian_is_the_derivative_of_the_pose(name: str, orientation: str) -> None:
     robot, h = supple.load(name), 1e-5
     for q in robot.random(3, seed=5):
         J = robot.analytic_jacobian(q, orientation=orientation)
@@ -108,7 +108,7 @@ def test_the_jacobian_is_the_derivative_of_the_pose(name: str, orientation: str)
 
 
 @pytest.mark.parametrize("orientation", ["rpy", "wxyz", "direction_cosines"])
-def test_batches_and_several_frames(orientation: str) -> None:
+def test_analytic_jacobians_of_batches_and_frames_are_those_of_each(orientation: str) -> None:
     robot = supple.load("panda")
     q, frames = robot.random((4, 3), seed=0), ["panda_link5", "panda_hand"]
     found = robot.analytic_jacobian(q, frames, orientation=orientation)
@@ -120,7 +120,7 @@ def test_batches_and_several_frames(orientation: str) -> None:
     assert single.dtype == np.float32
 
 
-def test_it_is_the_map_times_the_jacobian() -> None:
+def test_the_analytic_jacobian_is_the_rate_map_times_the_jacobian() -> None:
     robot = supple.load("puma560")
     q = robot.random(seed=1)
     T, J = robot.fk_jacobian(q)
@@ -132,7 +132,7 @@ def test_it_is_the_map_times_the_jacobian() -> None:
         )
 
 
-def test_a_singular_representation_is_named_with_its_place() -> None:
+def test_a_singular_orientation_is_refused_with_its_batch_index() -> None:
     robot = supple.load("puma560_mk")
     q = np.zeros((3, 6))
     q[:, 4] = 0.3, np.pi / 2, 0.5  # the flange points along x: a pitch of 90°
@@ -142,7 +142,7 @@ def test_a_singular_representation_is_named_with_its_place() -> None:
     assert np.isfinite(robot.analytic_jacobian(q, orientation="intrinsic zyz")).all()
 
 
-def test_names_that_are_ambiguous_or_unknown() -> None:
+def test_ambiguous_or_unknown_orientation_names_are_refused() -> None:
     robot = supple.load("puma560")
     with pytest.raises(InputError, match=r"'intrinsic'.*'extrinsic'.*given: 'zyx'"):
         robot.analytic_jacobian(np.zeros(6), orientation="zyx")

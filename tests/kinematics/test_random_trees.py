@@ -36,7 +36,7 @@ def difference_tolerance(tree: Tree, qd: Array, order: int) -> float:
 
 @laws
 @given(trees())
-def test_poses_are_those_of_the_definition(tree: Tree) -> None:
+def test_poses_of_random_trees_are_those_of_the_definition(tree: Tree) -> None:
     expected = slow_fk(tree.robot.description, tree.q)
     poses = tree.robot.fk(tree.q, tree.frames)
     for name, T in zip(tree.frames, poses, strict=True):
@@ -82,7 +82,9 @@ def test_a_twist_is_linear_in_the_speeds(tree: Tree) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_drift_is_the_derivative_of_the_twist(tree: Tree, data: st.DataObject) -> None:
+def test_the_bias_acceleration_is_the_derivative_of_the_twist(
+    tree: Tree, data: st.DataObject
+) -> None:
     axes = data.draw(st.sampled_from(("world", "body", *tree.frames)))
     bias_acceleration = tree.robot.bias_acceleration(tree.q, tree.qd, tree.frames, axes=axes)
     after = tree.robot.jacobian(tree.q + H * tree.qd, tree.frames, axes=axes) @ tree.qd
@@ -93,7 +95,7 @@ def test_drift_is_the_derivative_of_the_twist(tree: Tree, data: st.DataObject) -
 
 @laws
 @given(trees())
-def test_drift_is_quadratic_in_the_speeds(tree: Tree) -> None:
+def test_the_bias_acceleration_is_quadratic_in_the_speeds(tree: Tree) -> None:
     bias_acceleration = tree.robot.bias_acceleration(tree.q, tree.qd, tree.frames)
     assert (tree.robot.bias_acceleration(tree.q, -tree.qd, tree.frames) == bias_acceleration).all()
     assert (
@@ -104,7 +106,7 @@ def test_drift_is_quadratic_in_the_speeds(tree: Tree) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_axes_only_turn_the_twist(tree: Tree, data: st.DataObject) -> None:
+def test_other_axes_only_rotate_the_jacobian(tree: Tree, data: st.DataObject) -> None:
     frame = data.draw(st.sampled_from(tree.frames))
     axes = data.draw(st.sampled_from(("body", *tree.frames)))
     R = tree.robot.fk(tree.q, frame if axes == "body" else axes)[:3, :3]
@@ -115,7 +117,9 @@ def test_axes_only_turn_the_twist(tree: Tree, data: st.DataObject) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_what_a_frame_is_asked_with_does_not_matter(tree: Tree, data: st.DataObject) -> None:
+def test_results_for_a_frame_do_not_depend_on_other_requested_frames(
+    tree: Tree, data: st.DataObject
+) -> None:
     # The kernel's chain depends on the set of frames, so results may differ by rounding.
     robot, q = tree.robot, tree.q
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=4))

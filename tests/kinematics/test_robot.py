@@ -39,7 +39,7 @@ def limited(*limits: tuple[float, float], kind: str = "revolute") -> supple.Robo
 # ---- immutability ------------------------------------------------------------------------------
 
 
-def test_it_does_not_change(robot: supple.Robot) -> None:
+def test_attributes_of_a_robot_cannot_be_set(robot: supple.Robot) -> None:
     for name in ("name", "dof", "lower", "tips", "_base", "anything"):
         with pytest.raises(AttributeError, match=name):
             setattr(robot, name, 1)
@@ -47,14 +47,14 @@ def test_it_does_not_change(robot: supple.Robot) -> None:
         del robot.tips
 
 
-def test_its_arrays_do_not_change(robot: supple.Robot) -> None:
+def test_arrays_of_a_robot_are_read_only(robot: supple.Robot) -> None:
     for name in ARRAYS:
         array = getattr(robot, name)
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
 
 
-def test_the_base_given_is_copied() -> None:
+def test_the_base_pose_given_to_a_robot_is_copied() -> None:
     base = np.eye(4)
     robot = supple.load("panda").with_base(base)
     base[0, 3] = 5.0
@@ -64,7 +64,7 @@ def test_the_base_given_is_copied() -> None:
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda robot: pickle.loads(pickle.dumps(robot))]
 )
-def test_a_copy_gives_the_same_bits(
+def test_a_copied_robot_gives_the_same_bits(
     copied: Callable[[supple.Robot], supple.Robot], robot: supple.Robot, rng: np.random.Generator
 ) -> None:
     robot = robot.with_base(some_pose(rng)).with_frame("extra", robot.frames[-1], some_pose(rng))
@@ -83,7 +83,7 @@ def test_a_copy_gives_the_same_bits(
             assert not isinstance(value, np.ndarray) or not value.flags.writeable
 
 
-def test_it_tells_what_it_is(robot: supple.Robot) -> None:
+def test_repr_and_summary_describe_the_robot(robot: supple.Robot) -> None:
     plural = "s" if len(robot.tips) > 1 else ""
     tips = ", ".join(map(repr, robot.tips))
     assert repr(robot) == (
@@ -102,7 +102,9 @@ def test_it_tells_what_it_is(robot: supple.Robot) -> None:
 
 @laws
 @given(trees(), st.data())
-def test_freezing_is_inserting_a_constant(tree: Tree, data: st.DataObject) -> None:
+def test_a_frozen_joint_has_the_kinematics_of_a_constant_coordinate(
+    tree: Tree, data: st.DataObject
+) -> None:
     robot, q = tree.robot, tree.q.copy()
     if robot.dof == 1:
         return
@@ -134,7 +136,7 @@ def test_freezing_by_name_is_freezing_at_zero() -> None:
     assert panda.freeze([]).dof == panda.freeze({}).dof == 7
 
 
-def test_what_mimics_a_frozen_joint_stands_still(rng: np.random.Generator) -> None:
+def test_a_mimic_of_a_frozen_joint_does_not_move(rng: np.random.Generator) -> None:
     robot = mimicking()
     q = robot.random(seed=rng)
     frozen = robot.freeze({"joint0": q[0]})
@@ -150,7 +152,7 @@ def test_freezing_everything_is_refused(robot: supple.Robot) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "a", None, [1, 2]])
-def test_freezing_at_no_number_is_refused(value: object) -> None:
+def test_freezing_at_a_nonfinite_value_is_refused(value: object) -> None:
     panda = supple.load("panda")
     with pytest.raises(supple.errors.InputError, match=r"panda_joint1.*finite number"):
         panda.freeze({"panda_joint1": value})  # type: ignore[dict-item]
@@ -245,7 +247,7 @@ def test_limits_make_continuous_joints_revolute_and_may_be_removed() -> None:
         ({"upper": {"joint3": 1.0}}, "unknown joint 'joint3'; did you mean"),
     ],
 )
-def test_limits_that_are_wrong_are_refused(limits: dict[str, object], message: str) -> None:
+def test_invalid_limits_of_with_limits_are_refused(limits: dict[str, object], message: str) -> None:
     with pytest.raises(supple.errors.SuppleError, match=message):
         supple.load("planar2").with_limits(**limits)  # type: ignore[arg-type]
 
@@ -311,7 +313,7 @@ def test_a_tool_replaces_the_end_effector(rng: np.random.Generator) -> None:
     assert abs(again.fk(q) - panda.fk(q) @ placement @ placement).max() < 1e-15
 
 
-def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
+def test_a_tool_replaces_one_of_several_end_effectors(rng: np.random.Generator) -> None:
     robot, placement = supple.load("y"), some_pose(rng)
     with pytest.raises(supple.errors.InputError, match=r"E0.*E1"):
         robot.with_tool(placement)
@@ -324,7 +326,7 @@ def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
     assert supple.load("panda").with_tool(placement, parent="panda_link4").tips == ("tool",)
 
 
-def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) -> None:
+def test_a_pose_in_single_precision_is_made_orthonormal(rng: np.random.Generator) -> None:
     rough = some_pose(rng).astype(np.float32)
     robot = supple.load("panda").with_base(rough).with_tool(rough)
     R = robot.fk(robot.neutral())[:3, :3]
@@ -347,7 +349,7 @@ def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) 
         (None, "None of type object"),
     ],
 )
-def test_what_is_no_pose_is_refused(given: object, said: str) -> None:
+def test_arrays_that_are_not_poses_are_refused(given: object, said: str) -> None:
     panda = supple.load("panda")
     with pytest.raises(supple.errors.InputError, match=rf"^base must be a pose.*{said}"):
         panda.with_base(given)  # type: ignore[arg-type]
@@ -357,7 +359,7 @@ def test_what_is_no_pose_is_refused(given: object, said: str) -> None:
         panda.with_tool(given)  # type: ignore[arg-type]
 
 
-def test_a_name_stands_for_one_frame() -> None:
+def test_a_new_frame_with_an_existing_name_is_refused() -> None:
     panda = supple.load("panda")
     for taken in ("panda_hand", panda.frames[-1], panda.frames[0]):
         with pytest.raises(supple.errors.DescriptionError, match=taken):
@@ -368,7 +370,7 @@ def test_a_name_stands_for_one_frame() -> None:
 
 
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
-def test_configurations_are_inside_the_limits(kind: str) -> None:
+def test_neutral_and_random_configurations_are_inside_the_limits(kind: str) -> None:
     inf = np.inf
     ends = [(-1, 2), (0.5, 0.7), (-3, -2), (1, 1), (-inf, inf), (-inf, -10), (10, inf), (-inf, 0.1)]
     robot = limited(*ends, kind=kind)
@@ -398,7 +400,7 @@ def test_random_configurations_repeat_with_their_seed() -> None:
     assert (panda.random(5, seed=7)[0] == panda.random(seed=7)).all()
 
 
-def test_random_takes_a_count_first() -> None:
+def test_random_returns_count_configurations() -> None:
     panda = supple.load("panda")
     assert panda.random().shape == (7,)
     assert panda.random(count=5).shape == (5, 7)
@@ -409,7 +411,7 @@ def test_random_takes_a_count_first() -> None:
 # ---- frames ------------------------------------------------------------------------------------
 
 
-def test_one_name_several_names_or_none() -> None:
+def test_results_have_an_axis_of_frames_only_for_several_names() -> None:
     one, several = supple.load("panda"), supple.load("double_y")
     q = one.random(3, seed=0)
     tip = one.tips[0]
@@ -429,13 +431,13 @@ def test_one_name_several_names_or_none() -> None:
     assert (several.fk(q, iter(several.tips)) == several.fk(q)).all()  # type: ignore[arg-type]
 
 
-def test_the_order_asked_for_is_the_order_given(robot: supple.Robot) -> None:
+def test_results_are_in_the_order_of_the_requested_frames(robot: supple.Robot) -> None:
     q = robot.random(seed=0)
     backwards = robot.frames[::-1]
     assert abs(robot.fk(q, backwards) - robot.fk(q, robot.frames)[::-1]).max() < 1e-14
 
 
-def test_the_first_frame_is_the_root_in_the_world(rng: np.random.Generator) -> None:
+def test_the_first_frame_has_the_pose_of_the_base(rng: np.random.Generator) -> None:
     robot = supple.load("panda").with_base(some_pose(rng))
     q = robot.random(3, seed=rng)
     assert (robot.fk(q, robot.frames[0]) == robot.base).all()

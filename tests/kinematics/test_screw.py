@@ -65,7 +65,7 @@ def test_kinematics_are_those_of_pinocchio(seed: int) -> None:
             np.testing.assert_allclose(ours, bias, atol=1e-11)
 
 
-def test_a_screw_is_its_definition(isa: str) -> None:
+def test_a_screw_joint_moves_as_defined(isa: str) -> None:
     rng = np.random.default_rng(3)
     for seed in range(5):
         described, _ = random_arm(np.random.default_rng(seed), 6)
@@ -77,7 +77,7 @@ def test_a_screw_is_its_definition(isa: str) -> None:
         assert abs(single - T).max() < 1e-5
 
 
-def test_one_turn_advances_by_the_lead() -> None:
+def test_one_turn_of_a_screw_joint_advances_by_its_lead() -> None:
     robot = scara()
     before, after = robot.fk([[0.3, 0.4, 0.0], [0.3, 0.4, 2 * np.pi]])
     np.testing.assert_allclose(after[:3, 3] - before[:3, 3], [0, 0, LEAD], atol=1e-15)
@@ -88,7 +88,7 @@ def test_one_turn_advances_by_the_lead() -> None:
 
 
 @pytest.mark.parametrize("convention", ["standard", "modified"])
-def test_a_table_adds_q_to_theta_and_its_travel_to_d(convention: str) -> None:
+def test_a_screw_joint_of_a_dh_table_adds_to_theta_and_d(convention: str) -> None:
     row, q = (0.2, 0.7, 0.3, 0.4), 1.3
     screw = supple.dh([row], kinds=["screw"], pitch=0.05, convention=convention)
     moved = [(row[0], row[1], row[2] + 0.05 * q, row[3] + q)]
@@ -97,7 +97,7 @@ def test_a_table_adds_q_to_theta_and_its_travel_to_d(convention: str) -> None:
     )
 
 
-def test_mimics_frozen_joints_and_tools() -> None:
+def test_screw_joints_may_mimic_be_frozen_and_carry_tools() -> None:
     joints = (
         Joint("turn", "continuous", "base", "a"),
         Joint(
@@ -147,7 +147,7 @@ def test_a_servo_follows_a_helix_within_limits() -> None:
     assert 39.9 < q[2] <= robot.upper[2]
 
 
-def test_pitches_that_make_no_sense_are_refused() -> None:
+def test_invalid_pitches_of_screw_joints_are_refused() -> None:
     with pytest.raises(DescriptionError, match="joint 2 is a screw joint"):
         supple.dh([(1, 0, 0, 0)] * 2, kinds="RH")
     with pytest.raises(DescriptionError, match="pitch other than zero"):

@@ -35,7 +35,7 @@ def assert_like_lapack(sigma: Array, J: Array) -> None:
 
 @pytest.mark.parametrize("rows", [ROWS, ("x", "y", "z"), ("rx", "ry", "rz"), ("z", "x"), ("y",)])
 @pytest.mark.parametrize("name", ["panda", "puma560", "stanford", "planar2", "planar3", "youbot"])
-def test_they_are_those_of_the_jacobian(
+def test_singular_values_are_those_of_the_jacobian(
     name: str, rows: tuple[str, ...], rng: np.random.Generator
 ) -> None:
     # Jacobians from (1, 7) to (6, 2), with fewer and with more rows than columns.
@@ -51,7 +51,9 @@ def test_they_are_those_of_the_jacobian(
 
 
 @pytest.mark.parametrize("name", ["planar2", "planar3"])
-def test_a_planar_arm_in_its_plane(name: str, rng: np.random.Generator) -> None:
+def test_manipulability_of_a_planar_arm_is_the_root_of_det_jjt(
+    name: str, rng: np.random.Generator
+) -> None:
     robot = supple.load(name)
     q = robot.random(20, seed=rng)
     J = stacked(robot.jacobian(q), ("x", "y"))
@@ -61,7 +63,7 @@ def test_a_planar_arm_in_its_plane(name: str, rng: np.random.Generator) -> None:
     assert abs(w**2 - det).max() <= 1e-14
 
 
-def test_frames_are_stacked(
+def test_singular_values_of_several_frames_are_those_of_stacked_jacobians(
     robot_files: Callable[[str, str], Path], rng: np.random.Generator
 ) -> None:
     file = "share/example-robot-data/robots/talos_data/robots/talos_full_v2.urdf"
@@ -80,7 +82,7 @@ def test_frames_are_stacked(
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(trees(), st.data())
-def test_any_tree_any_frames_any_rows(tree: Tree, data: st.DataObject) -> None:
+def test_singular_values_of_random_trees_agree_with_lapack(tree: Tree, data: st.DataObject) -> None:
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=3))
     rows = data.draw(st.lists(st.sampled_from(ROWS), min_size=1, max_size=6, unique=True))
     J = stacked(tree.robot.jacobian(tree.q, frames), rows).reshape(-1, tree.robot.dof)
@@ -124,7 +126,9 @@ def test_a_lost_direction_has_a_zero_singular_value(case: str, dtype: type) -> N
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generator) -> None:
+def test_singular_values_of_a_frame_that_does_not_move_are_zero(
+    dtype: type, rng: np.random.Generator
+) -> None:
     for robot in (supple.load("panda"), mimicking()):
         q = robot.random(9, seed=rng).astype(dtype)
         root = robot.frames[0]
@@ -137,7 +141,7 @@ def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generat
 
 
 @pytest.mark.parametrize("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])
-def test_the_smallest_one_fades_with_the_distance(distance: float) -> None:
+def test_the_smallest_singular_value_vanishes_at_the_singularity(distance: float) -> None:
     # For two links: sigma_1 sigma_2 = |det J| = l_1 l_2 |sin q_2|.
     robot = supple.load("planar2")
     x, x1 = robot.fk([0, 0], ["link2", "link1"])[:, 0, 3]

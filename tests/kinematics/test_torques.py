@@ -32,14 +32,14 @@ def test_a_wrench_has_the_same_torques_in_all_coordinates() -> None:
     np.testing.assert_allclose(supple.poses.adjoint(T).T @ spatial, body, atol=1e-13)
 
 
-def test_a_hanging_mass_on_a_planar_arm() -> None:
+def test_torques_of_a_force_on_a_planar_arm_are_those_of_its_levers() -> None:
     # Links of 1, 0.5 and 0.5 m along x, with a force of 2 N along y at the end.
     arm = supple.load("planar3")
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 2, 0, 0, 0, 0]), [4, 2, 1])
     np.testing.assert_allclose(arm.joint_torques(np.zeros(3), [0, 0, 0, 0, 0, 5]), [5, 5, 5])
 
 
-def test_a_slide_bears_the_force_along_it() -> None:
+def test_a_prismatic_joint_bears_the_force_along_its_axis() -> None:
     robot = supple.load("stanford")
     q = robot.random(seed=0)
     z = robot.fk(q, "link3")[:3, 2]
@@ -47,7 +47,7 @@ def test_a_slide_bears_the_force_along_it() -> None:
     assert torques[2] == pytest.approx(3.0, abs=1e-12)
 
 
-def test_several_frames_add_up_and_leading_axes_broadcast() -> None:
+def test_torques_of_several_frames_add_up_and_broadcast() -> None:
     robot, rng = supple.load("double_y"), np.random.default_rng(5)
     q, f = robot.random((2, 3), seed=rng), rng.normal(size=(4, 6))
     found = robot.joint_torques(q, f)
@@ -58,7 +58,7 @@ def test_several_frames_add_up_and_leading_axes_broadcast() -> None:
     assert single.dtype == np.float32
 
 
-def test_other_shapes_are_refused() -> None:
+def test_wrenches_of_other_shapes_are_refused() -> None:
     robot = supple.load("panda")
     with pytest.raises(InputError, match=r"wrench must be finite real numbers of shape \(..., 6\)"):
         robot.joint_torques(np.zeros(7), np.zeros(3))

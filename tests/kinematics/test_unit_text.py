@@ -24,11 +24,13 @@ T = PANDA.fk(PANDA.neutral())
         (0.0, 0.0, "0"),
     ],
 )
-def test_errors_in_units_of_their_size(position: float, rotation: float, text: str) -> None:
+def test_errors_are_printed_in_units_of_their_size(
+    position: float, rotation: float, text: str
+) -> None:
     assert error_text(position, rotation) == text
 
 
-def test_units_of_joints() -> None:
+def test_the_unit_of_joints_is_rad_m_or_both() -> None:
     slide = supple.dh([(0.0, 0.0, 0.0, 0.0)], kinds="P")
     mixed = supple.dh([(0.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], kinds="PR")
     assert [joint_unit(robot) for robot in (PANDA, slide, mixed)] == ["rad", "m", "rad or m"]
@@ -42,7 +44,7 @@ def test_a_position_has_no_rotation_error(target: list[float]) -> None:
     assert "rad" in str(solve(PANDA, supple.pose(target, rpy=[np.pi, 0, 0])))
 
 
-def test_a_solution_without_error_says_so() -> None:
+def test_a_solution_with_zero_error_is_printed_as_such() -> None:
     found = supple.Solution(PANDA.neutral(), supple.SolveStatus.CONVERGED, 0.0, 0.0, 4, 0)
     assert str(found) == "converged in 4 iterations, no error"
 
@@ -50,16 +52,16 @@ def test_a_solution_without_error_says_so() -> None:
 def test_errors_of_a_motion_are_in_millimeters() -> None:
     goal = T.copy()
     goal[0, 3] += 0.1
-    motion = supple.track(PANDA, PANDA.neutral(), target=goal, dt=0.01, duration=0.2)
+    motion = supple.simulate(PANDA, PANDA.neutral(), target=goal, dt=0.01, duration=0.2)
     p, r = (np.linalg.norm(motion.error[:, rows], axis=1) for rows in (slice(3), slice(3, 6)))
     last = f"{1e3 * p[-1]:.3g} mm and {1e3 * r[-1]:.3g} mrad at the end"
     expected = f"  error: at most {1e3 * p.max():.3g} mm and {1e3 * r.max():.3g} mrad, {last}"
     assert expected in str(motion).splitlines()
 
 
-def test_errors_of_joints_keep_the_norm() -> None:
+def test_errors_of_a_posture_are_printed_as_a_norm() -> None:
     q = PANDA.neutral()
     posture = supple.PostureTask()
-    motion = supple.track(PANDA, q, target=q + 0.1, tasks=posture, dt=0.01, duration=0.2)
+    motion = supple.simulate(PANDA, q, target=q + 0.1, tasks=posture, dt=0.01, duration=0.2)
     errors = np.linalg.norm(motion.error, axis=1)
     assert f"  error: at most {errors.max():.3g}, {errors[-1]:.3g} at the end" in str(motion)

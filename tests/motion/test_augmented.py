@@ -42,7 +42,7 @@ def equation_19(tasks: Sequence[Linearization], W: Sequence[Array], W_v: Array) 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_full_matrices_are_equation_19(seed: int) -> None:
+def test_augmented_steps_with_weight_matrices_are_equation_19(seed: int) -> None:
     """The step agrees with (19) to 1e-12 if W_e, W_c and W_v are matrices, constant or varying."""
     rng = np.random.default_rng(seed)
     tasks = levels(rng)
@@ -64,7 +64,7 @@ def test_full_matrices_are_equation_19(seed: int) -> None:
     np.testing.assert_allclose(vector(tasks), expected, atol=1e-12)
 
 
-def test_a_servo_runs_matrices_and_functions() -> None:
+def test_a_servo_evaluates_weight_matrices_and_functions_in_each_step() -> None:
     """A Servo evaluates the weights in each step, and reports the damping."""
     seen = []
 

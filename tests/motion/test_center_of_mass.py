@@ -57,7 +57,7 @@ def test_rows_are_derivatives_of_the_center_of_mass(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_the_kernel_does_what_python_does(seed: int) -> None:
+def test_steps_in_the_kernel_agree_with_those_in_python(seed: int) -> None:
     made, rng = with_masses(seed)
     rows = tuple(str(row) for row in rng.permutation(["x", "y", "z"])[: rng.integers(1, 4)])
     task = CenterOfMassTask(rows, weight=rng.uniform(0.5, 2, len(rows)), tolerance={rows[0]: 0.01})

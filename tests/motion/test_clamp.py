@@ -37,7 +37,7 @@ def follower(**options: Any) -> Callable[..., list[float]]:
     return moved
 
 
-def test_an_adaptive_clamp_lets_an_effector_go_on_as_it_got_closer() -> None:
+def test_an_adaptive_clamp_allows_d_max_plus_the_last_progress() -> None:
     """As in Buss, the limit is infinite at first, then D_max plus the last step's progress."""
     moved = follower()
     assert moved((10.0, 0, 0), (0, 0.2, 0)) == pytest.approx([10.0, 0.2])
@@ -47,13 +47,13 @@ def test_an_adaptive_clamp_lets_an_effector_go_on_as_it_got_closer() -> None:
     assert moved((6.9, 0, 0), (0, 0.8, 0)) == pytest.approx([6.9, 0.8])
 
 
-def test_a_jump_of_a_target_frees_its_own_effector() -> None:
+def test_an_adaptive_clamp_is_lifted_only_where_the_target_jumps() -> None:
     moved = follower(jump=2.0)
     moved((1.0, 0, 0), (0, 1.0, 0))
     assert moved((3.5, 0, 0), (0, 2.9, 0)) == pytest.approx([3.5, 0.4])
 
 
-def test_the_programs_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
+def test_the_clamp_of_the_program_of_buss_grows_with_the_targets_motion() -> None:
     """The limit D_i is 0.4 plus the increase of end effector i's distance to its target."""
     moved = follower(variant="program")
     assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([1.0, 0.2])  # no previous distance
@@ -63,7 +63,7 @@ def test_the_programs_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> 
 
 
 @pytest.mark.parametrize("variant", ["text", "program"])
-def test_an_adaptive_clamp_at_rest_is_the_plain_one(variant: Any) -> None:
+def test_an_adaptive_clamp_without_progress_is_the_plain_clamp(variant: Any) -> None:
     rng = np.random.default_rng(2)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
     how = AdaptiveErrorClamp(Pseudoinverse(), 0.3, variant=variant)
@@ -87,7 +87,7 @@ def test_an_adaptive_clamp_keeps_the_memory_of_the_step_inside() -> None:
 # ---- end effectors -----------------------------------------------------------------------------
 
 
-def test_the_tasks_say_which_rows_are_an_end_effector() -> None:
+def test_linearizations_number_the_rows_of_each_end_effector() -> None:
     planar, arm = supple.load("planar2"), supple.load("panda")
     q = np.array([0.3, 0.4])
     for rows, expected in {("x", "y"): (0, 0), ("x", "rz", "y"): (0, 1, 0), ("rz",): (0,)}.items():
@@ -116,7 +116,7 @@ def test_planar_effectors_are_clamped_separately() -> None:
     np.testing.assert_allclose(servo.linearization.J @ servo.qd, expected, atol=1e-12)
 
 
-def test_d_max_is_half_a_link() -> None:
+def test_the_default_clamp_is_half_the_length_of_a_typical_link() -> None:
     for name, link in {"double_y": 0.5, "planar2": 1.05}.items():
         robot = supple.load(name)
         clamp = ErrorClamp.for_robot(robot, Pseudoinverse())

@@ -71,7 +71,7 @@ def differences(value: object, q: Array) -> Array:
 
 @pytest.mark.parametrize("kind", ["rest", "limits", "some limits", "clearance", "gravity"])
 @pytest.mark.parametrize("name", ROBOTS)
-def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
+def test_the_gradient_of_every_criterion_is_its_derivative(name: str, kind: str) -> None:
     criterion = criteria(name)[kind]
     for q in robot(name).random(20, seed=1):
         np.testing.assert_allclose(criterion(q), differences(criterion.value, q), atol=2e-8)
@@ -79,7 +79,7 @@ def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: str) -> None:
+def test_the_gradient_of_manipulability_agrees_with_the_trace_formula(name: str) -> None:
     """∂w/∂q_j = w tr(J⁺ ∂J/∂q_j), an oracle that does not use differences of w."""
     criterion = criteria(name)["manipulability"]
     chosen, rows = robot(name), [0, 1] if name == "planar3" else [0, 1, 2]
@@ -98,7 +98,7 @@ def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: 
         np.testing.assert_allclose(criterion(q), -np.array(derivative), atol=1e-8)
 
 
-def test_manipulability_in_closed_form() -> None:
+def test_manipulability_of_two_links_is_the_closed_form() -> None:
     """For two links, w = l1 l2 |sin q2|."""
     two = robot("planar2")
     criterion = Manipulability(two, rows=("x", "y"))
@@ -117,7 +117,7 @@ def test_manipulability_is_finite_at_a_singularity(name: str) -> None:
         assert np.isfinite(Manipulability(robot(name))(q)).all()
 
 
-def test_limits_that_are_not_there_count_for_nothing() -> None:
+def test_infinite_limits_do_not_count_in_the_limit_distance() -> None:
     lower, upper = np.array([-1, -np.inf, 0, 2, -np.inf]), np.array([1, 1, np.inf, 2, np.inf])
     criterion = LimitDistance(lower, upper)
     assert criterion([0.5, 9, 9, 9, 9]).tolist() == [0.125, 0, 0, 0, 0]
@@ -141,7 +141,9 @@ points = st.tuples(numbers, numbers, numbers)
 
 @settings(max_examples=150, deadline=None)
 @given(points, points, points, points)
-def test_closest_points_are_the_closest(a: Array, b: Array, c: Array, d: Array) -> None:
+def test_closest_points_of_segments_are_those_of_a_brute_force_search(
+    a: Array, b: Array, c: Array, d: Array
+) -> None:
     one, other = np.array([a, b]), np.array([c, d])
     p, q = closest_points(one, other)
     found = np.linalg.norm(p - q)
@@ -158,7 +160,7 @@ def test_closest_points_are_the_closest(a: Array, b: Array, c: Array, d: Array) 
 
 @pytest.mark.parametrize("tilt", [0.0, 1e-16, 1e-12, 1e-9, 1e-8, 1e-6, 1e-3])
 @pytest.mark.parametrize("shift", [-3.0, -1.0, -0.3, 0.0, 0.7, 2.0])
-def test_closest_points_of_nearly_parallel_segments(tilt: float, shift: float) -> None:
+def test_closest_points_of_nearly_parallel_segments_are_exact(tilt: float, shift: float) -> None:
     """No pair of points on a fine grid is closer, except by rounding."""
     one = np.array([[0, 0, 0], [1, 0, 0.0]])
     other = np.array([[shift, 0.5, 0], [shift + 1, 0.5 + tilt, -tilt]])
@@ -167,7 +169,7 @@ def test_closest_points_of_nearly_parallel_segments(tilt: float, shift: float) -
         assert np.linalg.norm(p - q) <= brute(x, y, 301) + 1e-14
 
 
-def test_segments_without_length_and_in_batches() -> None:
+def test_closest_points_of_segments_of_length_zero_and_batches_agree() -> None:
     rng = np.random.default_rng(3)
     one, other = rng.normal(size=(5, 1, 2, 3)), rng.normal(size=(4, 2, 3))
     one[0, 0, 1] = one[0, 0, 0]
@@ -199,7 +201,7 @@ def test_distances_are_those_of_the_shapes_in_the_world(name: str) -> None:
         assert criterion.value(q) == pytest.approx((np.maximum(0, 3.0 - d) ** 2).sum() / 2)
 
 
-def test_what_is_far_does_not_count_and_what_touches_is_finite() -> None:
+def test_clearance_ignores_distant_shapes_and_is_finite_for_touching_ones() -> None:
     far = clearance("panda", 0.0)
     q = robot("panda").neutral()
     d = far.distances(q)[0]
@@ -212,7 +214,7 @@ def test_what_is_far_does_not_count_and_what_touches_is_finite() -> None:
     assert (inside(q) == 0).all()
 
 
-def test_along_minus_the_gradient_the_cost_falls() -> None:
+def test_the_cost_falls_along_the_negative_gradient() -> None:
     for name in ROBOTS:
         for kind, criterion in criteria(name).items():
             q = robot(name).random(seed=5)
@@ -251,7 +253,7 @@ def test_bad_input_is_refused(make: object, says: str) -> None:
         make()  # type: ignore[operator]
 
 
-def test_frames_that_do_not_exist() -> None:
+def test_criteria_refuse_unknown_frames() -> None:
     ball = Sphere((0, 0, 0), 1.0)
     with pytest.raises(UnknownNameError, match="nowhere"):
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, "nowhere")], [ball], 1.0)
@@ -264,7 +266,7 @@ def test_frames_that_do_not_exist() -> None:
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [ball], math.nan)
 
 
-def test_gravity_torques_of_screws_and_followers() -> None:
+def test_gravity_torques_of_screw_and_mimic_joints_have_exact_gradients() -> None:
     """The gradient is exact also if one coordinate moves several joints."""
     screw = Joint("screw", "screw", "base", "a", axis=np.array([0.6, 0.0, 0.8]), pitch=0.3)
     elbow = Joint(

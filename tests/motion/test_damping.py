@@ -42,7 +42,7 @@ def test_every_rule_is_tested() -> None:
 
 
 @shapes
-def test_they_are_the_papers_formulas(shape: tuple[int, int]) -> None:
+def test_damping_rules_are_the_formulas_of_the_papers(shape: tuple[int, int]) -> None:
     # The result lies between the paper's values at singular values perturbed by rounding errors,
     # with a tolerance of 1e-12.
     signs = [(0, 0, 0), *itertools.product((-1, 1), repeat=3)]
@@ -57,7 +57,7 @@ def test_they_are_the_papers_formulas(shape: tuple[int, int]) -> None:
 
 
 @shapes
-def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
+def test_damping_rules_have_twelve_digits_away_from_singularities(
     shape: tuple[int, int],
 ) -> None:
     m, n = shape
@@ -76,7 +76,7 @@ def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
 
 
 @shapes
-def test_the_weight_of_a_region_is_the_papers(shape: tuple[int, int]) -> None:
+def test_the_weight_of_a_region_is_the_formula_of_the_paper(shape: tuple[int, int]) -> None:
     m = shape[0]
     d = np.sin(1 + np.arange(m))
     for sample in samples(shape)[::3]:
@@ -93,7 +93,7 @@ def test_the_weight_of_a_region_is_the_papers(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("rule", EVERY, ids=key)
 @pytest.mark.parametrize("k", [1, 2, 6])
-def test_lambda2_is_a_number_and_not_negative(rule: KernelRule, k: int) -> None:
+def test_every_rule_returns_a_finite_lambda2_that_is_not_negative(rule: KernelRule, k: int) -> None:
     for lin in hard_spectra(k, 1e150, 1e-300, float):
         value = rule(lin)
         assert type(value) is float
@@ -101,7 +101,7 @@ def test_lambda2_is_a_number_and_not_negative(rule: KernelRule, k: int) -> None:
 
 
 @pytest.mark.parametrize("rule", EVERY, ids=key)
-def test_a_robot_that_cannot_move_at_all(rule: KernelRule) -> None:
+def test_every_rule_returns_a_finite_lambda2_for_a_zero_jacobian(rule: KernelRule) -> None:
     for m, n in SHAPES:
         for e in (np.zeros(m), np.ones(m)):
             assert 0 <= rule(Linearization(np.zeros((m, n)), e)) < np.inf
@@ -153,7 +153,7 @@ def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
         assert np.allclose(1 / (2 * np.sqrt(lambda2[below])), max_gain, rtol=1e-15, atol=0)
 
 
-def test_as_printed_the_speed_bound_fails() -> None:
+def test_the_speed_bound_as_printed_in_the_papers_is_exceeded() -> None:
     # MK (14) and DW (6) as printed have only two cases: a small σ_min gives hardly any damping, and
     # the gain of other singular values exceeds the bound.
     sigma, bound = np.array([1.0, 0.1, 1e-4]), 5.0
@@ -217,7 +217,9 @@ def test_the_tracking_bound_holds_and_is_reached(shape: tuple[int, int], max_err
 
 
 @shapes
-def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
+def test_the_weight_of_a_region_is_symmetric_and_reduced_along_its_direction(
+    shape: tuple[int, int],
+) -> None:
     m = shape[0]
     d = np.cos(np.arange(m))
     d /= np.linalg.norm(d)
@@ -271,7 +273,7 @@ def test_the_continuous_rules_are_continuous_as_rank_is_lost(rule: KernelRule, e
     assert fine <= coarse / 12  # 16 times finer steps
 
 
-def test_two_rules_are_not_continuous_by_nature() -> None:
+def test_the_rate_rule_and_the_tracking_bound_are_discontinuous() -> None:
     # The rate rule is discontinuous where its ratio crosses the threshold.
     rate = ManipulabilityRate(1.0, 0.5, 0.0, 0.01)
     assert jump(rate, 1600, 0.3) == pytest.approx(0.5, abs=1e-3)
@@ -297,7 +299,7 @@ CASES = [(rule, name) for rule in NUMBERS for name in NUMBERS[rule]]
 
 
 @pytest.mark.parametrize(("rule", "name"), CASES, ids=lambda x: getattr(x, "__name__", x))
-def test_what_is_no_parameter(rule: type[KernelRule], name: str) -> None:
+def test_invalid_parameters_of_damping_rules_are_refused(rule: type[KernelRule], name: str) -> None:
     from supple.errors import InputError
 
     good = dict(NUMBERS[rule])
@@ -319,7 +321,7 @@ def test_what_is_no_parameter(rule: type[KernelRule], name: str) -> None:
             assert type(getattr(made, name)) is float
 
 
-def test_what_is_no_direction_or_weight_or_switch() -> None:
+def test_invalid_directions_weights_and_switches_of_rules_are_refused() -> None:
     from supple.errors import InputError
 
     for direction in ("x", ["x", "y"], 1.0, [[1.0]], [0.0, 0.0], [np.nan, 1], [np.inf, 1], [], 1j):

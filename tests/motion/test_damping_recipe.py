@@ -74,23 +74,23 @@ def followed(folder: Path, left_out: str | None = None) -> list[str]:
     return forgotten(folder)
 
 
-def test_no_place_lacks_a_rule() -> None:
+def test_every_damping_rule_is_in_all_files_of_the_recipe() -> None:
     assert forgotten(ROOT) == []
 
 
-def test_the_recipe_is_complete(tmp_path: Path) -> None:
+def test_following_the_recipe_in_contributing_is_sufficient(tmp_path: Path) -> None:
     assert followed(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_forgotten_place_is_named(tmp_path: Path, name: str) -> None:
+def test_a_step_left_out_of_the_recipe_is_reported_with_its_file(tmp_path: Path, name: str) -> None:
     file, _, _, says = PLACES[name]
     (report,) = followed(tmp_path, left_out=name)
     assert report.startswith(file)
     assert says in report
 
 
-def test_the_recipe_names_every_file() -> None:
+def test_the_recipe_in_contributing_names_every_file() -> None:
     recipe = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     recipe = recipe.partition("## Add a damping rule")[2].partition("\n## ")[0]
     for file in FILES:

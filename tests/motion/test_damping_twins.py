@@ -92,7 +92,9 @@ def lost(lin: Linearization, lambda2: float) -> float:
 @rules
 @precisions
 @pytest.mark.parametrize("k", [1, 2, 6, 7])
-def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
+def test_damping_rules_give_the_same_lambda2_in_kernel_and_python(
+    rule: KernelRule, dtype: type, k: int, isa: str
+) -> None:
     lins, batch = hard(k, dtype)
     there = kernel(rule, batch)
     assert there.dtype == dtype
@@ -123,7 +125,9 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
 
 @rules
 @precisions
-def test_rows_do_not_see_each_other(rule: KernelRule, dtype: type, isa: str) -> None:
+def test_lambda2_of_a_row_does_not_depend_on_the_batch(
+    rule: KernelRule, dtype: type, isa: str
+) -> None:
     # Results are equal bit for bit in batches of any size and order.
     _, batch = hard(6, dtype)
     whole = kernel(rule, batch)
@@ -138,7 +142,9 @@ def test_rows_do_not_see_each_other(rule: KernelRule, dtype: type, isa: str) -> 
 
 @rules
 @precisions
-def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
+def test_lambda2_has_the_shape_of_the_batch_also_if_empty(
+    rule: KernelRule, dtype: type, isa: str
+) -> None:
     empty = tuple(np.zeros((0, n), dtype) for n in (6, 6, 3))
     assert kernel(rule, empty).shape == (0,)
     sigma, gamma, past = (x[:24].reshape(2, 3, 4, -1) for x in hard(6, dtype)[1])
@@ -146,7 +152,7 @@ def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
 
 
 @rules
-def test_instruction_sets_agree(rule: KernelRule) -> None:
+def test_instruction_sets_give_the_same_lambda2_up_to_rounding(rule: KernelRule) -> None:
     # Some instruction sets use fused multiply-add, so φ and λ² agree only as closely as above.
     sigma, gamma = random_spectra(np.random.default_rng(5), 2000, 6)
     past = np.tile([0.0, 0.7, 0.1], (2000, 1))
@@ -170,7 +176,9 @@ def test_instruction_sets_agree(rule: KernelRule) -> None:
         ({"history": np.ones((2, 3))}, "sigma and history must have .* given: 3 rows .* 2 rows"),
     ],
 )
-def test_what_the_kernel_does_not_take(changes: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_of_the_damping_kernel_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
     given = {"sigma": np.ones((3, 2)), "gamma": np.ones((3, 2)), "history": np.zeros((3, 3))}
     given |= {"parameters": [1.0], "values": 2} | changes
     spec = _core.DampingSpec(rule=Rule.CONSTANT, parameters=given.pop("parameters"))

@@ -40,11 +40,11 @@ HALF = math.sqrt(0.5)
         ([1e-3, 0, 1, 0, 0.01, 0], "translation along world z"),
     ],
 )
-def test_directions_of_a_twist(direction: list[float], said: str) -> None:
+def test_directions_of_a_twist_are_described_in_words(direction: list[float], said: str) -> None:
     assert direction_text(np.array(direction, float), TWIST) == said
 
 
-def test_directions_of_other_rows() -> None:
+def test_directions_of_other_rows_are_described_by_row_names() -> None:
     assert direction_text(np.array([0.8, 0, 0.6])) == "0.8 row 0 + 0.6 row 2"
     assert direction_text(np.array([-0.6, 0, 0.8])) == "-0.6 row 0 + 0.8 row 2"
     assert direction_text(np.array([0.0, 1.0]), ("elbow", "wrist")) == "wrist"
@@ -65,7 +65,7 @@ def test_frames_bases_and_axes_are_named_where_they_matter() -> None:
     assert said == "rotation of left relative to right about x of right with translation along x"
 
 
-def test_a_stretched_arm_cannot_move_along_itself() -> None:
+def test_the_singular_direction_of_a_stretched_arm_is_along_the_arm() -> None:
     robot = supple.load("planar3")
     lin = PoseTask(rows=("x", "y")).linearize(robot, np.zeros(3))
     assert lin.singular_direction == "translation along world x"
@@ -75,7 +75,7 @@ def test_a_stretched_arm_cannot_move_along_itself() -> None:
     assert own.singular_direction == f"translation along x of {robot.tips[0]}"
 
 
-def test_each_lost_direction_is_told_apart() -> None:
+def test_a_report_distinguishes_several_lost_directions() -> None:
     # J of a planar arm has three zero rows; each of these directions is named on its own.
     robot = supple.load("planar3")
     report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
@@ -119,7 +119,7 @@ def test_a_report_has_the_numbers_of_the_linearization_and_of_the_step(
             assert "nan" not in str(report)
 
 
-def test_clamps_are_looked_through() -> None:
+def test_the_report_of_a_clamp_is_that_of_the_step_inside() -> None:
     lin = Linearization(np.diag([1.0, 0.1]), np.array([3.0, 4.0]))
     rule = damping.ErrorDamped(1.0)
     assert explain(lin, AngleClamp(DLS(rule), 0.1)).lambda2 == 25
@@ -131,7 +131,7 @@ def test_clamps_are_looked_through() -> None:
     assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
 
 
-def test_steps_without_damping_and_rules_of_ones_own() -> None:
+def test_reports_describe_undamped_steps_and_rules_of_users() -> None:
     lin = Linearization(np.diag([2.0, 0.5]), np.array([1.0, 0.0]))
     report = explain(lin, Pseudoinverse())
     assert (report.lambda2, report.reason, report.step) == (None, "", "Pseudoinverse")
@@ -145,7 +145,7 @@ def test_steps_without_damping_and_rules_of_ones_own() -> None:
     assert explain(lin).speed is None
 
 
-def test_a_report_reads_like_this() -> None:
+def test_a_report_is_printed_line_by_line_as_expected() -> None:
     lin = Linearization(np.diag([2.0, 0.003]), np.array([1.0, 1.0]), rows=TWIST[:2])
     lines = str(explain(lin, DLS(damping.SpeedBound(5.0)), null=[0.0, 2.0])).splitlines()
     assert lines[0] == "2 rows, 2 joints, rank 2; manipulability 0.006, condition 667"
@@ -162,7 +162,7 @@ def test_a_report_reads_like_this() -> None:
 
 
 @pytest.mark.parametrize("rule", rules.EVERY, ids=rules.key)
-def test_every_rule_gives_its_reason(rule: KernelRule) -> None:
+def test_every_damping_rule_gives_a_reason_in_words(rule: KernelRule) -> None:
     for shape in ((2, 3), (6, 6), (6, 5)):
         for sample in samples(shape)[::5]:
             lin = sample.linearization
@@ -179,7 +179,7 @@ def test_every_rule_gives_its_reason(rule: KernelRule) -> None:
 # ---- leaks -------------------------------------------------------------------------------------
 
 
-def test_a_leak_is_what_a_null_space_motion_does_to_the_task() -> None:
+def test_null_space_leakage_is_the_motion_of_the_task() -> None:
     rng = np.random.default_rng(4)
     J = rng.normal(size=(3, 6))
     lin = Linearization(J, np.ones(3))
@@ -199,7 +199,7 @@ def test_a_leak_is_what_a_null_space_motion_does_to_the_task() -> None:
 # ---- q -----------------------------------------------------------------------------------------
 
 
-def test_a_linearization_remembers_where_it_was_made() -> None:
+def test_a_linearization_keeps_its_configuration() -> None:
     J = np.ones((2, 3))
     assert Linearization(J, np.ones(2)).q is None
     lin = Linearization(J, np.ones(2), q=[1, 2, 3])  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def test_a_linearization_remembers_where_it_was_made() -> None:
             Linearization(J, np.ones(2), q=bad)  # type: ignore[arg-type]
 
 
-def test_what_is_asked_goes_the_way_of_the_words() -> None:
+def test_the_reported_command_has_the_sign_of_the_named_direction() -> None:
     """The sign of `asked` refers to the named direction, whatever the sign of the SVD's vectors."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
@@ -221,7 +221,7 @@ def test_what_is_asked_goes_the_way_of_the_words() -> None:
         assert asked == pytest.approx({"row 0": 0.3, "row 1": -0.7})
 
 
-def test_a_criterion_that_leaks_is_told() -> None:
+def test_the_report_states_the_null_space_leakage_of_a_criterion() -> None:
     rng = np.random.default_rng(4)
     lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3), q=rng.normal(size=5))
     rest = RestPosture(np.zeros(5))
@@ -244,7 +244,7 @@ class Steady:
 @pytest.mark.parametrize(
     ("rule", "name"), [(steady, "steady"), (Steady(), "Steady"), (lambda lin: 0.25, "lambda")]
 )
-def test_a_rule_of_ones_own_is_reported_by_its_name(rule: object, name: str) -> None:
+def test_a_damping_rule_of_a_user_is_reported_by_its_name(rule: object, name: str) -> None:
     lin = Linearization(np.eye(3), np.ones(3))
     report = explain(lin, DLS(rule))  # type: ignore[arg-type]
     assert report.reason == f"{name}: lambda2 = 0.25"
@@ -254,7 +254,7 @@ def test_a_rule_of_ones_own_is_reported_by_its_name(rule: object, name: str) -> 
         DLS(rule)(Linearization(np.ones((2, 3, 3)), np.ones((2, 3))))  # type: ignore[arg-type]
 
 
-def test_a_batch_is_explained_one_by_one() -> None:
+def test_explain_refuses_a_batch_of_linearizations() -> None:
     many = Linearization(np.ones((2, 3, 3)), np.ones((2, 3)))
     with pytest.raises(InputError, match="one linearization is needed"):
         explain(many)

@@ -12,7 +12,7 @@ from filtering_paper import Estimated, eq14
 from harness import LANES, Lane, same_bits
 from loops import robot
 from spectra import SHAPES, samples
-from supple import DLS, Limits, Linearization, PoseTask, Servo, damping, track
+from supple import DLS, Limits, Linearization, PoseTask, Servo, damping, simulate
 from supple.damping import ConditionBound, Curvature, MayorgaCondition, Region, SpeedBound
 from supple.errors import InputError
 from supple.steps import EstimatedDLS, Estimates, ExtremeValues, NumericalFilter, StatefulStep
@@ -51,7 +51,7 @@ def transcribed(rule: Any) -> Callable[[float, float], float]:
 
 @pytest.mark.parametrize("name", ["speed", "region", "condition"])
 @pytest.mark.parametrize("m", [2, 6])
-def test_a_motion_is_the_papers(name: str, m: int) -> None:
+def test_a_motion_with_estimated_damping_is_that_of_the_paper(name: str, m: int) -> None:
     """q̇ equals the paper's within 1e-12 far from the singularity, and 1e-9 through it."""
     rule = RULES[name]
     step, there = StatefulStep(EstimatedDLS(rule)), None
@@ -68,7 +68,7 @@ def test_a_motion_is_the_papers(name: str, m: int) -> None:
 
 
 @rules
-def test_it_follows_the_rule_with_singular_values(name: str) -> None:
+def test_estimated_damping_lags_the_exact_rule_by_one_step(name: str) -> None:
     """λ² lags behind by one step, so halving the steps halves the difference from `DLS`."""
     rule = RULES[name]
     off = []
@@ -82,7 +82,9 @@ def test_it_follows_the_rule_with_singular_values(name: str) -> None:
 
 @rules
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_first_step_is_that_of_the_rule(name: str, shape: tuple[int, int]) -> None:
+def test_the_first_step_of_estimated_damping_is_that_of_its_rule(
+    name: str, shape: tuple[int, int]
+) -> None:
     rule = RULES[name]
     for sample in samples(shape):
         lin = sample.linearization
@@ -95,7 +97,7 @@ def test_the_first_step_is_that_of_the_rule(name: str, shape: tuple[int, int]) -
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_any_memory_recovers(shape: tuple[int, int]) -> None:
+def test_estimated_damping_recovers_from_a_wrong_memory(shape: tuple[int, int]) -> None:
     """A memory orthogonal to the true direction is replaced, as if there were no memory."""
     rule, k = SpeedBound(3.0), min(shape)
     if k == 1:
@@ -111,7 +113,7 @@ def test_any_memory_recovers(shape: tuple[int, int]) -> None:
         assert there[1].sigma_min == pytest.approx(here[1].sigma_min, abs=1e-6)
 
 
-def test_a_direction_is_given_up_first() -> None:
+def test_estimated_damping_of_a_region_reduces_the_weight_of_its_direction() -> None:
     """The weight of the direction of a `Region` depends on the previous step's σ̂, as λ² does."""
     step = StatefulStep(EstimatedDLS(DIRECTED))
     before = None
@@ -126,7 +128,7 @@ def test_a_direction_is_given_up_first() -> None:
         before = step.memory.sigma_min  # type: ignore[union-attr]
 
 
-def test_zero_jacobians_move_nothing_and_keep_the_memory() -> None:
+def test_zero_jacobians_give_zero_speeds_and_keep_the_memory() -> None:
     u, w = np.eye(3)[0], np.eye(3)[1]
     for J in (np.zeros((3, 4)), np.zeros((3, 2))):
         dq, memory = EstimatedDLS(SpeedBound(2.0)).step(
@@ -137,7 +139,7 @@ def test_zero_jacobians_move_nothing_and_keep_the_memory() -> None:
         np.testing.assert_array_equal(memory.u, u)
 
 
-def test_other_rules_are_refused() -> None:
+def test_estimated_dls_refuses_rules_that_need_all_singular_values() -> None:
     for rule in (damping.Constant(0.1), damping.Optimal(1.0), lambda lin: 0.1):
         with pytest.raises(InputError, match=r"given: .*Available: 'SpeedBound'"):
             EstimatedDLS(rule)  # type: ignore[arg-type]
@@ -149,7 +151,9 @@ def test_other_rules_are_refused() -> None:
 @pytest.mark.parametrize("name", [*RULES, "directed"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int], name: str) -> None:
+def test_steps_with_memory_on_every_lane_agree_with_python(
+    lane: Lane, shape: tuple[int, int], name: str
+) -> None:
     if name == "directed" and shape[0] != 6:
         return
     rule = DIRECTED if name == "directed" else RULES[name]
@@ -199,7 +203,7 @@ def turned(lin: Linearization, rng: np.random.Generator) -> Array:
 
 
 @pytest.mark.parametrize("name", [*RULES, "directed"])
-def test_a_servo_remembers_as_its_twin_does(name: str) -> None:
+def test_a_servo_keeps_the_estimates_of_its_python_twin(name: str) -> None:
     arm, task = robot("ur5e"), PoseTask()
     step = EstimatedDLS(DIRECTED if name == "directed" else RULES[name])
     servo = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -227,11 +231,11 @@ def test_a_servo_remembers_as_its_twin_does(name: str) -> None:
     "step", [NumericalFilter(4.0), NumericalFilter(4.0, printed=True), EstimatedDLS(RULES["speed"])]
 )
 def test_a_trajectory_has_the_estimates_of_each_step(step: Any) -> None:
-    """The estimates of `track` equal those of a Servo and those of the step in Python."""
+    """The estimates of `simulate` equal those of a Servo and those of the step in Python."""
     arm, task = robot("panda"), PoseTask()
     q = np.array([0.3, -0.5, 0.2, -0.4, 0.1, 0.6, 0.8])
     velocity = np.array([0.3, 0.1, 0.2, 0.0, 0.1, 0.0])
-    moved = track(
+    moved = simulate(
         arm, q, velocity=velocity, dt=0.02, duration=0.6, step=step, limits=Limits.none(arm)
     )
     servo = Servo(arm, dt=0.02, step=step, limits=Limits.none(arm))
@@ -247,4 +251,4 @@ def test_a_trajectory_has_the_estimates_of_each_step(step: Any) -> None:
             found = getattr(moved.estimates, name)[k]
             assert found == getattr(servo.estimates, name)
             assert found == pytest.approx(getattr(expected, name), rel=1e-8, abs=1e-10)
-    assert track(arm, q, velocity=velocity, dt=0.02, duration=0.1).estimates is None
+    assert simulate(arm, q, velocity=velocity, dt=0.02, duration=0.1).estimates is None

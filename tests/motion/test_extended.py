@@ -28,7 +28,7 @@ def projected_gradient(robot: Robot, task: supple.PoseTask, q: Array, gradient: 
 
 
 @pytest.mark.parametrize("robot", ["four", "panda"])
-def test_rows_are_derivatives(robot: str) -> None:
+def test_the_extra_rows_of_the_extended_jacobian_are_derivatives(robot: str) -> None:
     """The extra rows are the derivative of G, J_e is square, and G = 0 exactly where N∇h = 0."""
     arm, task = (FOUR, FLAT) if robot == "four" else (PANDA, PoseTask())
     rng = np.random.default_rng(3)
@@ -63,7 +63,7 @@ def track_circle(arm: Robot, task: supple.PoseTask, q0: Array, dt: float) -> tup
 
     start = solve(arm, target(0.0), tasks=[task, extra], q0=q0, max_seeds=1)
     assert start, start
-    motion = supple.track(
+    motion = supple.simulate(
         arm,
         start.q,
         target=target,

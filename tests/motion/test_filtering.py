@@ -31,7 +31,7 @@ def starts(lin: Linearization) -> list[Array]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
-def test_the_gain_is_bounded_at_every_singularity(
+def test_the_gain_of_the_numerical_filter_is_bounded_at_singularities(
     how: NumericalFilter, shape: tuple[int, int]
 ) -> None:
     """For any memory, q̇ is finite and ‖q̇‖ <= max_gain ‖e‖, without a tolerance."""
@@ -46,7 +46,9 @@ def test_the_gain_is_bounded_at_every_singularity(
 
 @pytest.mark.parametrize("shape", WIDE, ids=str)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
-def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> None:
+def test_a_step_of_the_numerical_filter_is_that_of_the_paper(
+    how: NumericalFilter, shape: tuple[int, int]
+) -> None:
     """q̇ equals that of the paper's formulas, up to the effect of rounding J Jᵀ."""
     for sample in samples(shape):
         lin = sample.linearization
@@ -74,7 +76,9 @@ def sensitivity(
 
 
 @pytest.mark.parametrize("shape", WIDE, ids=str)
-def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[int, int]) -> None:
+def test_commands_across_the_singular_direction_are_performed_exactly(
+    shape: tuple[int, int],
+) -> None:
     """For e orthogonal to the singular direction, q̇ is the pseudoinverse's, even at σ = 0."""
     m, n = shape
     rng = np.random.default_rng(shape)
@@ -91,7 +95,7 @@ def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[i
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_far_from_singularities_it_is_the_pseudoinverse(shape: tuple[int, int]) -> None:
+def test_far_from_singularities_the_filter_is_the_pseudoinverse(shape: tuple[int, int]) -> None:
     for sample in samples(shape):
         lin = sample.linearization
         if lin.sigma_min > 0.05:
@@ -122,7 +126,7 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 7), (3, 7)], ids=str)
 @pytest.mark.parametrize("least", [0.12, 0.03, 1e-3, 1e-7, 0.0])
-def test_the_bound_holds_for_several_small_values_without_scaling(
+def test_the_bound_on_the_gain_holds_for_several_small_singular_values(
     shape: tuple[int, int], least: float
 ) -> None:
     """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖, summed over small (also equal) σ_i, is <= max_gain ‖e‖."""
@@ -146,7 +150,7 @@ def test_the_bound_holds_for_several_small_values_without_scaling(
 
 
 @pytest.mark.parametrize("turn", [0.3, 1.1, 2.0])
-def test_equal_values_have_no_preferred_directions(turn: float) -> None:
+def test_the_basis_of_equal_singular_values_does_not_change_the_step(turn: float) -> None:
     """Rotating the remembered basis of a subspace of equal singular values does not change q̇."""
     rng = np.random.default_rng(11)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
@@ -162,7 +166,7 @@ def test_equal_values_have_no_preferred_directions(turn: float) -> None:
         np.testing.assert_allclose(steps[0], steps[1], rtol=0, atol=1e-8)
 
 
-def test_the_gain_is_the_papers_for_a_command_along_the_direction() -> None:
+def test_for_a_command_along_u_the_filter_gain_is_that_of_the_paper() -> None:
     """For one small σ and e along û, α² is that of eq. (14) and λ = 0, as (27) is printed."""
     rng = np.random.default_rng(12)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
@@ -188,7 +192,7 @@ def test_the_filtered_gain_near_a_singularity_does_not_depend_on_the_command() -
 
 
 @pytest.mark.parametrize("edge", [0.25, 1e-3])
-def test_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> None:
+def test_filter_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> None:
     """Gains are continuous in σ and c; they are zero if all σ >= 1/max_gain, or if c = 0."""
     how, c = NumericalFilter(1 / edge), np.linspace(0, 1, 401)
     for ratio in (1.0, 1.5, 10.0):
@@ -209,7 +213,7 @@ def test_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> N
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("lambda2", [0.0, 1e-6, 0.04])
-def test_the_estimate_holds_its_bounds_from_any_start(
+def test_the_estimate_of_sigma_min_keeps_its_bounds_from_any_start(
     shape: tuple[int, int], lambda2: float
 ) -> None:
     """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², even for û orthogonal to the true vector."""
@@ -224,7 +228,7 @@ def test_the_estimate_holds_its_bounds_from_any_start(
 
 
 @pytest.mark.parametrize("alpha2", [0.0, 1e-3, 0.1, 10.0])
-def test_the_estimate_is_the_papers(alpha2: float) -> None:
+def test_the_estimate_of_sigma_min_is_that_of_the_paper(alpha2: float) -> None:
     """û and σ̂ are those of eqs. (22) and (27), with α² û ûᵀ in the matrix."""
     rng = np.random.default_rng(3)
     for _ in range(20):
@@ -238,7 +242,7 @@ def test_the_estimate_is_the_papers(alpha2: float) -> None:
         assert found.sigma**2 == pytest.approx(expected, abs=1e-12 * (1 + alpha2))
 
 
-def test_the_estimate_converges_from_across_the_true_vector() -> None:
+def test_the_estimate_converges_from_an_orthogonal_vector() -> None:
     rng = np.random.default_rng(4)
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     for least in (0.3, 1e-3, 0.0):
@@ -250,7 +254,7 @@ def test_the_estimate_converges_from_across_the_true_vector() -> None:
         assert found.sigma == pytest.approx(least, abs=1e-6)
 
 
-def test_zero_jacobians_and_tasks_move_nothing() -> None:
+def test_zero_jacobians_and_zero_commands_give_zero_speeds() -> None:
     u = unit(np.array([1.0, 2.0, 3.0]))
     for J in (np.zeros((3, 4)), np.zeros((3, 2))):
         dq, memory = NumericalFilter(2.0).step(Linearization(J, np.ones(3)), SingularDirection(u))
@@ -264,7 +268,9 @@ def test_zero_jacobians_and_tasks_move_nothing() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
 @pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
-def test_no_scale_of_numbers_breaks_it(scale: float, size: float) -> None:
+def test_the_filter_is_finite_and_bounded_for_numbers_of_any_scale(
+    scale: float, size: float
+) -> None:
     J, e = np.array([[1.0, 0.5], [0.2, 0.1000001]]), np.array([0.3, 0.7])
     for gain in (1e-3, 1.0, 1e3):
         lin = Linearization(scale * J, min(size, 1e300 / gain) * e)
@@ -273,7 +279,7 @@ def test_no_scale_of_numbers_breaks_it(scale: float, size: float) -> None:
         assert np.abs(dq).max() <= gain * np.abs(lin.e).max() * 2
 
 
-def test_remembering_is_the_steps_one_after_the_other() -> None:
+def test_a_stateful_step_is_the_sequence_of_its_steps() -> None:
     rng = np.random.default_rng(6)
     how = NumericalFilter(2.0)
     plain, memory = StatefulStep(how), None
@@ -311,7 +317,9 @@ def test_bad_input_is_refused(make: object) -> None:
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int], count: int) -> None:
+def test_steps_with_memory_on_every_lane_agree_with_python(
+    lane: Lane, shape: tuple[int, int], count: int
+) -> None:
     chosen = [s for s in samples(shape) if np.abs(s.e).max() < 1e3]
     lins = [
         Linearization(s.J.astype(lane.dtype).astype(float), s.e.astype(lane.dtype).astype(float))
@@ -380,7 +388,7 @@ def subspaces(lin: Linearization) -> list[Array]:
 
 
 @pytest.mark.parametrize("lane", [lane for lane in LANES if lane.width <= 8], ids=str)
-def test_lanes_decompose_as_python_does(lane: Lane) -> None:
+def test_the_least_singular_direction_on_every_lane_agrees_with_python(lane: Lane) -> None:
     rng = np.random.default_rng(7)
     J = rng.normal(size=(33, 6, 7))
     J[::5, 2] = 0

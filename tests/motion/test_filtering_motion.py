@@ -111,7 +111,7 @@ def test_the_filter_does_not_chatter() -> None:
     assert found.error < 0.95 * variable.error
 
 
-def test_estimated_damping_gives_the_printed_digits() -> None:
+def test_estimated_damping_gives_the_digits_printed_in_the_paper() -> None:
     """With λ from the previous interval's σ̂, peak and integral are the paper's 22 % and 9.94."""
     J = jacobian(start_at(SQUARE[0]))
     literal = two_link(Estimated.start(J, lambda sigma, _: eq14(sigma, BOUND)))
@@ -123,7 +123,7 @@ def test_estimated_damping_gives_the_printed_digits() -> None:
     assert ours.integral == pytest.approx(literal.integral, rel=1e-12)
 
 
-def test_variable_damping_does_not() -> None:
+def test_exact_variable_damping_is_near_the_printed_digits() -> None:
     """With exact variable damping, peak and integral are near the paper's 22 % and 9.94."""
     found = two_link(by(DLS(damping.SpeedBound(BOUND))))
     assert abs(found.peak - 0.22) < 0.005
@@ -131,7 +131,7 @@ def test_variable_damping_does_not() -> None:
     assert found.gain <= BOUND * (1 + 1e-12)
 
 
-def test_as_printed_the_filter_blocks_the_way() -> None:
+def test_the_filter_as_printed_is_no_better_than_variable_damping() -> None:
     """With α of eq. (14), which damps the singular direction regardless of e, the filter is no
     better than variable damping, both with z of this interval and with the previous z.
     """
@@ -158,7 +158,7 @@ def turn_between(R: Array, target: Array) -> Array:
     return 0.5 * np.array([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
 
 
-def test_the_estimate_follows_a_crossing() -> None:
+def test_the_estimate_follows_crossing_singular_values() -> None:
     """Where the two smallest singular values cross, the last singular vector rotates fast. One
     undamped inverse iteration per step follows it; the paper's, with λ = 0.1, catches up later.
     """

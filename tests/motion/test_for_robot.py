@@ -45,7 +45,9 @@ def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", builtin_names())
-def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
+def test_every_rule_has_parameters_for_every_built_in_robot(
+    name: str, rule: type[KernelRule]
+) -> None:
     robot = supple.load(name)
     for rows in rows_of(name):
         made = rule.for_robot(robot, rows=rows)
@@ -76,7 +78,7 @@ def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
 
 
 @pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
-def test_a_robot_of_another_size(s: float) -> None:
+def test_parameters_of_rules_scale_with_the_size_of_the_robot(s: float) -> None:
     # With position rows only, singular values are lengths.
     robot, scaled = (
         supple.Robot(dh([(f * a, alpha, f * d, theta) for a, alpha, d, theta in TABLE]))
@@ -115,7 +117,7 @@ def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
         assert at_speed == rule.for_robot(robot)
 
 
-def test_frames_rows_and_bases_are_those_asked_for() -> None:
+def test_parameters_of_rules_depend_on_the_given_frames_and_rows() -> None:
     robot = supple.load("panda")
     assert Scale.for_robot(robot) != Scale.for_robot(robot, "panda_link4")
     assert Scale.for_robot(robot) == Scale.for_robot(robot, "panda_hand_tcp")
@@ -123,6 +125,6 @@ def test_frames_rows_and_bases_are_those_asked_for() -> None:
     assert Scale.for_robot(robot, ["panda_link4", "panda_hand_tcp"], POSITION).sigma > 0
 
 
-def test_the_optimal_bound_is_the_slowest_joints() -> None:
+def test_the_default_bound_of_optimal_damping_is_the_slowest_joints_speed() -> None:
     assert Optimal.for_robot(supple.load("panda")).max_speed == 2.175
     assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # has no speed limits

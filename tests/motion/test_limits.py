@@ -93,7 +93,9 @@ def check_kkt(J: Array, e: Array, lambda2: float, low: Array, high: Array, x: Ar
 
 @pytest.mark.parametrize("least", LEAST)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (3, 3), (3, 5), (6, 4)], ids=str)
-def test_a_step_in_a_box_is_the_best_there_is(shape: tuple[int, int], least: float) -> None:
+def test_a_step_in_a_box_is_the_minimizer_found_by_trial(
+    shape: tuple[int, int], least: float
+) -> None:
     rng = np.random.default_rng((*shape, int(1e6 * least)))
     for _ in range(12):
         J, e = problem(rng, *shape, least)
@@ -114,7 +116,9 @@ def test_a_step_in_a_box_is_the_best_there_is(shape: tuple[int, int], least: flo
     st.sampled_from(LEAST),
     st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
 )
-def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2: float) -> None:
+def test_limited_steps_satisfy_the_kkt_conditions(
+    seed: int, shape: tuple[int, int], least: float, lambda2: float
+) -> None:
     """KKT conditions hold with the applied damping, which is that of the step or 1e-12 ‖J‖²."""
     rng = np.random.default_rng(seed)
     J, e = problem(rng, *shape, least)
@@ -134,7 +138,7 @@ def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2
 
 @pytest.mark.parametrize("isa", _core.isas())
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
+def test_limited_steps_of_a_batch_are_those_of_its_rows(isa: str, dtype: type) -> None:
     rng = np.random.default_rng(3)
     count, m, n = 203, 6, 7
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
@@ -163,7 +167,9 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(2, 3), (6, 4), (6, 6), (6, 7), (12, 25)], ids=str)
-def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
+def test_limited_steps_of_a_batch_satisfy_the_kkt_conditions(
+    shape: tuple[int, int], dtype: type
+) -> None:
     """The KKT conditions of ‖J (x - dq)‖² + λ²‖x - dq‖² hold, up to rounding of the gradient."""
     rng = np.random.default_rng(shape)
     (m, n), count = shape, 500
@@ -198,7 +204,9 @@ def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
-def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
+def test_limited_steps_keep_box_and_norm_with_the_least_damping(
+    seed: int, least: float, lambda2: float
+) -> None:
     """The result minimizes the cost with the smallest additional damping that keeps the bound."""
     rng = np.random.default_rng(seed)
     m, n = 3, 4
@@ -220,7 +228,7 @@ def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
-def test_scaling_keeps_the_direction(seed: int) -> None:
+def test_mode_scale_of_limits_keeps_the_direction_of_a_step(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 5
     low, high = -rng.exponential(0.5, n), rng.exponential(0.5, n)
@@ -257,7 +265,7 @@ def arm(**more: object) -> Limits:
     st.floats(1e-4, 0.05),
     st.lists(st.floats(-1, 1), min_size=60, max_size=60),
 )
-def test_a_joint_at_rest_inside_stays_inside_whatever_is_asked(
+def test_a_joint_at_rest_inside_its_limits_stays_inside_for_any_command(
     start: float, acceleration: float, dt: float, wishes: list[float]
 ) -> None:
     """Limits on position, speed and acceleration hold for any commands, also toward limits."""
@@ -275,7 +283,7 @@ def test_a_joint_at_rest_inside_stays_inside_whatever_is_asked(
         assert -1 - 1e-12 <= q <= 1 + 1e-12
 
 
-def test_a_joint_reaches_its_limit_and_no_sooner_brakes_than_it_must() -> None:
+def test_a_joint_reaches_its_limit_and_brakes_as_late_as_possible() -> None:
     limits, q, speed, dt = arm(), 0.0, 0.0, 1e-3
     fastest = 0.0
     for _ in range(2000):
@@ -288,7 +296,7 @@ def test_a_joint_reaches_its_limit_and_no_sooner_brakes_than_it_must() -> None:
 
 @pytest.mark.parametrize("acceleration", [10.0, np.inf])
 @pytest.mark.parametrize("start", [1.5, -3.0])
-def test_a_joint_outside_comes_back(start: float, acceleration: float) -> None:
+def test_a_joint_outside_its_limits_comes_back(start: float, acceleration: float) -> None:
     limits, q, speed, dt = arm(max_acceleration=[acceleration]), start, 0.0, 1e-3
     away = abs(start) - 1
     for _ in range(3000):
@@ -304,7 +312,7 @@ def test_a_joint_outside_comes_back(start: float, acceleration: float) -> None:
     assert abs(q) <= 1 + 1e-12
 
 
-def test_no_limits_is_fine() -> None:
+def test_infinite_limits_do_not_change_a_step() -> None:
     low, high = free(3).box(np.zeros(3), np.ones(3), 0.1)
     assert (low == -np.inf).all()
     assert (high == np.inf).all()
@@ -315,7 +323,7 @@ def test_no_limits_is_fine() -> None:
     assert used == 0.0
 
 
-def test_limits_of_a_robot() -> None:
+def test_limits_for_a_robot_are_its_own_with_the_given_factors() -> None:
     robot = supple.load("panda")
     limits = Limits.for_robot(robot, max_acceleration=10.0, speed_factor=0.5, max_norm=1.5)
     np.testing.assert_array_equal(limits.lower, robot.lower)
@@ -324,7 +332,7 @@ def test_limits_of_a_robot() -> None:
     assert np.isinf(Limits.none(robot).upper).all()
 
 
-def test_limits_of_a_robot_by_number_array_and_name() -> None:
+def test_limits_for_a_robot_are_set_by_number_array_or_joint_name() -> None:
     robot = supple.load("panda")
     for name in ("lower", "upper", "max_speed", "max_acceleration"):
         own = getattr(Limits.for_robot(robot), name)
@@ -406,7 +414,9 @@ def test_bad_limits_are_refused(wrong: dict[str, object]) -> None:
         lambda arm: Limits.for_robot(supple.load("panda"), max_acceleration=[1.0, 2.0]),
     ],
 )
-def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
+def test_bad_arguments_of_the_methods_of_limits_are_refused(
+    call: Callable[[Limits], object],
+) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         call(arm())
 

@@ -21,7 +21,9 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 @shapes
-def test_factors_multiply_to_j_and_are_orthonormal(shape: tuple[int, int]) -> None:
+def test_factors_of_a_linearization_multiply_to_j_and_are_orthonormal(
+    shape: tuple[int, int],
+) -> None:
     m, n = shape
     k = min(shape)
     few = 4 * max(shape) * EPS
@@ -39,7 +41,9 @@ def test_factors_multiply_to_j_and_are_orthonormal(shape: tuple[int, int]) -> No
 
 
 @shapes
-def test_numbers_are_those_of_sixty_digits(shape: tuple[int, int]) -> None:
+def test_measures_of_a_linearization_agree_with_sixty_digit_arithmetic(
+    shape: tuple[int, int],
+) -> None:
     for sample in samples(shape)[:: 1 if shape != (12, 25) else 5]:
         exact = papers.measures(sample.J, sample.e, sample.before)
         lin = sample.linearization
@@ -54,7 +58,7 @@ def test_numbers_are_those_of_sixty_digits(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2, 3])
-def test_rank_and_condition_at_exact_singularities(lost: int) -> None:
+def test_rank_and_condition_are_right_at_exact_singularities(lost: int) -> None:
     for scale in (1e-300, 1e-9, 1.0, 1e150):
         J = np.diag(np.append([3.0, 2.0, 1.0][: 3 - lost], np.zeros(lost))) * scale
         lin = Linearization(J, np.ones(3))
@@ -64,7 +68,7 @@ def test_rank_and_condition_at_exact_singularities(lost: int) -> None:
         assert (lin.manipulability == 0) == (lost > 0 or scale == 1e-300)
 
 
-def test_numbers_out_of_range_are_infinite_or_zero_and_never_nan() -> None:
+def test_manipulability_and_condition_overflow_to_infinity_not_nan() -> None:
     # The product of the largest singular values overflows; times zero it would be NaN.
     lin = Linearization(np.diag([1e150, 1e150, 1e150, 0.0]), np.ones(4))
     assert lin.manipulability == 0
@@ -73,7 +77,7 @@ def test_numbers_out_of_range_are_infinite_or_zero_and_never_nan() -> None:
     assert Linearization(np.diag([1e150, 1e-300]), np.ones(2)).condition == math.inf
 
 
-def test_a_number_is_zero_in_rank_by_its_size_relative_to_the_largest() -> None:
+def test_the_rank_counts_singular_values_relative_to_the_largest() -> None:
     for scale in (1e-100, 1.0, 1e100):
         for ratio, rank in ((1e-13, 2), (1e-14, 2), (1e-15, 1), (0.0, 1)):
             assert Linearization(np.diag([1.0, ratio]) * scale, np.ones(2)).rank == rank
@@ -83,7 +87,7 @@ def test_a_number_is_zero_in_rank_by_its_size_relative_to_the_largest() -> None:
 # ---- before ------------------------------------------------------------------------------------
 
 
-def test_change_is_how_far_j_has_moved() -> None:
+def test_change_is_the_norm_of_the_difference_from_the_last_jacobian() -> None:
     J = np.arange(12.0).reshape(3, 4)
     first = Linearization(J, np.ones(3))
     assert first.change == 0
@@ -93,7 +97,7 @@ def test_change_is_how_far_j_has_moved() -> None:
     assert Linearization(J, np.zeros(3), before=first).change == 0
 
 
-def test_the_chain_is_cut() -> None:
+def test_a_linearization_keeps_only_the_one_before_it() -> None:
     last = None
     for i in range(5):
         last = Linearization(np.eye(2) * (i + 1), np.full(2, i), last)
@@ -105,7 +109,7 @@ def test_the_chain_is_cut() -> None:
             assert last.before.manipulability == pytest.approx(i**2)
 
 
-def test_cutting_leaves_the_one_before_as_it_was() -> None:
+def test_a_new_linearization_does_not_change_the_one_before_it() -> None:
     first = Linearization(np.eye(2), np.ones(2))
     second = Linearization(np.eye(2), np.ones(2), first)
     third = Linearization(np.eye(2), np.ones(2), second)
@@ -116,7 +120,7 @@ def test_cutting_leaves_the_one_before_as_it_was() -> None:
 # ---- several tasks -----------------------------------------------------------------------------
 
 
-def test_stacked_puts_rows_below_each_other() -> None:
+def test_stacked_linearizations_have_the_rows_of_all_parts() -> None:
     rng = np.random.default_rng(2)
     first, second = (
         Linearization(
@@ -141,7 +145,7 @@ def test_stacked_puts_rows_below_each_other() -> None:
     assert stacked((first, new, second)).J.shape == (7, 7)
 
 
-def test_what_cannot_be_stacked() -> None:
+def test_linearizations_that_do_not_fit_are_not_stacked() -> None:
     with pytest.raises(InputError, match="at least one linearization is needed; given: none"):
         stacked([])
     wide, narrow = (Linearization(np.ones((2, n)), np.ones(2)) for n in (7, 6))
@@ -165,7 +169,7 @@ def test_what_cannot_be_stacked() -> None:
         ([], []),
     ],
 )
-def test_wrong_shapes_are_named(J: object, e: object) -> None:
+def test_wrong_shapes_of_a_linearization_are_named(J: object, e: object) -> None:
     given = re.escape(f"given: {np.shape(J)} and {np.shape(e)}")
     said = rf"J must be \(\.\.\., m, n\) and e \(\.\.\., m\).*{given}"
     with pytest.raises(InputError, match=said):
@@ -173,7 +177,7 @@ def test_wrong_shapes_are_named(J: object, e: object) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused(bad: float) -> None:
+def test_linearizations_of_nonfinite_numbers_are_refused(bad: float) -> None:
     J, e = np.ones((3, 4)), np.ones(3)
     J[1, 2] = e[2] = bad
     with pytest.raises(InputError, match=r"^J must be finite; given: "):
@@ -185,14 +189,14 @@ def test_what_is_not_finite_is_refused(bad: float) -> None:
 @pytest.mark.parametrize(
     "bad", ["x", None, [["1", "2"]], [[1, 2], [3]], [[1j, 2]], np.array([[1j]]), [[None]], object()]
 )
-def test_what_is_no_array_of_numbers_is_refused(bad: object) -> None:
+def test_linearizations_of_arguments_that_are_not_arrays_are_refused(bad: object) -> None:
     with pytest.raises(InputError, match=r"^J must be an array of numbers; given: "):
         Linearization(bad, np.ones(1))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^e must be an array of numbers; given: "):
         Linearization(np.ones((1, 2)), bad)  # type: ignore[arg-type]
 
 
-def test_a_past_of_another_task_is_refused() -> None:
+def test_a_previous_linearization_of_another_shape_is_refused() -> None:
     past = Linearization(np.ones((1, 4)), np.ones(1))
     with pytest.raises(InputError, match=r"before must .*shape \(3, 4\); given: \(1, 4\)"):
         Linearization(np.ones((3, 4)), np.ones(3), past)
@@ -200,7 +204,7 @@ def test_a_past_of_another_task_is_refused() -> None:
         Linearization(np.ones((3, 4)), np.ones(3), np.ones((3, 4)))  # type: ignore[arg-type]
 
 
-def test_names_of_too_few_rows_are_refused() -> None:
+def test_too_few_names_of_rows_are_refused() -> None:
     with pytest.raises(InputError, match=r"rows must name 3 rows; given: \('x', 'y'\)"):
         Linearization(np.ones((3, 4)), np.ones(3), rows=("x", "y"))
 
@@ -225,13 +229,13 @@ def test_a_configuration_is_kept_and_one_of_another_size_is_refused() -> None:
         Linearization(np.ones((1, 2)), np.ones(1), q=np.array([np.nan, 0]))
 
 
-def test_whole_numbers_and_lists_and_floats_will_do() -> None:
+def test_linearizations_of_lists_integers_and_float32_are_double() -> None:
     for J, e in (([[1, 2], [3, 4]], [5, 6]), (np.ones((2, 2), np.float32), np.ones(2, np.int8))):
         lin = Linearization(J, e)  # type: ignore[arg-type]
         assert lin.J.dtype == lin.e.dtype == np.float64
 
 
-def test_arrays_are_copies_that_cannot_be_written_to() -> None:
+def test_arrays_of_a_linearization_are_read_only_copies() -> None:
     J, e = np.ones((2, 3)), np.ones(2)
     lin = Linearization(J, e)
     J[0, 0] = e[0] = 7
@@ -269,7 +273,7 @@ def test_a_batch_has_the_decompositions_of_its_rows() -> None:
         assert abs(one.V.T @ many.V[i, j]) == pytest.approx(np.eye(3), abs=1e-12)
 
 
-def test_parts_of_a_batch() -> None:
+def test_a_batch_of_linearizations_can_be_indexed_and_iterated() -> None:
     many = batch(4, 2)
     assert many[1].batch_shape == (2,)
     assert many[..., 0].batch_shape == (4,)
@@ -283,7 +287,7 @@ def test_parts_of_a_batch() -> None:
         batch()[0]
 
 
-def test_a_batch_is_not_copied_and_keeps_its_precision() -> None:
+def test_a_batch_of_linearizations_is_not_copied_and_keeps_its_precision() -> None:
     J, e = np.ones((4, 3, 5), np.float32), np.ones((4, 3), np.float32)
     many = Linearization(J, e)
     assert np.shares_memory(many.J, J)
@@ -307,7 +311,7 @@ def test_a_batch_is_not_copied_and_keeps_its_precision() -> None:
         "singular_direction",
     ],
 )
-def test_numbers_are_of_one_linearization(name: str) -> None:
+def test_measures_of_a_batch_of_linearizations_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"given: a batch of the shape \(4,\)"):
         getattr(batch(4), name)
 

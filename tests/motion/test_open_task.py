@@ -45,7 +45,7 @@ each_form = pytest.mark.parametrize("task", OPEN.values(), ids=OPEN)
 
 
 @each_form
-def test_rows_are_the_functions(task: OpenTask) -> None:
+def test_rows_of_an_open_task_are_those_of_its_function(task: OpenTask) -> None:
     """J and e are those of the function, for a batch and for one configuration."""
     q = Q + 0.1 * np.arange(6).reshape(2, 3, 1)
     target = np.array([0.3, -0.2])
@@ -89,7 +89,7 @@ def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool)
     assert servo.status == supple.StepStatus.DAMPED
 
 
-def test_weights_multiply_rows() -> None:
+def test_weights_of_an_open_task_multiply_its_rows() -> None:
     """A weight multiplies its row, so that its square appears in the cost."""
     servo = Servo(PANDA, WEIGHTED, dt=0.01, step=STEP, limits=Limits.none(PANDA))
     servo(Q, [0.1, 0.2])
@@ -103,7 +103,7 @@ def test_weights_multiply_rows() -> None:
     np.testing.assert_allclose(rows.error(PANDA, Q, np.ones(2)), W @ (1 - value(Q)), atol=1e-12)
 
 
-def test_an_open_posture_is_a_posture() -> None:
+def test_an_open_task_of_q_moves_like_a_posture_task() -> None:
     """f(q) = q gives the motion of a PostureTask, at both orders and inside limits."""
     target = Q + np.array([0.5, -0.3, 2.0, 0.4, 0.1, 0.2, -0.6])
     limits = Limits.for_robot(PANDA, max_speed=0.5, max_acceleration=4.0)
@@ -118,7 +118,7 @@ def test_an_open_posture_is_a_posture() -> None:
         np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
 
 
-def test_limits_hold() -> None:
+def test_joint_limits_hold_in_every_step_of_a_servo() -> None:
     """Within limits the step is the constrained minimum of the cost with the open task's rows."""
     limits = Limits.for_robot(PANDA, max_speed=0.3)
     servo = Servo(PANDA, [OpenTask(both), PositionTask()], dt=0.01, step=STEP, limits=limits)
@@ -141,11 +141,11 @@ def test_priority_keeps_the_open_task_first() -> None:
     np.testing.assert_allclose(slopes(Q) @ servo.qd, slopes(Q) @ alone, atol=1e-12)
 
 
-def test_steps_with_memory_and_the_default() -> None:
+def test_a_filter_and_the_default_step_bring_an_open_task_to_its_target() -> None:
     """A filter, and the default damping, bring an open task to its target."""
     target = [np.array([0.5, -0.3]), np.array([0.4, 0.1, 0.5])]
     for step in (NumericalFilter(2.0), None):
-        motion = supple.track(
+        motion = supple.simulate(
             PANDA,
             Q,
             target=lambda t: target,
@@ -158,7 +158,7 @@ def test_steps_with_memory_and_the_default() -> None:
         np.testing.assert_allclose(value(motion.q[-1]), target[0], atol=1e-6)
 
 
-def test_velocities_are_those_of_a_servo() -> None:
+def test_velocities_of_open_tasks_are_the_first_step_of_a_servo() -> None:
     """A batch of velocities, with and without limits, is the first step of a Servo."""
     tasks = (OpenTask(both), PositionTask())
     q = Q + 0.1 * np.arange(4)[:, None]
@@ -192,13 +192,13 @@ def test_velocities_are_those_of_a_servo() -> None:
         (lambda: solve(PANDA, [1.0], tasks=OpenTask(value)), r"\(\.\.\., 2\)"),
     ],
 )
-def test_what_is_wrong_is_said(make: object, words: str) -> None:
+def test_wrong_arguments_of_open_tasks_are_named(make: object, words: str) -> None:
     """A wrong argument raises an error that says what was given and what is expected."""
     with np.errstate(all="ignore"), pytest.raises((InputError, UnknownNameError), match=words):
         make()  # type: ignore[operator]
 
 
-def test_a_refused_step_changes_nothing() -> None:
+def test_an_error_of_an_open_task_leaves_the_servo_unchanged() -> None:
     """An error of the function leaves the Servo as it was."""
     broken = [False]
 

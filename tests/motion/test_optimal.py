@@ -59,7 +59,9 @@ def speeds(sigma: Array, gamma: Array, lambda2: Array) -> Array:
 @needs_long
 @rules
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-def test_the_bound_holds_strictly_and_is_used(rule: Optimal, dtype: type) -> None:
+def test_optimal_damping_keeps_its_bound_strictly_and_reaches_it(
+    rule: Optimal, dtype: type
+) -> None:
     rng = np.random.default_rng(18)
     many = 1_000 if rule.newton else 10_000
     for k, count in ((1, many), (2, 4 * many), (6, 5 * many), (12, many), (40, 200)):
@@ -85,7 +87,7 @@ def test_the_bound_holds_strictly_and_is_used(rule: Optimal, dtype: type) -> Non
     [(np.float64, 1e150, 1e-150), (np.float32, 1e12, 1e-12)],
     ids=["float64", "float32"],
 )
-def test_the_bound_holds_at_any_scale(
+def test_the_bound_of_optimal_damping_holds_at_any_scale(
     rule: Optimal, dtype: type, huge: float, small: float
 ) -> None:
     for k in (1, 2, 3, 6):
@@ -102,7 +104,7 @@ def test_the_bound_holds_at_any_scale(
 
 @needs_long
 @rules
-def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
+def test_optimal_damping_in_python_keeps_the_bound_in_few_iterations(rule: Optimal) -> None:
     counts = []
     for k in (1, 2, 6):
         for lin in hard_spectra(k, 1e150, 1e-150, float):
@@ -124,7 +126,7 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
 
 @shapes
 @pytest.mark.parametrize("rule", [Optimal(0.5), Optimal(20.0)], ids=key)
-def test_it_is_what_bisection_finds(rule: Optimal, shape: tuple[int, int]) -> None:
+def test_the_damping_is_the_root_found_by_bisection(rule: Optimal, shape: tuple[int, int]) -> None:
     for sample in samples(shape)[:: {2: 1, 3: 1, 6: 5, 12: 11}[shape[0]]]:
         lambda2, bound = rule(sample.linearization), rule.max_speed
         # A rounding error E of J changes q̇ by (JᵀJ + λ²)⁻¹(Eᵀr - JᵀE q̇), where r is the residual:
@@ -152,7 +154,7 @@ def step(sample: Sample, lambda2: float) -> Array:
 
 @shapes
 @rules
-def test_no_other_motion_within_the_bound_does_better(
+def test_no_other_step_within_the_bound_has_a_smaller_error(
     rule: Optimal, shape: tuple[int, int]
 ) -> None:
     rng = np.random.default_rng(9)
@@ -188,7 +190,7 @@ def iterations(rule: Optimal, m: int, least: float) -> list[int]:
 
 
 @pytest.mark.parametrize("m", [2, 6])
-def test_reciprocal_newton_takes_few_steps_at_any_distance_and_newton_more_and_more(m: int) -> None:
+def test_reciprocal_newton_takes_few_steps_where_newton_takes_many(m: int) -> None:
     decades = 10.0 ** -np.arange(1, 9)
     reciprocal = [iterations(Optimal(0.5), m, least) for least in decades]
     plain = [np.mean(iterations(Optimal(0.5, newton=True), m, least)) for least in decades]
@@ -207,7 +209,9 @@ starts = st.one_of(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.integers(1, 6), st.integers(0, 2**32), starts, st.booleans())
-def test_any_start_ends_at_the_same_root(k: int, seed: int, start: float, newton: bool) -> None:
+def test_optimal_damping_finds_the_same_root_from_any_start(
+    k: int, seed: int, start: float, newton: bool
+) -> None:
     sigma, gamma = (x[0] for x in random_spectra(np.random.default_rng(seed), 1, k))
     sigma = np.maximum(sigma, 1e-9)
     rule, lin = Optimal(0.5, newton), of_spectrum(sigma, gamma)
@@ -253,7 +257,9 @@ def as_printed(sigma: Array, gamma: Array, bound: float, newton: bool, tolerance
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-12])
 @pytest.mark.parametrize("newton", [True, False], ids=["newton", "reciprocal"])
-def test_from_zero_it_takes_the_steps_of_the_print(newton: bool, tolerance: float) -> None:
+def test_from_zero_optimal_damping_takes_the_iterations_of_the_paper(
+    newton: bool, tolerance: float
+) -> None:
     rule, off = Optimal(0.5, newton), []
     for sigma, gamma in zip(*random_spectra(np.random.default_rng(23), 200, 6), strict=True):
         lin = of_spectrum(np.maximum(sigma, 1e-6), gamma)
@@ -265,7 +271,9 @@ def test_from_zero_it_takes_the_steps_of_the_print(newton: bool, tolerance: floa
 @needs_long
 @pytest.mark.parametrize("tolerance", [0.5, 1e-2, 1e-6])
 @rules
-def test_a_tolerance_is_one_sided(rule: Optimal, tolerance: float) -> None:
+def test_the_tolerance_of_optimal_damping_never_exceeds_the_bound(
+    rule: Optimal, tolerance: float
+) -> None:
     sigma, gamma = random_spectra(np.random.default_rng(24), 200, 6)
     lins = [of_spectrum(s, g) for s, g in zip(sigma, gamma, strict=True)]
     exact = [rule.solve(lin) for lin in lins]
@@ -280,20 +288,20 @@ def test_a_tolerance_is_one_sided(rule: Optimal, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1e-3, 1.0, np.nan, "some", True])
-def test_a_tolerance_that_is_none_is_named(wrong: object) -> None:
+def test_an_invalid_tolerance_of_optimal_damping_is_named(wrong: object) -> None:
     lin = of_spectrum(np.ones(2), np.ones(2))
     with pytest.raises(supple.errors.InputError, match="tolerance"):
         Optimal(1.0).solve(lin, tolerance=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "near", True])
-def test_a_start_that_is_none_is_named(wrong: object) -> None:
+def test_an_invalid_start_of_optimal_damping_is_named(wrong: object) -> None:
     with pytest.raises(supple.errors.InputError, match="start"):
         Optimal(1.0).solve(of_spectrum(np.ones(2), np.ones(2)), wrong)  # type: ignore[arg-type]
 
 
 @rules
-def test_both_twins_agree(rule: Optimal) -> None:
+def test_optimal_damping_in_kernel_and_python_agree(rule: Optimal) -> None:
     # Rounding errors of the two twins differ; their effect on λ² depends on the slope of φ.
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])

@@ -17,7 +17,9 @@ BOUNDS = (1e-3, 0.5, 20.0)
 @pytest.mark.parametrize("isa", _core.isas())
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) -> None:
+def test_optimally_damped_steps_of_a_batch_agree_with_python(
+    shape: tuple[int, int], bound: float, isa: str
+) -> None:
     step, cases = DLS(Optimal(bound)), samples(shape)
     chosen = _core.isa()
     _core.use_isa(isa)
@@ -28,7 +30,7 @@ def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) 
     for sample, there in zip(cases, dq, strict=True):
         lin = Linearization(sample.J, sample.e)
         here, lambda2 = step(lin), step.rule(lin)
-        # J has rounding errors, as in test_it_is_what_bisection_finds.
+        # J has rounding errors, as in test_the_damping_is_the_root_found_by_bisection.
         blur = float(papers.measures(sample.J, sample.e, None).blur)
         least = lambda2 + (lin.sigma[max(lin.rank, 1) - 1]) ** 2
         size, speed = np.linalg.norm(sample.e), np.linalg.norm(here)
@@ -57,7 +59,7 @@ def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
             assert (lambda2 == 0).any()
 
 
-def test_the_way_is_chosen_by_name() -> None:
+def test_the_method_of_dls_is_chosen_by_name() -> None:
     rng = np.random.default_rng(6)
     J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
     J[7, 3] = J[7, 2]  # rank-deficient, which only singular values reveal

@@ -52,7 +52,7 @@ def levels(draw: st.DrawFn) -> Levels:
     return found
 
 
-def test_the_samples_are_hard() -> None:
+def test_samples_of_priority_tests_include_conflicts_and_rank_deficiency() -> None:
     """The samples include conflicting tasks, rank deficiency, and more rows than joints."""
     seen = set()
 
@@ -100,7 +100,7 @@ def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
     )
 
 
-def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
+def test_without_singularities_priority_is_the_published_recursion() -> None:
     """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N projects onto the null space of all above."""
     rng = np.random.default_rng(1)
     for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
@@ -127,7 +127,7 @@ def test_where_tasks_conflict_the_lower_gives_way() -> None:
         np.testing.assert_allclose(first.J @ alone, first.e, atol=1e-6)
 
 
-def test_one_task_is_the_step_itself() -> None:
+def test_priority_of_one_task_is_the_step_itself() -> None:
     rng = np.random.default_rng(3)
     now, past = (rng.normal(size=(3, 5)) for _ in range(2))
     lin = Linearization(now, rng.normal(size=3), Linearization(past, np.zeros(3)))
@@ -135,7 +135,7 @@ def test_one_task_is_the_step_itself() -> None:
         assert (Priority(step)([lin]) == step(lin)).all()
 
 
-def test_a_posture_below_all_tasks() -> None:
+def test_a_null_space_criterion_equals_a_last_posture_task() -> None:
     """A criterion in the null space of all tasks equals a last task with J = I."""
     rng = np.random.default_rng(4)
     tasks = [Linearization(rng.normal(size=(2, 7)), rng.normal(size=2), q=np.ones(7))] * 2
@@ -154,7 +154,7 @@ def test_a_posture_below_all_tasks() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(levels(), st.sampled_from([1.0, 0.1]))
-def test_augmented_is_equation_19(tasks: Levels, w: float) -> None:
+def test_the_augmented_step_is_equation_19(tasks: Levels, w: float) -> None:
     """The step is (19): q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
     weights: list[object] = [w**k for k in range(len(tasks))]
     weights[-1] = np.linspace(0, 1, len(tasks[-1].e))
@@ -189,7 +189,7 @@ def crossing(t: float) -> Levels:
     return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]
 
 
-def test_what_is_continuous_and_what_is_not() -> None:
+def test_priority_jumps_at_an_algorithmic_singularity_and_augmented_does_not() -> None:
     """At an algorithmic singularity the step of Priority jumps; that of Augmented does not."""
     strict = Priority(DLS(damping.Constant(1e-4)))
     soft = Augmented(damping.Constant(1e-7), (1, 1e-3, 1e-6))

@@ -52,11 +52,11 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_own_functions_are_shown_by_name(holder: str, name: str) -> None:
+def test_functions_of_users_are_printed_by_name(holder: str, name: str) -> None:
     shown = repr(HOLDERS[holder](FUNCTIONS[name]))
     assert " at 0x" not in shown
     assert {"partial": "own"}.get(name, name) in shown
 
 
-def test_the_rules_of_supple_are_shown_with_their_numbers() -> None:
+def test_damping_rules_are_printed_with_their_parameters() -> None:
     assert eval(repr(DLS), {"DLS": sp.DLS, **vars(sp.damping)}) == DLS

@@ -68,7 +68,9 @@ def leak_of(step: Step, lin: Linearization) -> float:
 
 
 @shapes
-def test_the_null_space_is_equation_20_and_leaks_nothing(shape: tuple[int, int]) -> None:
+def test_the_null_space_step_is_equation_20_and_does_not_move_the_task(
+    shape: tuple[int, int],
+) -> None:
     n = shape[1]
     for lin in cases(shape):
         v = pulled(lin, 3.0)
@@ -108,7 +110,7 @@ def test_gradient_projection_is_equations_23_and_24(shape: tuple[int, int], lamb
 
 
 @shapes
-def test_gradient_projection_without_damping_is_the_null_space(shape: tuple[int, int]) -> None:
+def test_undamped_gradient_projection_is_the_null_space_step(shape: tuple[int, int]) -> None:
     for lin in cases(shape):
         plain = GradientProjection(damping.Constant(0.0), posture(shape[1]))(lin)
         exact = NullSpace(Pseudoinverse(), posture(shape[1]))(lin)
@@ -116,7 +118,7 @@ def test_gradient_projection_without_damping_is_the_null_space(shape: tuple[int,
 
 
 @shapes
-def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None:
+def test_the_weighted_criterion_step_minimizes_equation_38(shape: tuple[int, int]) -> None:
     """(39) minimizes (38) if α1 is squared; with α1 as printed it does not."""
     n = shape[1]
     rng = np.random.default_rng(1)
@@ -144,7 +146,9 @@ def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None
 
 @shapes
 @pytest.mark.parametrize("lambda2", LAMBDA2)
-def test_the_leak_is_what_the_task_feels(shape: tuple[int, int], lambda2: float) -> None:
+def test_leakage_of_damped_projection_is_the_motion_of_the_task(
+    shape: tuple[int, int], lambda2: float
+) -> None:
     n = shape[1]
     for lin in cases(shape):
         J, v = lin.J, pulled(lin, 0.7)
@@ -194,7 +198,7 @@ def root(lin: Linearization, gradient: Array, kappa: float, bound: float, low: f
 
 
 @shapes
-def test_the_corrected_norm(shape: tuple[int, int]) -> None:
+def test_the_norm_of_equation_27_holds_with_corrected_signs(shape: tuple[int, int]) -> None:
     """‖q̇‖² = Σ (σγ - κβ)²/(σ² + λ)² + Σ κ²β²/λ²: the sum in (27) with corrected signs."""
     m, n = shape
     rng = np.random.default_rng(2)
@@ -221,7 +225,7 @@ def test_the_corrected_norm(shape: tuple[int, int]) -> None:
 @shapes
 @pytest.mark.parametrize("alpha1", [0.1, 0.5])
 @pytest.mark.parametrize("bound", [0.3, 2.0])
-def test_total_speed_takes_the_least_damping(
+def test_total_speed_uses_the_least_damping_that_keeps_its_bound(
     shape: tuple[int, int], bound: float, alpha1: float
 ) -> None:
     n = shape[1]
@@ -239,7 +243,9 @@ def test_total_speed_takes_the_least_damping(
 
 @shapes
 @pytest.mark.parametrize("bound", [0.3, 2.0, 1e3])
-def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> None:
+def test_total_speed_with_the_switch_is_equation_20_or_25(
+    shape: tuple[int, int], bound: float
+) -> None:
     """q̇ is (20) if that keeps the bound, else (25) with the root λ of the corrected (27)."""
     n = shape[1]
     switched = 0
@@ -262,7 +268,7 @@ def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> No
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_the_bound_is_never_passed(switch: bool) -> None:
+def test_the_bound_on_the_total_speed_is_never_exceeded(switch: bool) -> None:
     """The bound holds for 10³ random J, e and ∇h over many decades, some singular or zero."""
     rng = np.random.default_rng(6)
     for k, n in ((2, 2), (2, 3), (6, 7), (3, 7), (6, 6)):
@@ -293,7 +299,7 @@ def largest_jump(step: Step, count: int) -> float:
     return float(np.linalg.norm(np.diff(dq, axis=0), axis=1).max())
 
 
-def test_total_speed_is_continuous_and_with_the_switch_it_jumps() -> None:
+def test_total_speed_is_continuous_only_without_the_switch() -> None:
     smooth = TotalSpeed(1.0, posture(4), 0.1, 0.1)
     assert largest_jump(smooth, 2001) < 0.3 * largest_jump(smooth, 501)
     jumping = replace(smooth, switch=True)
@@ -320,7 +326,7 @@ INNER: list[Step] = [
 
 
 @shapes
-def test_all_is_finite_at_every_spectrum(shape: tuple[int, int]) -> None:
+def test_redundancy_steps_are_finite_for_every_spectrum(shape: tuple[int, int]) -> None:
     h = posture(shape[1])
     rules = [damping.Constant(0.0), damping.SpeedBound(3.0), damping.Optimal(0.5)]
     steps: list[Step] = [NullSpace(step, h) for step in INNER]
@@ -362,7 +368,7 @@ def test_any_callable_is_a_criterion() -> None:
         (lambda: TotalSpeed(1.0, posture(2), switch=1), "switch"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_steps_are_refused(make: object, says: str) -> None:
+def test_bad_arguments_of_redundancy_steps_are_refused(make: object, says: str) -> None:
     with pytest.raises(InputError, match=says):
         make()  # type: ignore[operator]
 
@@ -384,14 +390,14 @@ def test_bad_criteria_are_refused(criterion: object, q: object, says: str) -> No
             step(lin)
 
 
-def test_wamplers_matrix_must_fit() -> None:
+def test_the_matrix_of_a_weighted_criterion_must_fit_the_joints() -> None:
     lin = Linearization([[1.0, 0.0]], [2.0], q=[0.0, 0.0])
     with pytest.raises(InputError, match=r"\(2, 2\)"):
         WeightedCriterion(1.0, 1.0, posture(2), A=np.eye(3))(lin)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e100, 1e140])
-def test_all_is_finite_at_every_scale(scale: float) -> None:
+def test_redundancy_steps_are_finite_at_every_scale(scale: float) -> None:
     """All steps are finite even if squares of singular values underflow or overflow."""
     rng = np.random.default_rng(8)
     J, e, q = scale * rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)

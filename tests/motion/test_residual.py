@@ -41,7 +41,7 @@ def random(rng: np.random.Generator, m: int, n: int, least: float) -> Linearizat
 
 @errors
 @shapes
-def test_the_error_is_at_the_bound_and_never_above(
+def test_residual_optimal_damping_reaches_its_error_bound_and_never_exceeds_it(
     shape: tuple[int, int], max_error: float
 ) -> None:
     rule = ResidualOptimal(max_error)
@@ -55,7 +55,7 @@ def test_the_error_is_at_the_bound_and_never_above(
 
 
 @errors
-def test_it_needs_few_iterations_at_any_distance_from_a_singularity(max_error: float) -> None:
+def test_residual_optimal_damping_needs_few_iterations(max_error: float) -> None:
     counts = []
     for k in (1, 2, 6):
         for lin in hard_spectra(k, 1e100, 1e-100, float):
@@ -70,7 +70,7 @@ def test_it_needs_few_iterations_at_any_distance_from_a_singularity(max_error: f
 
 @pytest.mark.parametrize("least", [0.3, 1e-2, 1e-4])
 @pytest.mark.parametrize("max_error", [0.01, 0.3])
-def test_it_is_what_bisection_finds(max_error: float, least: float) -> None:
+def test_the_damping_is_the_root_found_by_bisection(max_error: float, least: float) -> None:
     """λ² is the root by bisection of the first term of MK (12), computed with sixty digits."""
     rng = np.random.default_rng(1)
     for m, n in ((2, 3), (6, 7)):
@@ -81,7 +81,7 @@ def test_it_is_what_bisection_finds(max_error: float, least: float) -> None:
 
 
 @shapes
-def test_it_damps_at_least_as_much_as_a_bound_for_every_command(shape: tuple[int, int]) -> None:
+def test_residual_optimal_damping_is_at_least_the_tracking_bound(shape: tuple[int, int]) -> None:
     for sample in samples(shape):
         lin = sample.linearization
         if lin.gamma[: lin.rank].any():
@@ -90,7 +90,7 @@ def test_it_damps_at_least_as_much_as_a_bound_for_every_command(shape: tuple[int
                 assert ResidualOptimal(max_error)(lin) >= least * (1 - 1e-12)
 
 
-def test_more_error_means_more_damping_and_less_speed() -> None:
+def test_a_larger_error_bound_gives_more_damping_and_less_speed() -> None:
     rng = np.random.default_rng(2)
     for least in (0.5, 1e-2, 1e-5):
         lin = random(rng, 6, 7, least)
@@ -99,7 +99,7 @@ def test_more_error_means_more_damping_and_less_speed() -> None:
         assert (np.diff(trade_off(lin, found).speed) < 0).all()
 
 
-def test_it_is_the_dual_of_optimal_damping() -> None:
+def test_residual_optimal_damping_is_the_dual_of_optimal_damping() -> None:
     """Bounding the error by the residual of optimal damping gives the same λ², and vice versa."""
     rng = np.random.default_rng(3)
     for least in (0.5, 1e-2, 1e-4):
@@ -112,7 +112,7 @@ def test_it_is_the_dual_of_optimal_damping() -> None:
 
 
 @errors
-def test_any_start_finds_the_same_root(max_error: float) -> None:
+def test_residual_optimal_damping_finds_the_same_root_from_any_start(max_error: float) -> None:
     rng = np.random.default_rng(4)
     lin = random(rng, 6, 7, 1e-3)
     rule = ResidualOptimal(max_error)
@@ -137,7 +137,7 @@ def test_a_looser_tolerance_takes_fewer_iterations_and_keeps_the_bound() -> None
 
 @pytest.mark.parametrize("shape", [(2, 3), (6, 6), (6, 7), (3, 7), (6, 5)], ids=str)
 @errors
-def test_the_step_without_singular_values_is_the_same(
+def test_the_residual_optimal_step_without_an_svd_agrees_with_python(
     shape: tuple[int, int], max_error: float, isa: str
 ) -> None:
     step = DLS(ResidualOptimal(max_error))
@@ -155,7 +155,7 @@ def test_the_step_without_singular_values_is_the_same(
 
 
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_lanes_do_not_see_each_other(lane: Lane) -> None:
+def test_residual_optimal_steps_in_a_pack_have_the_bits_of_single_ones(lane: Lane) -> None:
     rng = np.random.default_rng(6)
     lins = [random(rng, 6, 7, least) for least in (0.4, 1e-2, 1e-3) for _ in range(11)]
     J, e = np.array([x.J for x in lins]), np.array([x.e for x in lins])
@@ -177,7 +177,7 @@ def test_lanes_do_not_see_each_other(lane: Lane) -> None:
 
 
 @shapes
-def test_the_curve_is_that_of_the_steps(shape: tuple[int, int]) -> None:
+def test_the_trade_off_curve_is_that_of_damped_steps(shape: tuple[int, int]) -> None:
     for sample in samples(shape)[::5]:
         lin = sample.linearization
         curve = trade_off(lin, [1e-4, 0.01, 1.0])
@@ -193,7 +193,7 @@ def test_the_curve_is_that_of_the_steps(shape: tuple[int, int]) -> None:
 
 
 @shapes
-def test_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
+def test_with_damping_the_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
     """As MK state after (12), the speed never grows and the error never falls as λ grows."""
     for sample in samples(shape):
         lin = sample.linearization
@@ -205,7 +205,7 @@ def test_speed_falls_and_the_error_grows(shape: tuple[int, int]) -> None:
     assert curve.speed[0] == pytest.approx(np.hypot(1, 2 / 0.3))
 
 
-def test_no_step_is_both_shorter_and_closer() -> None:
+def test_no_step_is_shorter_and_more_accurate_than_the_trade_off_curve() -> None:
     rng = np.random.default_rng(7)
     lin = random(rng, 3, 4, 0.05)
     curve = trade_off(lin)
@@ -219,7 +219,7 @@ def test_no_step_is_both_shorter_and_closer() -> None:
 # ---- Newton's method as printed ----------------------------------------------------------------
 
 
-def test_the_iterates_are_the_papers() -> None:
+def test_newton_iterates_are_those_of_deo_and_walker() -> None:
     """The iterates are those of Deo & Walker (17) and (18) with derivatives by differences."""
     lin = random(np.random.default_rng(8), 6, 7, 0.05)
     bound = 0.5
@@ -235,7 +235,7 @@ def test_the_iterates_are_the_papers() -> None:
             x = x - (phi / bound if reciprocal else 1.0) * (phi - bound) / slope
 
 
-def test_from_zero_both_converge_and_the_reciprocal_form_needs_less() -> None:
+def test_reciprocal_newton_from_zero_needs_fewer_iterations() -> None:
     lin = random(np.random.default_rng(9), 6, 7, 1e-4)
     plain, reciprocal = (newton_iterates(lin, 0.5, reciprocal=x) for x in (False, True))
     for found in (plain, reciprocal):

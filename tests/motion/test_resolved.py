@@ -21,7 +21,9 @@ def arm() -> supple.Robot:
 
 
 @pytest.mark.parametrize("axes", AXES)
-def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, axes: str) -> None:
+def test_resolved_speeds_accelerations_and_jerks_give_the_command(
+    arm: supple.Robot, axes: str
+) -> None:
     # Along q(t) with the solution as highest derivative, the frame's derivative is the command.
     rng, h = np.random.default_rng(1), 1e-5
     q, qd, qdd = arm.random(seed=rng), *rng.normal(size=(2, 6))
@@ -51,7 +53,7 @@ def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, ax
     np.testing.assert_allclose(difference, jerk, atol=1e-4 * max(1, abs(third).max()))
 
 
-def test_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
+def test_resolved_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
     # At a singular wrist, velocity, acceleration and jerk have the same J and bound 1/(2 λ).
     rng, lambda2 = np.random.default_rng(2), 0.01
     q = np.array([0.3, -0.8, 2.5, 0.7, 0.0, 0.4])
@@ -87,7 +89,7 @@ def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
     assert abs(arm.jacobian(q) @ qd).max() < 2e-3
 
 
-def test_batches_and_rows(arm: supple.Robot) -> None:
+def test_resolved_motion_of_a_batch_is_that_of_its_rows(arm: supple.Robot) -> None:
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.normal(size=(3, 4, 6))
     command = rng.normal(size=6)
@@ -100,7 +102,7 @@ def test_batches_and_rows(arm: supple.Robot) -> None:
     assert "spatial coordinates" in resolved_motion(arm, command, q[0], axes="spatial").rows[0]
 
 
-def test_commands_that_do_not_fit(arm: supple.Robot) -> None:
+def test_commands_that_do_not_fit_resolved_motion_are_refused(arm: supple.Robot) -> None:
     with pytest.raises(InputError, match="qdd without qd"):
         resolved_motion(arm, np.zeros(6), np.zeros(6), qdd=np.zeros(6))
     with pytest.raises(InputError, match="command must be finite"):
@@ -150,7 +152,7 @@ def test_the_damped_condition_is_that_of_the_normal_matrix(shape: tuple[int, int
         assert one == pytest.approx(expected[0], rel=1e-9)
 
 
-def test_the_damped_condition_at_its_ends() -> None:
+def test_the_damped_condition_number_is_right_in_limiting_cases() -> None:
     assert damped_condition(1.04, 0.0, 0.03**2) == pytest.approx((1.04**2 + 9e-4) / 9e-4)
     assert damped_condition(2.0, 0.5, 0.0) == pytest.approx(16.0)
     assert damped_condition(2.0, 0.0, 0.0) == np.inf

@@ -12,7 +12,7 @@ from supple.redundancy import self_motion
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_pose_is_kept_until_a_limit(name: str, seed: int) -> None:
+def test_self_motion_keeps_the_pose_until_a_joint_limit(name: str, seed: int) -> None:
     robot = sp.load(name)
     q = robot.random(seed=seed)
     curve = self_motion(robot, q, step=0.05)
@@ -51,7 +51,7 @@ def test_the_elbow_of_a_spherical_arm_moves_on_a_circle() -> None:
     assert np.linalg.norm(away) < 0.021
 
 
-def test_a_straight_wrist_of_a_singular_pose() -> None:
+def test_self_motion_of_a_straight_wrist_turns_joints_4_and_6_oppositely() -> None:
     """Joints 4 and 6 of a PUMA 560 rotate in opposite directions; the others stay."""
     puma = sp.load("puma560")
     q = np.array([0.3, -0.5, 0.4, 0.2, 0.0, 0.1])
@@ -61,7 +61,7 @@ def test_a_straight_wrist_of_a_singular_pose() -> None:
     np.testing.assert_allclose(moved[:, 3], -moved[:, 5], atol=1e-9)
 
 
-def test_isolated_configurations_have_none() -> None:
+def test_self_motion_of_isolated_configurations_is_refused() -> None:
     ur5e = sp.load("ur5e")
     with pytest.raises(InputError, match="one dimension; given: 0"):
         self_motion(ur5e, np.array([0.1, -1.0, 1.2, 0.3, 0.8, 0.2]))

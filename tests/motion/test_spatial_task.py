@@ -77,7 +77,7 @@ def test_the_choice_of_coordinates_matters_only_where_the_step_is_damped() -> No
     assert found[0.01] > 1e-3
 
 
-def test_where_spatial_coordinates_make_no_sense() -> None:
+def test_tasks_that_cannot_use_spatial_coordinates_are_refused() -> None:
     with pytest.raises(InputError, match="spatial coordinates need position and rotation"):
         supple.PositionTask(axes="spatial")
     robot = supple.load("ur5e")

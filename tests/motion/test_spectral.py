@@ -72,7 +72,9 @@ def samples(m: int, n: int) -> tuple[Array, Array, Array]:
 @each_rule
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize("isa", _core.isas())
-def test_as_by_decomposition(rule: object, m: int, n: int, isa: str) -> None:
+def test_rules_of_extreme_singular_values_agree_with_the_svd(
+    rule: object, m: int, n: int, isa: str
+) -> None:
     J, e, sigma = samples(m, n)
     lin = Linearization(J, e)
     _core.use_isa(isa)
@@ -96,7 +98,7 @@ def test_as_by_decomposition(rule: object, m: int, n: int, isa: str) -> None:
 
 
 @each_rule
-def test_lanes_are_independent(rule: object) -> None:
+def test_spectral_rules_do_not_depend_on_other_lanes(rule: object) -> None:
     """Results are equal bit for bit, whatever the other lanes contain."""
     J, e, _ = samples(6, 7)
     step = DLS(rule)  # type: ignore[arg-type]
@@ -107,7 +109,7 @@ def test_lanes_are_independent(rule: object) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1e-100, 1e-18, 1e-6, 1e6, 1e15, 1e100])
-def test_any_unit_of_length(size: float, dtype: type) -> None:
+def test_spectral_rules_scale_with_the_unit_of_length(size: float, dtype: type) -> None:
     """If J and thresholds are multiplied by a factor, q̇ is divided by it."""
     if dtype is np.float32 and not 1e-20 < size < 1e20:
         return

@@ -99,7 +99,9 @@ def amplification(step: Step, J: Array) -> float:
 @pytest.mark.parametrize("isa", _core.isas())
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], isa: str) -> None:
+def test_steps_in_the_kernel_agree_with_those_in_python(
+    step: Step, shape: tuple[int, int], isa: str
+) -> None:
     J, e = samples(shape, np.random.default_rng(shape[0] * 100 + shape[1]))
     chosen = _core.isa()
     _core.use_isa(isa)
@@ -120,7 +122,9 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
-def test_a_row_of_rounding_errors_moves_nothing(rule: damping.DampingRule, dtype: type) -> None:
+def test_a_jacobian_row_of_rounding_errors_does_not_increase_speeds(
+    rule: damping.DampingRule, dtype: type
+) -> None:
     """A row of J of the size of rounding errors, as of a planar arm, does not make q̇ larger."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
@@ -148,7 +152,7 @@ def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 513, 1200])
-def test_a_row_does_not_depend_on_the_others(count: int) -> None:
+def test_a_step_of_a_batch_does_not_depend_on_other_rows(count: int) -> None:
     rng = np.random.default_rng(2)
     J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
     J[::3, 2] = J[::3, 1]  # every third J is rank-deficient
@@ -183,7 +187,7 @@ def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, in
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
+def test_the_damped_step_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
     """The bound is ‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
     rng = np.random.default_rng(4)
     J, e = rng.normal(size=shape), rng.normal(size=shape[0])
@@ -194,7 +198,7 @@ def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
         assert off <= bound * np.linalg.norm(exact)
 
 
-def test_wamplers_theorem_3() -> None:
+def test_the_damped_error_keeps_the_bound_of_wamplers_theorem_3() -> None:
     """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), also where J is rank-deficient."""
     rng = np.random.default_rng(5)
     for shape in SHAPES:
@@ -228,7 +232,7 @@ def test_selective_steps_keep_their_limits(soft: bool, rows: int) -> None:
         assert np.abs(step(Linearization(J, 100 * e))).max() <= 0.5 * (1 + 1e-12)
 
 
-def test_selective_step_of_one_effector_by_its_definition() -> None:
+def test_selective_damping_of_one_effector_is_its_definition() -> None:
     """For one effector, N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is clamped separately."""
     rng = np.random.default_rng(8)
     for J, e in zip(*samples((3, 7), rng), strict=True):
@@ -245,7 +249,7 @@ def test_selective_step_of_one_effector_by_its_definition() -> None:
         np.testing.assert_allclose(SDLS()(Linearization(J, e)), total, rtol=1e-9, atol=1e-9)
 
 
-def test_clamps() -> None:
+def test_error_and_angle_clamps_limit_each_effector_and_joint() -> None:
     rng = np.random.default_rng(9)
     J, e = rng.normal(size=(6, 7)), np.r_[3.0, 4.0, 0.0, 0.03, 0.0, 0.04]
     near = np.r_[0.3, 0.4, 0.0, 0.03, 0.0, 0.04]
@@ -257,7 +261,7 @@ def test_clamps() -> None:
     np.testing.assert_allclose(cut / np.linalg.norm(cut), free / np.linalg.norm(free))
 
 
-def test_a_region_gives_way_in_its_direction_first() -> None:
+def test_a_region_allows_more_error_along_its_direction() -> None:
     """The step minimizes ‖W(J q̇ - e)‖² + λ²‖q̇‖²; a smaller weight allows more error along d."""
     rng = np.random.default_rng(11)
     U, V = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
@@ -277,7 +281,7 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_nothing_returns_what_is_not_finite(step: Step, scale: float) -> None:
+def test_a_step_that_overflows_raises_an_error(step: Step, scale: float) -> None:
     """A step that overflows raises an error, in Python and in a batch."""
     J, e = samples((3, 4), np.random.default_rng(12))
     for one in zip(scale * J, e, strict=True):
@@ -294,7 +298,7 @@ def test_nothing_returns_what_is_not_finite(step: Step, scale: float) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_takes_a_batch_as_it_takes_one(step: Step) -> None:
+def test_a_step_of_a_batch_linearization_is_that_of_the_kernel(step: Step) -> None:
     rng = np.random.default_rng(14)
     for dtype in (np.float64, np.float32):
         J = rng.normal(size=(4, 3, 3, 4)).astype(dtype)
@@ -311,7 +315,7 @@ def test_a_step_takes_a_batch_as_it_takes_one(step: Step) -> None:
         step(bad)
 
 
-def test_lambda2_of_one_linearization_is_the_rules() -> None:
+def test_lambda2_of_dls_is_that_of_its_rule() -> None:
     rng = np.random.default_rng(15)
     J, e = rng.normal(size=(6, 7)), rng.normal(size=6)
     lin = Linearization(J, e, before=Linearization(2 * J, e))
@@ -320,7 +324,7 @@ def test_lambda2_of_one_linearization_is_the_rules() -> None:
         assert DLS(rule).lambda2(lin).shape == ()
 
 
-def test_a_rule_that_looks_at_one_says_so_of_a_batch() -> None:
+def test_a_damping_rule_refuses_a_batch_of_linearizations() -> None:
     many = Linearization(np.ones((4, 3, 5)), np.ones((4, 3)))
     for rule in RULES:
         if not isinstance(rule, damping.Constant):
@@ -328,12 +332,12 @@ def test_a_rule_that_looks_at_one_says_so_of_a_batch() -> None:
                 rule(many)
 
 
-def test_constant_damping_is_hinted_at() -> None:
+def test_a_number_given_as_a_rule_gets_a_hint_at_constant_damping() -> None:
     with pytest.raises(supple.errors.InputError, match=r"write DLS\(damping\.Constant\(0\.1\)\)"):
         DLS(0.1)  # type: ignore[arg-type]
 
 
-def test_a_rule_of_the_users_own() -> None:
+def test_a_damping_rule_written_by_a_user_acts_like_a_built_in_one() -> None:
     rng = np.random.default_rng(10)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
     mine = DLS(lambda linearization: 0.1 * float(linearization.sigma_min))
@@ -379,7 +383,7 @@ def test_bad_input_is_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
-def test_numpys_numbers_are_numbers() -> None:
+def test_steps_accept_numpy_scalars() -> None:
     for one in (np.float64(0.5), np.float32(0.5)):
         made = (SDLS(max_angle=one), TruncatedSVD(one), AngleClamp(Transpose(), one))
         for step, name in zip(made, ("max_angle", "threshold", "max_angle"), strict=True):

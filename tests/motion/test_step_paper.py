@@ -109,7 +109,7 @@ def problems(shape: tuple[int, int], least: float, count: int) -> tuple[Array, A
 @pytest.mark.parametrize(("least", "accuracy"), [(0.2, 1e-12), (0.0, 1e-9)], ids=["away", "at"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
-def test_a_step_is_what_its_paper_says(
+def test_every_step_agrees_with_a_transcription_of_its_paper(
     name: str, shape: tuple[int, int], least: float, accuracy: float
 ) -> None:
     """Errors relative to q̇ are below 1e-12 away from singularities and 1e-9 at singularities."""
@@ -135,7 +135,7 @@ def test_wamplers_link_stops_below_the_threshold() -> None:
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("least", np.geomspace(1, 1e-9, 7).tolist())
-def test_a_batch_is_a_single_step_to_rounding(lam: float, least: float) -> None:
+def test_a_step_of_a_batch_is_the_single_step_up_to_rounding(lam: float, least: float) -> None:
     """The difference is at most the rounding error of a backward stable method.
 
     It is eps (κ ‖q̇‖ + κ² ‖e - J q̇‖/σ_1) with κ = cond([J; λ I]), by the perturbation theory of

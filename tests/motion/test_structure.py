@@ -68,7 +68,7 @@ def test_weighted_steps_solve_the_weighted_normal_equations(
             assert off <= 1e-10 * max(size, 1e-300)
 
 
-def test_weights_of_one_are_no_weights() -> None:
+def test_weights_of_one_give_the_unweighted_step() -> None:
     rng = np.random.default_rng(1)
     lin = Linearization(rng.normal(size=(3, 4)), rng.normal(size=3))
     plain = DLS(damping.Constant(0.1))(lin)
@@ -80,7 +80,9 @@ def test_weights_of_one_are_no_weights() -> None:
 @pytest.mark.parametrize("isa", supple._core.isas())
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_weights_and_directions_in_a_batch(shape: tuple[int, int], dtype: type, isa: str) -> None:
+def test_weighted_and_directed_steps_of_a_batch_agree_with_python(
+    shape: tuple[int, int], dtype: type, isa: str
+) -> None:
     m, n = shape
     rng = np.random.default_rng(shape)
     task, joint = rng.uniform(0.5, 2, m), rng.uniform(0.5, 2, n)
@@ -146,7 +148,7 @@ def axes_of(robot: supple.Robot, q: Array) -> list[tuple[Array, Array]]:
 
 
 @pytest.mark.parametrize("name", ["puma560", "ur5e", "iiwa14"])
-def test_the_alternate_jacobian_by_its_definition(name: str) -> None:
+def test_the_alternate_jacobian_has_the_columns_of_its_definition(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(4)
     q, target = robot.random(seed=rng), rng.normal(size=3)
     columns = [np.cross(v, target - p) for v, p in axes_of(robot, q)]
@@ -155,7 +157,7 @@ def test_the_alternate_jacobian_by_its_definition(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["puma560", "stanford", "y", "double_y"])
-def test_at_the_target_it_is_the_ordinary_one(name: str) -> None:
+def test_at_the_target_the_alternate_jacobian_is_the_ordinary_one(name: str) -> None:
     robot = supple.load(name)
     q = robot.random(4, seed=np.random.default_rng(5))
     poses, J = robot.fk_jacobian(q)
@@ -165,7 +167,7 @@ def test_at_the_target_it_is_the_ordinary_one(name: str) -> None:
         alternate_jacobian(robot, q, None, np.ones(2))
 
 
-def test_joints_that_slide_keep_their_columns() -> None:
+def test_prismatic_joints_keep_their_columns_in_the_alternate_jacobian() -> None:
     robot = supple.load("stanford")
     q = robot.random(seed=np.random.default_rng(6))
     J, there = robot.jacobian(q), alternate_jacobian(robot, q, None, np.ones(3))

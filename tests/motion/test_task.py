@@ -112,7 +112,9 @@ def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed:
 
 @laws
 @given(trees(), seeds)
-def test_drift_is_the_derivative_of_the_rows(tree: Tree, seed: int) -> None:
+def test_the_bias_acceleration_of_a_task_is_the_derivative_of_its_rows(
+    tree: Tree, seed: int
+) -> None:
     robot, qd = tree.robot, tree.qd
     for some in some_tasks(robot, np.random.default_rng(seed)):
         kernel = compile_tasks(robot, (some.task,)).kernel
@@ -130,7 +132,9 @@ def test_drift_is_the_derivative_of_the_rows(tree: Tree, seed: int) -> None:
 
 @laws
 @given(trees(), seeds, st.sampled_from((1e-9, 0.1, 2.0, np.pi - 1e-9, np.pi)))
-def test_going_where_e_says_arrives(tree: Tree, seed: int, angle: float) -> None:
+def test_moving_by_the_error_of_a_task_reaches_its_target(
+    tree: Tree, seed: int, angle: float
+) -> None:
     robot, rng = tree.robot, np.random.default_rng(seed)
     frame, base = str(rng.choice(tree.frames)), rng.choice([None, *tree.frames])
     few = 64 * tree.rounding
@@ -157,7 +161,7 @@ def test_going_where_e_says_arrives(tree: Tree, seed: int, angle: float) -> None
     assert np.linalg.norm(about) <= np.pi * (1 + 1e-15)
 
 
-def test_an_axis_opposite_to_its_target_goes_one_of_the_ways() -> None:
+def test_an_axis_opposite_to_its_target_has_an_error_of_half_a_turn() -> None:
     robot = supple.load("panda")
     q = robot.neutral()
     z = robot.fk(q)[:3, 2]
@@ -171,7 +175,7 @@ def test_an_axis_opposite_to_its_target_goes_one_of_the_ways() -> None:
     assert AxisTask().linearize(straight, [0.0], (0, 0, -1.0)).e.tolist() == [np.pi, 0]
 
 
-def test_two_rows_of_an_axis_do_not_lose_rank_by_construction() -> None:
+def test_the_two_rows_of_an_axis_task_have_rank_two() -> None:
     robot = supple.load("panda")
     for q in robot.random(50, seed=3):
         lin = AxisTask(axis=(1.0, -2.0, 0.5)).linearize(robot, q, (0, 0, 1.0))
@@ -221,7 +225,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
                 assert abs(asked.e - asked.J @ qd).max() <= 1e-14
 
 
-def test_rows_are_named_after_what_moves() -> None:
+def test_row_names_of_tasks_state_frame_base_and_axes() -> None:
     robot = supple.load("panda")
     hand, link = robot.tips[0], "panda_link4"
     assert PositionTask().rows_of(robot) == (f"x of {hand}", f"y of {hand}", f"z of {hand}")
@@ -241,7 +245,7 @@ def test_rows_are_named_after_what_moves() -> None:
     assert np.array_equal(lin.q, robot.neutral())
 
 
-def test_tasks_of_names_and_sequences() -> None:
+def test_tasks_may_be_given_as_names_or_sequences() -> None:
     assert as_tasks("hand") == (PoseTask("hand"),)
     assert as_tasks(AxisTask()) == (AxisTask(),)
     assert as_tasks(["hand", PostureTask()]) == (PoseTask("hand"), PostureTask())
@@ -252,7 +256,7 @@ def test_tasks_of_names_and_sequences() -> None:
 # ---- poses -------------------------------------------------------------------------------------
 
 
-def test_a_pose_from_matrix_and_quaternions() -> None:
+def test_a_pose_from_a_matrix_or_quaternions_is_the_same() -> None:
     rng = np.random.default_rng(8)
     pin = pytest.importorskip("pinocchio")
     for _ in range(20):
@@ -269,7 +273,7 @@ def test_a_pose_from_matrix_and_quaternions() -> None:
     assert np.array_equal(supple.pose(), np.eye(4))
 
 
-def test_alternate_rows_are_those_of_the_target() -> None:
+def test_rows_of_alternate_tasks_are_those_of_the_point_at_the_target() -> None:
     """J is that of the link's point at the target, v + w × (t - p), in Python and in the kernel,
     also relative to a base that moves.
     """

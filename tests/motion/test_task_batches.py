@@ -28,7 +28,7 @@ def samples(robot: supple.Robot, count: int) -> list[Some]:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.usefixtures("isa")
-def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type) -> None:
+def test_linearizations_of_the_kernel_agree_with_python(robot: supple.Robot, dtype: type) -> None:
     few = 200 * np.finfo(dtype).eps
     q = robot.random(5, seed=4).astype(dtype)
     for some in samples(robot, 6):
@@ -54,7 +54,7 @@ def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type
 
 
 @pytest.mark.usefixtures("isa")
-def test_several_tasks_are_their_rows_below_each_other(robot: supple.Robot) -> None:
+def test_a_batch_of_several_tasks_has_their_stacked_rows(robot: supple.Robot) -> None:
     some = samples(robot, 1)
     tasks, targets = [s.task for s in some], [s.target for s in some]
     q = robot.random(seed=2)
@@ -68,7 +68,9 @@ def test_several_tasks_are_their_rows_below_each_other(robot: supple.Robot) -> N
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.usefixtures("isa")
-def test_a_batch_gives_the_bits_of_its_rows(robot: supple.Robot, dtype: type) -> None:
+def test_a_batch_of_linearized_tasks_has_the_bits_of_its_rows(
+    robot: supple.Robot, dtype: type
+) -> None:
     some = samples(robot, 1)
     tasks, targets = [s.task for s in some], [s.target for s in some]
     q = robot.random(1200, seed=9).astype(dtype)
@@ -154,7 +156,7 @@ def test_joint_velocities_give_the_motion_of_the_rows() -> None:
         supple.linearize(robot, tasks, q, qd=np.full(7, np.nan))
 
 
-def test_what_is_out_of_bounds_is_named() -> None:
+def test_nonfinite_or_misshaped_input_of_linearize_is_named() -> None:
     robot = supple.load("panda")
     q = robot.random(40, seed=3)
     q[17, 2] = np.nan

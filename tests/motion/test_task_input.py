@@ -31,7 +31,7 @@ Make = Callable[[], Any]
         (lambda: PostureTask(["elbow"]).rows_of(PANDA), "unknown joint 'elbow'"),
     ],
 )
-def test_unknown_names(make: Make, said: str) -> None:
+def test_unknown_names_in_tasks_are_refused(make: Make, said: str) -> None:
     with pytest.raises(UnknownNameError, match=said):
         make()
 
@@ -64,7 +64,7 @@ def test_unknown_names(make: Make, said: str) -> None:
         (lambda: supple.pose(rotation=2 * np.eye(3)), "pose must be a pose.*off by 3"),
     ],
 )
-def test_bad_tasks(make: Make, said: str) -> None:
+def test_invalid_tasks_are_refused(make: Make, said: str) -> None:
     with pytest.raises(InputError, match=said):
         make()
 
@@ -92,7 +92,7 @@ def test_bad_tasks(make: Make, said: str) -> None:
         (PostureTask("panda_joint1"), np.zeros(7), r"\(..., 1\); given: an array of shape \(7,\)"),
     ],
 )
-def test_bad_targets(task: Any, target: Any, said: str) -> None:
+def test_invalid_targets_of_tasks_are_refused(task: Any, target: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         task.linearize(PANDA, Q, target)
 
@@ -107,7 +107,7 @@ def test_bad_targets(task: Any, target: Any, said: str) -> None:
         (PostureTask(), np.zeros(3), r"PostureTask's velocity must be .*\(..., 7\)"),
     ],
 )
-def test_bad_velocities(task: Any, velocity: Any, said: str) -> None:
+def test_invalid_velocities_of_tasks_are_refused(task: Any, velocity: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         task.linearize(PANDA, Q, velocity=velocity)
 
@@ -125,12 +125,12 @@ def test_bad_velocities(task: Any, velocity: Any, said: str) -> None:
         ),
     ],
 )
-def test_a_shape_that_shows_the_mistake_gets_a_remedy(call: Make, said: str) -> None:
+def test_targets_with_typical_wrong_shapes_get_a_hint(call: Make, said: str) -> None:
     with pytest.raises(InputError, match=rf"given: an array of shape \(.*\)\. .*{said}"):
         call()
 
 
-def test_a_configuration_is_one_and_finite() -> None:
+def test_a_configuration_must_be_single_and_finite() -> None:
     for q in (np.zeros((2, 7)), np.full(7, np.nan)):
         with pytest.raises(InputError, match=r"q must be one finite configuration \(7,\)"):
             PoseTask().linearize(PANDA, q)
@@ -138,7 +138,7 @@ def test_a_configuration_is_one_and_finite() -> None:
         PoseTask().linearize(PANDA, np.zeros(6))
 
 
-def test_the_only_tip_is_meant_and_several_are_listed() -> None:
+def test_a_task_without_a_frame_lists_several_end_effectors() -> None:
     from calls import mimicking
 
     robot = mimicking()
@@ -148,7 +148,7 @@ def test_the_only_tip_is_meant_and_several_are_listed() -> None:
     assert PoseTask("link7").rows_of(robot)[0] == "x of link7"
 
 
-def test_a_target_slightly_off_is_taken_as_the_rotation_nearest_to_it() -> None:
+def test_a_target_that_is_almost_a_rotation_becomes_the_nearest_rotation() -> None:
     T = PANDA.fk(PANDA.random(seed=1))
     off = T + 1e-7 * np.pad(np.ones((3, 3)), ((0, 1), (0, 1)))
     exact = PoseTask().linearize(PANDA, Q, T).e

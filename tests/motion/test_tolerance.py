@@ -39,7 +39,7 @@ def near(T: Array, rng: np.random.Generator, far: float, turn: float) -> Array:
 
 
 @pytest.mark.usefixtures("isa")
-def test_e_is_the_distance_to_a_box_and_j_vanishes_inside(robot: supple.Robot) -> None:
+def test_the_error_is_the_distance_to_a_box_and_j_is_zero_inside(robot: supple.Robot) -> None:
     rng = np.random.default_rng(1)
     ranges = {"x": 0.02, "y": (-0.01, 0.03), "z": (0.0, INF), "rx": 0.1, "rz": (-0.2, 0.05)}
     lower = np.array([-0.02, -0.01, 0.0, -0.1, 0.0, -0.2])
@@ -67,7 +67,9 @@ def test_e_is_the_distance_to_a_box_and_j_vanishes_inside(robot: supple.Robot) -
 
 @pytest.mark.parametrize("about", ["x", "y", "z"])
 @pytest.mark.usefixtures("isa")
-def test_a_free_axis_controls_its_direction_alone(robot: supple.Robot, about: str) -> None:
+def test_a_task_with_a_free_axis_controls_only_its_direction(
+    robot: supple.Robot, about: str
+) -> None:
     k = "xyz".index(about)
     rng = np.random.default_rng(3)
     task, hold = PoseTask(about=about), OrientationTask(about=about)
@@ -88,7 +90,7 @@ def test_a_free_axis_controls_its_direction_alone(robot: supple.Robot, about: st
 
 @pytest.mark.parametrize("about", ["x", "y", "z"])
 @pytest.mark.usefixtures("isa")
-def test_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: str) -> None:
+def test_the_error_of_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: str) -> None:
     k, cone = "xyz".index(about), 0.4
     rng = np.random.default_rng(5)
     task = PoseTask(about=about, cone=cone, weight=(1, 1, 1, 2, 2, 2))
@@ -124,7 +126,9 @@ def test_a_cone_is_the_angle_beyond_it(robot: supple.Robot, about: str) -> None:
     ids=["free axis", "cone of a frame", "cone of an axis"],
 )
 @pytest.mark.usefixtures("isa")
-def test_velocities_and_drift_of_their_rows(robot: supple.Robot, task: Any) -> None:
+def test_rows_with_ranges_have_velocities_and_bias_like_others(
+    robot: supple.Robot, task: Any
+) -> None:
     rng = np.random.default_rng(7)
     h = 1e-6
     for q in robot.random(20, seed=8):
@@ -149,7 +153,7 @@ def test_velocities_and_drift_of_their_rows(robot: supple.Robot, task: Any) -> N
             np.testing.assert_allclose(follow.e - e, follow.J @ qd, atol=1e-10)
 
 
-def test_postures_have_ranges_too() -> None:
+def test_posture_tasks_may_have_ranges() -> None:
     robot = supple.load("panda")
     q, rest = robot.random(seed=1), robot.neutral()
     off = q - rest
@@ -162,7 +166,7 @@ def test_postures_have_ranges_too() -> None:
     np.testing.assert_allclose(np.delete(e, 2), -np.delete(off, 2))
 
 
-def test_open_tasks_have_ranges_too() -> None:
+def test_open_tasks_may_have_ranges() -> None:
     robot = supple.load("panda")
     q = robot.random(seed=2)
     task = OpenTask(lambda q: q[:2] + q[2:4], tolerance=(-0.5, 0.2), unit="rad")
@@ -186,7 +190,7 @@ def test_open_tasks_have_ranges_too() -> None:
 
 
 @pytest.mark.usefixtures("isa")
-def test_batches_have_the_rows_of_each() -> None:
+def test_batches_of_tasks_with_ranges_have_the_rows_of_each() -> None:
     robot = supple.load("panda")
     tasks = [
         PoseTask(tolerance={"x": 0.1, "rx": 0.5}, axes="body"),
@@ -207,7 +211,7 @@ def test_batches_have_the_rows_of_each() -> None:
     assert not J[:, 9].any()
 
 
-def test_free_positions_have_no_row() -> None:
+def test_positions_with_infinite_ranges_have_no_row() -> None:
     robot = supple.load("panda")
     task = PoseTask(tolerance={"y": INF})
     assert task.rows_of(robot) == tuple(
@@ -240,12 +244,12 @@ def test_free_positions_have_no_row() -> None:
         (lambda: PostureTask(tolerance={"no": 0.1}).on(supple.load("panda")), "panda_joint1"),
     ],
 )
-def test_what_is_refused_is_explained(make: Any, words: str) -> None:
+def test_invalid_ranges_are_refused_with_a_reason(make: Any, words: str) -> None:
     with pytest.raises((InputError, UnknownNameError), match=words):
         make()
 
 
-def test_tasks_with_ranges_are_keys() -> None:
+def test_tasks_with_ranges_can_be_dictionary_keys() -> None:
     ranges = {"x": 0.1}
     task = PositionTask(tolerance=ranges)
     ranges["x"] = 0.2

@@ -27,7 +27,7 @@ def stacked_sigma(parts: tuple[Linearization, ...]) -> float:
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-6, 1e-3, 0.05, 0.2, 0.281, 0.3, 1.0])
-def test_they_are_the_formulas(angle: float) -> None:
+def test_varying_weights_and_damping_are_the_published_formulas(angle: float) -> None:
     parts = pair(angle)
     depth = max(0.0, 1 - (stacked_sigma(parts) / 0.2) ** 2)
     found = HOW(parts)

@@ -15,14 +15,14 @@ SPHERICAL = ["puma560", "puma560_mk", "stanford", "iiwa14"]
 
 
 @pytest.mark.parametrize("name", SPHERICAL)
-def test_a_spherical_wrist_is_found(name: str) -> None:
+def test_the_spherical_wrist_of_an_arm_is_detected(name: str) -> None:
     robot = supple.load(name)
     assert isinstance(SphericalWrist.for_robot(robot), SphericalWrist)
     SphericalWrist.for_robot(robot.with_base(np.diag([-1.0, -1, 1, 1]) + np.eye(4, k=3)))
 
 
 @pytest.mark.parametrize(("name", "missed"), [("ur5e", 0.01), ("panda", 0.01)])
-def test_one_that_is_none_is_refused_with_the_distance(name: str, missed: float) -> None:
+def test_a_wrist_that_is_not_spherical_is_refused_with_its_offset(name: str, missed: float) -> None:
     with pytest.raises(supple.errors.InputError, match=r"by \d\S* m") as caught:
         SphericalWrist.for_robot(supple.load(name))
     distance = float(str(caught.value).split(" by ")[-1].split(" m")[0])
@@ -30,14 +30,14 @@ def test_one_that_is_none_is_refused_with_the_distance(name: str, missed: float)
 
 
 @pytest.mark.parametrize("name", ["planar2", "planar3", "y"])
-def test_other_robots_are_refused(name: str) -> None:
+def test_planar_and_branched_robots_have_no_spherical_wrist(name: str) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         SphericalWrist.for_robot(supple.load(name))
 
 
 @pytest.mark.parametrize("axes", ["world", "body"])
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
-def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
+def test_the_undamped_wrist_step_is_the_inverse(name: str, axes: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(1)
     step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
     looked = 0
@@ -50,7 +50,7 @@ def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPHERICAL)
-def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
+def test_arm_and_wrist_speeds_are_bounded_at_their_singularities(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(2)
     step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
     folded = np.zeros(robot.dof)
@@ -64,7 +64,7 @@ def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
     assert not no_motion.any()
 
 
-def test_damped_it_is_not_the_whole_solution() -> None:
+def test_the_damped_wrist_step_differs_from_the_full_solution() -> None:
     """With lengths in units of the reach, as in Wampler's paper, the difference from the full
     solution shrinks with α; the paper says "approximately the same for α >= 0.1".
     """
@@ -103,7 +103,7 @@ def test_bad_input_is_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
-def test_dls_is_still_the_whole() -> None:
+def test_weighted_dls_equals_dls_with_scaled_rows() -> None:
     """The `WeightedDLS` of the test above equals DLS with scaled rows, the full problem."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)

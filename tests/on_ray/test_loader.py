@@ -39,7 +39,7 @@ def test_processes_share_the_samples(data: Path) -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate(each)), np.arange(5000))
 
 
-def test_an_epoch_has_its_own_order(data: Path) -> None:
+def test_each_epoch_has_its_own_order_of_samples(data: Path) -> None:
     made = torch_samples(data, seed=1)
     first, second = samples(made), samples(made)
     made.set_epoch(0)

@@ -103,7 +103,7 @@ def test_killed_workers_are_replaced(
     assert contents(tmp_path / "out") == expected
 
 
-def test_a_lost_node_is_survived_and_a_new_one_used(
+def test_a_job_on_ray_survives_a_lost_node_and_uses_a_new_one(
     cluster: Any, tmp_path: Path, uninterrupted: tuple[Path, dict[str, bytes]]
 ) -> None:
     file, expected = uninterrupted
@@ -149,7 +149,7 @@ def test_a_killed_driver_is_continued(
     assert contents(out) == expected
 
 
-def test_maps_and_datasets_are_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
+def test_maps_and_datasets_on_ray_have_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
     for ray_options in (None, RayOptions()):
         place = tmp_path / ("here" if ray_options is None else "ray")
         reachability(UR5E, place / "map", spacing=0.2, orientations=6, levels=1, ray=ray_options)
@@ -163,7 +163,7 @@ def test_maps_and_datasets_are_the_same_bytes(cluster: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("default::DeprecationWarning")  # of Ray Data's own settings
-def test_a_stage_of_ray_data(cluster: Any) -> None:
+def test_a_solve_stage_runs_in_ray_data(cluster: Any) -> None:
     ray.data.DataContext.get_current().enable_progress_bars = False
     columns = reachable(UR5E, 3000)
     dataset = ray.data.from_arrow(pa.table(columns)).repartition(4)
@@ -198,7 +198,7 @@ def test_the_error_of_a_worker_is_that_of_the_driver(cluster: Any, tmp_path: Pat
     assert contents(out) == contents(tmp_path / "expected")
 
 
-def test_workers_of_a_local_ray_do_not_stand_back() -> None:
+def test_workers_of_a_local_ray_have_normal_priority() -> None:
     """Workers do not have Ray's default niceness of 15, with which they get little CPU time."""
     ray.shutdown()
     with _connected(ray, RayOptions()):

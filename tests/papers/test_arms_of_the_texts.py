@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 @pytest.mark.parametrize("name", ["y", "double_y", "stanford", "puma560"])
-def test_columns_are_cross_products(name: str) -> None:
+def test_columns_of_the_jacobian_are_cross_products(name: str) -> None:
     """B §2: columns are v × (s - p) for revolute and v for prismatic ancestors of s, else 0."""
     robot = supple.load(name)
     q = robot.random(seed=np.random.default_rng(1))
@@ -114,7 +114,7 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
     assert abs(lin.U[:, -1] @ arm) > 0.98 * np.linalg.norm(arm)
 
 
-def test_the_puma_is_table_one() -> None:
+def test_the_built_in_puma_has_the_dh_parameters_of_table_one() -> None:
     """The built-in arm has the link lengths, offsets and twists of MK, Table I (standard DH)."""
     lengths, offsets = [0, 0.432, -0.020, 0, 0, 0], [0, 0.149, 0, 0.433, 0, 0.056]
     twists = np.radians([-90, 0, 90, -90, 90, 0])
@@ -134,7 +134,7 @@ def test_the_puma_is_table_one() -> None:
         np.testing.assert_allclose(robot.fk(q), T, atol=1e-14)
 
 
-def test_variable_damping_leaves_the_corners_alone() -> None:
+def test_variable_damping_has_no_error_at_the_corners_of_the_square() -> None:
     """MK VI: at corners A and D, variable damping has no error and about the same joint speed."""
     robot = supple.load("planar2")
     for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
@@ -191,7 +191,7 @@ def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
         assert fast or speed < 1
 
 
-def test_local_torque_optimization_with_damping() -> None:
+def test_damping_further_reduces_the_minimized_joint_torques() -> None:
     """DW 2.1, footnote: q̈ minimizes the torque ‖M q̈ + g‖ for a commanded acceleration.
 
     With x = q̈ + M⁻¹g this is a weighted norm of x; damping reduces it further.

@@ -45,7 +45,7 @@ def twist_of_base(t: float, at: Array) -> Array:
     return np.r_[v + np.cross(w, at - base_at(t)[:3, 3]), w]
 
 
-def test_a_moving_base_is_subtracted() -> None:
+def test_the_velocity_of_a_moving_base_is_subtracted() -> None:
     """As in (3) and (7), v̂ = Ĵq̇ + [v_t; ω_t]: the derivative of the tool's pose in the world is
     that of the joints plus that of the base.
     """
@@ -156,7 +156,7 @@ def test_the_filter_lies_between_pseudoinverse_and_truncation(ran: Ran) -> None:
     assert of(ran, "mk-rotation", "truncated") is True
 
 
-def test_each_information_enlarges_the_effective_workspace(ran: Ran) -> None:
+def test_damping_that_uses_more_information_has_a_larger_workspace(ran: Ran) -> None:
     found = ran("mk-rotation").quantities
     order = ("constant", "variable", "filtered_as_printed", "filtered", "possible")
     shares = [found[f"{name}.followed_well"] for name in order]
@@ -168,7 +168,7 @@ def test_each_information_enlarges_the_effective_workspace(ran: Ran) -> None:
 # ---- DW: closed forms and cost -------------------------------------------------------------------
 
 
-def test_singular_values_in_closed_form(ran: Ran) -> None:
+def test_singular_values_of_planar_arms_are_the_closed_formulas(ran: Ran) -> None:
     """The formulas are those of the singular values of planar arms and of a wrist, also where an
     arm is stretched out.
     """
@@ -193,7 +193,7 @@ def test_singular_values_in_closed_form(ran: Ran) -> None:
     assert of(ran, "dw-analytic", "closed form") is True
 
 
-def test_the_optimal_factor_costs_more(ran: Ran) -> None:
+def test_the_optimal_damping_factor_costs_more_operations(ran: Ran) -> None:
     """Each iteration of (18) costs another factorization and more."""
     cost = analytic.operations(6, 7, 3.0)
     once = analytic.operations(6, 7, 0.0)
@@ -210,7 +210,7 @@ def test_the_optimal_factor_costs_more(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("key", others.OTHERS)
-def test_each_comparator_descends_to_its_target(ran: Ran, key: str) -> None:
+def test_each_compared_method_decreases_the_distance_to_its_target(ran: Ran, key: str) -> None:
     """No iteration increases the sum of squared distances, and a reachable target is reached."""
     robot = supple.load("planar3")
     goal = robot.fk(np.array([0.4, 0.8, -0.5]))[None, :3, 3]
@@ -226,7 +226,7 @@ def test_each_comparator_descends_to_its_target(ran: Ran, key: str) -> None:
     assert of(ran, "buss-others", "cyclic") is True
 
 
-def test_a_sweep_minimizes_over_one_joint_at_a_time() -> None:
+def test_a_ccd_sweep_minimizes_over_one_joint_at_a_time() -> None:
     """The rotation of each joint is the best one: no other angle of that joint is better. With two
     end effectors, too.
     """
@@ -239,7 +239,7 @@ def test_a_sweep_minimizes_over_one_joint_at_a_time() -> None:
         assert problem.cost(q + angle * np.eye(7)[0]) >= best - 1e-12
 
 
-def test_at_the_end_of_the_reach(ran: Ran) -> None:
+def test_most_methods_of_buss_oscillate_alike_at_the_end_of_the_reach(ran: Ran) -> None:
     found = ran("buss-reach").quantities
     near, beyond = (
         {m: found[f"{m}.reversed_at_{x}"] for m in reach.NAMES} for x in ("0_999", "1_001")
@@ -252,14 +252,14 @@ def test_at_the_end_of_the_reach(ran: Ran) -> None:
     assert of(ran, "buss-reach", "same for the pseudoinverse") is False
 
 
-def test_clamps_calm_sdls(ran: Ran) -> None:
+def test_clamped_targets_reduce_the_oscillation_of_sdls(ran: Ran) -> None:
     found = ran("buss-reach").quantities
     assert found["sdls.oscillation"] > 0.05
     assert found["sdls_clamped.oscillation"] < 0.01
     assert of(ran, "buss-reach", "SDLS") is True
 
 
-def test_clamps_cost_little(ran: Ran) -> None:
+def test_clamps_cost_few_operations_compared_with_a_step(ran: Ran) -> None:
     """For a J (6 × 7): half of JJᵀ takes 21 · 7, its factor 35 + 21, two triangular systems 42 and
     Jᵀ 42; a clamp takes 8 for each of two end effectors.
     """

@@ -129,7 +129,7 @@ def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tupl
         ("sdls", sdls, True, 1e-9),
     ],
 )
-def test_the_y_is_its_transcription(
+def test_the_experiment_on_the_y_equals_a_loop_in_numpy(
     ran: Ran, method: str, step: Callable, clamped: bool, rtol: float
 ) -> None:
     """Errors and oscillation equal those of a loop in NumPy, loosely for oscillating methods."""
@@ -142,7 +142,9 @@ def test_the_y_is_its_transcription(
 @pytest.mark.parametrize(
     ("method", "step", "clamped"), [("dls_clamped", dls, True), ("sdls", sdls, True)]
 )
-def test_the_double_y_is_its_transcription(method: str, step: Callable, clamped: bool) -> None:
+def test_the_experiment_on_the_double_y_equals_a_loop_in_numpy(
+    method: str, step: Callable, clamped: bool
+) -> None:
     """Over 100 updates of the double Y, two methods equal their loops in NumPy."""
     short = replace(figures.DOUBLE_Y, steps=(20, 80))
     followed = figures.follow(short, figures.methods(short)[method])
@@ -155,7 +157,7 @@ def test_the_double_y_is_its_transcription(method: str, step: Callable, clamped:
 
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
-def test_the_methods_rank_as_the_paper_says(ran: Ran, name: str) -> None:
+def test_methods_of_buss_have_the_ranking_of_the_paper(ran: Ran, name: str) -> None:
     found = ran(name).quantities
     total = {m: found[f"{m}.total_error"] for m in ("transpose", "pinv", "dls", "dls_clamped")}
     back = {m: found[f"{m}.oscillation"] for m in total}
@@ -202,7 +204,9 @@ def test_the_transpose_is_worse_on_the_double_y(ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("name", "fails"), [("buss-y", "where the error of DLS is least"), ("buss-double-y", None)]
 )
-def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
+def test_only_the_claim_about_the_least_error_on_the_y_fails(
+    ran: Ran, name: str, fails: str | None
+) -> None:
     """Of the claims that are not about time, only one fails: about the least error on the Y."""
     claims = [claim for claim in ran(name).claims if "µs" not in claim.measured]
     failing = [claim.paper for claim in claims if not claim.holds]
@@ -212,7 +216,7 @@ def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
     assert min(found["runtime_ratio"], found["transpose_us"], found["dls_us"]) > 0
 
 
-def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
+def test_dls_with_the_least_error_oscillates_in_most_windows(ran: Ran) -> None:
     """DLS with the λ of least error oscillates in most windows, but not in the experiment's."""
     found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
     robot, settle = supple.load("y"), figures.Y.steps[0]
@@ -225,7 +229,7 @@ def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
-def test_verdicts_on_times_follow_from_the_numbers(shape: figures.Shape) -> None:
+def test_claims_about_times_are_judged_by_the_measured_times(shape: figures.Shape) -> None:
     """With the paper's own times, nothing is faster and the ratio holds; with half of both times,
     all claims hold; if DLS takes the time of the transpose, it is faster and the ratio fails.
     """
@@ -241,7 +245,7 @@ def test_verdicts_on_times_follow_from_the_numbers(shape: figures.Shape) -> None
 
 
 @pytest.mark.parametrize("name", ["buss-y", "buss-double-y"])
-def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) -> None:
+def test_the_pseudoinverse_oscillates_with_about_the_error_of_dls(ran: Ran, name: str) -> None:
     """The pseudoinverse has about the total error of DLS, and the claim reports that error."""
     found = ran(name).quantities
     assert found["pinv.total_error"] == pytest.approx(found["dls.total_error"], rel=0.15)
@@ -252,7 +256,7 @@ def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) ->
 # ---- variants ----------------------------------------------------------------------------------
 
 
-def test_the_alternate_jacobian_is_its_transcription() -> None:
+def test_the_alternate_jacobian_equals_a_loop_in_numpy() -> None:
     """The columns are v × (t − p) instead of v × (s − p), for a joint axis v through p, the end
     effector s and its target t. 30 updates of the Y by DLS equal those of a loop in NumPy.
     """
@@ -285,7 +289,7 @@ def spin(tree: Tree, q: Array, j: int) -> Array:
     return axis
 
 
-def test_what_the_variants_show(ran: Ran) -> None:
+def test_variants_of_the_methods_of_buss_oscillate_less_as_claimed(ran: Ran) -> None:
     found = ran("buss-alternate").quantities
     for name in ("transpose", "sdls"):
         usual, other = (
@@ -303,7 +307,7 @@ def test_what_the_variants_show(ran: Ran) -> None:
     )
 
 
-def test_balls_are_on_the_targets(ran: Ran) -> None:
+def test_balls_of_the_drawing_are_at_the_targets(ran: Ran) -> None:
     """The balls of the drawing are at the targets and inside the panel."""
     from matplotlib.figure import Figure
 

@@ -19,7 +19,7 @@ TIMED = "µs"  # times, and verdicts on them, differ between machines
 VERDICT = re.compile("✓ holds|✗ does not|[?] undecided")
 
 
-def test_the_tables_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
+def test_the_tables_of_the_papers_page_are_up_to_date(ran: Callable[[str], Outcome]) -> None:
     """The tables of the document equal generated ones: words exactly, and numbers within 5 % or
     1e-6. The number of claims that hold is the number of rows that say so.
     """

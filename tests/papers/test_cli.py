@@ -35,12 +35,12 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", [[str(SCRIPT)], [sys.executable, "-m", "supple"]])
-def test_it_is_installed(command: list[str]) -> None:
+def test_the_command_supple_is_installed(command: list[str]) -> None:
     done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"supple, version {supple.__version__}\n"
 
 
-def test_a_whole_run() -> None:
+def test_the_paper_command_prints_only_json_with_the_numbers_of_python() -> None:
     """Only JSON is printed on stdout, with the numbers of Python, and nothing on stderr."""
     done = subprocess.run(
         [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_a_long_run_with_all_its_processes(tmp_path: Path, later: fl
     assert not list((tmp_path / "page").iterdir())
 
 
-def test_an_interrupt_that_another_thread_receives_waits_too() -> None:
+def test_an_interrupt_while_workers_start_is_raised_after_their_start() -> None:
     """An interrupt that arrives while workers start is raised after they have started.
 
     Raised at once, it would leave a worker without its data.
@@ -122,7 +122,7 @@ def group_lives(group: int) -> bool:
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 @pytest.mark.parametrize("words", [["n-gain"], [], ["σ"]])
-def test_any_encoding_will_do(encoding: str, words: list[str]) -> None:
+def test_output_is_printed_in_any_encoding(encoding: str, words: list[str]) -> None:
     """All ASCII words are printed, even if the encoding lacks other characters."""
     done = subprocess.run(
         [str(SCRIPT), "paper", *words],
@@ -151,7 +151,7 @@ def test_importing_supple_needs_no_extra() -> None:
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_the_extra_it_says_its_version(module: str) -> None:
+def test_without_the_extra_the_command_prints_its_version(module: str) -> None:
     done = python(
         f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', '--version']\n"
         "from supple.__main__ import main; main()"
@@ -161,7 +161,7 @@ def test_without_the_extra_it_says_its_version(module: str) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
-def test_without_the_extra_it_helps(words: list[str]) -> None:
+def test_without_the_extra_the_command_prints_its_help(words: list[str]) -> None:
     done = python(
         f"import sys; sys.modules['click'] = None; sys.argv = ['supple', *{words!r}]\n"
         "from supple.__main__ import main; main()"
@@ -175,7 +175,7 @@ def test_without_the_extra_it_helps(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_the_extra_it_says_what_to_install(module: str) -> None:
+def test_without_the_extra_the_command_says_what_to_install(module: str) -> None:
     done = python(
         f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', 'paper']\n"
         "from supple.__main__ import main; main()"
@@ -227,7 +227,7 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [10, 40, 79])
-def test_a_narrow_terminal_gets_a_list(columns: int) -> None:
+def test_a_narrow_terminal_gets_a_list_instead_of_a_table(columns: int) -> None:
     """The list is complete, in order, and in lines that fit the width."""
     done = run("paper", "n-gain", columns=columns)
     assert done.exit_code == 0
@@ -242,7 +242,7 @@ def test_a_narrow_terminal_gets_a_list(columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_a_table_cuts_no_word(columns: int) -> None:
+def test_tables_of_claims_cut_no_word(columns: int) -> None:
     said = run("paper", "n-gain", columns=columns).stdout
     assert "…" not in said
     for claim in EXPERIMENTS["n-gain"]().claims:
@@ -253,7 +253,7 @@ def test_a_table_cuts_no_word(columns: int) -> None:
     assert all(f"{each.name} " in listed for each in EXPERIMENTS.values())
 
 
-def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_square_brackets_are_not_interpreted_as_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units in square brackets are not interpreted as markup."""
     from dataclasses import replace
 
@@ -269,7 +269,7 @@ def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("suffix", ["svg", "PNG"])
-def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
+def test_the_paper_command_writes_a_figure(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"figure.{suffix}"
     done = run("paper", "n-gain", "--json", "--plot", str(file))
     assert done.exit_code == 0
@@ -278,7 +278,7 @@ def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
     assert file.stat().st_size > 1000
 
 
-def test_json_of_one_is_flat_and_of_all_by_name(
+def test_json_of_one_experiment_is_flat_and_of_all_keyed_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = json.loads(run("paper", "n-gain", "--json", "--report", str(tmp_path)).stdout)
@@ -288,7 +288,9 @@ def test_json_of_one_is_flat_and_of_all_by_name(
 
 
 @pytest.mark.parametrize("more", [[], ["--report"]])
-def test_parameters_and_curves(tmp_path: Path, more: list[str]) -> None:
+def test_changed_parameters_and_curves_are_written_as_in_python(
+    tmp_path: Path, more: list[str]
+) -> None:
     """With and without a report, numbers are those of Python, and NumPy can read the curves."""
     words = [*more, *([str(tmp_path)] if more else []), "--json"]
     done = run("paper", "n-gain", "--set", "spread=2", "--csv", str(tmp_path / "c"), *words)

@@ -48,7 +48,7 @@ def damped(lin: Linearization, lambda2: float) -> Array:
 
 
 @shapes
-def test_with_full_row_rank_it_is_the_inverse_from_the_right(shape: tuple[int, int]) -> None:
+def test_with_full_row_rank_the_pseudoinverse_is_the_right_inverse(shape: tuple[int, int]) -> None:
     """J⁺ is Jᵀ(J Jᵀ)⁻¹, or J⁻¹ if J is square, and J q̇ = e."""
     m, n = shape
     for lin in cases(shape)[:-1]:
@@ -61,7 +61,9 @@ def test_with_full_row_rank_it_is_the_inverse_from_the_right(shape: tuple[int, i
 
 
 @shapes
-def test_the_pseudoinverse_is_the_shortest_of_the_best(shape: tuple[int, int]) -> None:
+def test_the_pseudoinverse_gives_the_shortest_least_squares_solution(
+    shape: tuple[int, int],
+) -> None:
     """The residual is orthogonal to the range of J, and q̇ to its null space, at any rank."""
     for lin in cases(shape):
         dq = Pseudoinverse()(lin)
@@ -82,7 +84,9 @@ def test_the_normal_equations_always_have_a_solution(shape: tuple[int, int]) -> 
 
 
 @shapes
-def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) -> None:
+def test_the_pseudoinverse_is_bounded_at_a_singularity_but_not_near_it(
+    shape: tuple[int, int],
+) -> None:
     """The pseudoinverse jumps where the rank changes: ‖q̇‖ >= |γ|/σ if σ > 0, bounded if σ = 0."""
     rng = np.random.default_rng(shape)
     k = min(shape)
@@ -95,7 +99,7 @@ def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) 
     np.testing.assert_allclose(at, V[:, :-1].sum(axis=1), atol=1e-12)
 
 
-def test_across_the_threshold_one_component_is_at_stake() -> None:
+def test_truncation_at_the_threshold_changes_one_component() -> None:
     """W, "Rank-deficient configurations": q̇ jumps by v_r u_rᵀe/σ_r, the residual by u_rᵀe."""
     rng = np.random.default_rng(1)
     U, V, e = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.normal(size=3)
@@ -121,7 +125,7 @@ def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
     np.testing.assert_allclose((J @ V[:, :k]).T @ (J @ dq - e), 0, atol=1e-12)
 
 
-def test_the_transpose_goes_downhill() -> None:
+def test_a_short_transpose_step_reduces_the_error() -> None:
     """B, theorem 1: ⟨J Jᵀe, e⟩ = ‖Jᵀe‖² >= 0; a short step along Jᵀe reduces the error."""
     for shape in SHAPES:
         for lin in cases(shape):
@@ -139,7 +143,7 @@ def test_the_transpose_goes_downhill() -> None:
 
 @shapes
 @pytest.mark.parametrize("lambda2", [1.0, 0.04, 1e-4])
-def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2: float) -> None:
+def test_all_forms_of_the_damped_inverse_are_equal(shape: tuple[int, int], lambda2: float) -> None:
     """The forms (JᵀJ + λ²)⁻¹Jᵀ, Jᵀ(J Jᵀ + λ²)⁻¹, [J; λ]⁺[I; 0] and Σ σ/(σ² + λ²) v uᵀ are equal."""
     m, n = shape
     for lin in cases(shape):
@@ -157,7 +161,7 @@ def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2
                 np.testing.assert_allclose(dq, form @ e, rtol=1e-9, atol=1e-10)
 
 
-def test_only_the_form_of_m_equations_exists_without_damping() -> None:
+def test_without_damping_only_the_form_with_jjt_exists() -> None:
     """DW, below (3): JᵀJ of a redundant arm is singular, so (3) needs λ > 0; JJᵀ of (4) is not.
 
     With a tiny λ, (3) amplifies rounding errors by 1/λ²; DLS is (4), and as accurate as without.
@@ -172,7 +176,7 @@ def test_only_the_form_of_m_equations_exists_without_damping() -> None:
                 np.testing.assert_allclose(dq, exact, rtol=1e-6, atol=1e-9)
 
 
-def test_the_gain_of_one_direction() -> None:
+def test_the_damped_gain_of_a_direction_is_largest_at_sigma_equal_to_lambda() -> None:
     """The gain σ/(σ² + λ²) tends to 1/σ for σ ≫ λ, is largest, 1/(2λ), at σ = λ, and 0 at σ = 0."""
     lam = 0.2
 
@@ -242,7 +246,7 @@ def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int])
         assert residuals[0] > np.linalg.norm(lin.J @ plain - lin.e)
 
 
-def test_the_residual_of_the_appendix_lacks_the_components() -> None:
+def test_the_residual_printed_in_the_appendix_ignores_the_command() -> None:
     """DW, appendix A: the printed √Σ[λ/(σ² + λ)]² does not depend on ẋ, but the residual does."""
     lin = cases((6, 7))[1]
     printed = np.linalg.norm(0.04 / (lin.sigma**2 + 0.04))
@@ -256,7 +260,7 @@ def test_the_residual_of_the_appendix_lacks_the_components() -> None:
 
 
 @shapes
-def test_no_motion_as_short_has_a_smaller_residual(shape: tuple[int, int]) -> None:
+def test_no_step_as_short_as_the_damped_one_has_a_smaller_residual(shape: tuple[int, int]) -> None:
     """MK, below (4): θ̇(λ) has the smallest residual of all θ̇ with at most its norm."""
     rng = np.random.default_rng(2)
     for lin in cases(shape):
@@ -270,7 +274,7 @@ def test_no_motion_as_short_has_a_smaller_residual(shape: tuple[int, int]) -> No
                 assert (theirs >= residual * (1 - 1e-12)).all()
 
 
-def test_roundoff_is_amplified_by_the_square_of_the_condition_or_by_itself() -> None:
+def test_cholesky_amplifies_rounding_by_the_squared_condition_and_qr_does_not() -> None:
     """W, below (48): cond(JᵀJ + α²) is cond([J; α])², so QR is more accurate than Cholesky."""
     rng = np.random.default_rng(3)
     J = orthonormal(rng, 6, 6) * np.append(np.ones(5), 1e-6) @ orthonormal(rng, 6, 6).T
@@ -293,7 +297,7 @@ def test_roundoff_is_amplified_by_the_square_of_the_condition_or_by_itself() -> 
 # ---- choosing the damping: MK section III, DW section 3 ------------------------------------------
 
 
-def test_manipulability_does_not_tell_the_distance() -> None:
+def test_manipulability_does_not_measure_the_distance_to_a_singularity() -> None:
     """MK III: the product of singular values can be constant while σ_min and condition change."""
     for s in (1.0, 1e2, 1e6):
         lin = Linearization(np.diag([s, 1 / s]), np.ones(2))
@@ -315,7 +319,7 @@ def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> No
         assert np.linalg.cond(matrix) <= (1 + 4 * max_gain**2 * 4) * (1 + 1e-9)
 
 
-def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
+def test_the_rate_rule_does_not_depend_on_the_size_of_the_robot() -> None:
     """DW, method 3: scaling all lengths does not change w_k/w_(k-1), and hence λ."""
     rng = np.random.default_rng(5)
     before, J = built(rng, (3, 4), 0.5), built(rng, (3, 4), 0.3)
@@ -328,7 +332,7 @@ def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
     assert scaled == pytest.approx(one, rel=1e-12)
 
 
-def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
+def test_rules_that_use_only_the_jacobian_also_damp_harmless_commands() -> None:
     """DW, Fig. 1: for two nearly folded links, rules of J alone also damp the regular direction."""
     q = np.radians([90.0, 179.0])
     a, b = q[0], q.sum()
@@ -351,7 +355,7 @@ def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
 
 
 @shapes
-def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
+def test_the_speed_as_a_function_of_damping_has_the_printed_slope(shape: tuple[int, int]) -> None:
     """DW (10)-(16): φ(λ) = ‖q̇_λ‖ is a sum, with the printed slope, and 1/φ is nearly linear."""
     for lin in cases(shape):
         s, g = lin.sigma, lin.gamma
@@ -376,7 +380,7 @@ def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
     assert abs(values - chord).max() < 0.04 * values[-1]
 
 
-def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
+def test_newtons_method_from_a_large_start_may_give_a_negative_lambda() -> None:
     """DW 3.1: (17) may give a negative λ, so `Optimal` bounds its iterates and finds the root."""
     lin = Linearization(np.diag([1.0, 0.01]), [0.5, 0.3])
     s, g, bound, start = lin.sigma, lin.gamma, 2.0, 100.0
@@ -410,7 +414,7 @@ def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, in
 
 
 @pytest.mark.parametrize("lambda2", [0.0, 0.01, 0.3])
-def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> None:
+def test_each_iteration_improves_the_estimated_direction_by_its_factor(lambda2: float) -> None:
     """MK (26): the ratio a_m/a_i of components of û grows by (σ_i² + λ²)/(σ_m² + λ²)."""
     rng = np.random.default_rng(7)
     sigma = np.array([2.0, 1.0, 0.5, 0.2])
@@ -426,7 +430,7 @@ def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> Non
     assert start.sigma == pytest.approx(0.2)
 
 
-def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
+def test_filtering_adds_damping_in_one_direction_only() -> None:
     """MK (28), (31): with exact û, q̇ has components σγ/(σ² + λ²), the last one with λ² + α²."""
     rng = np.random.default_rng(8)
     sigma, alpha2, lambda2 = np.array([2.0, 1.0, 0.1]), 0.3, 0.02

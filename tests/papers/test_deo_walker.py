@@ -90,7 +90,7 @@ def rectangle(steps: int) -> Array:
 # ---- Fig. 4, 5 and 6 ---------------------------------------------------------------------------
 
 
-def test_planar_is_the_papers(ran: Ran) -> None:
+def test_the_planar_arm_has_the_speeds_and_iterations_of_the_paper(ran: Ran) -> None:
     """Speeds peak with the pseudoinverse and are at most 5 with damping, in about 2 iterations."""
     found = ran("dw-planar").quantities
     assert found["pinv_max_speed"] > 2 * MAX_SPEED
@@ -100,7 +100,7 @@ def test_planar_is_the_papers(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("dw-planar").claims)
 
 
-def test_planar_is_its_transcription(ran: Ran) -> None:
+def test_the_planar_experiment_equals_its_transcription(ran: Ran) -> None:
     found = ran("dw-planar").quantities
     path, dt = rectangle(2000), 4 / 2000
     for damped, name in ((False, "pinv_"), (True, "")):
@@ -122,7 +122,7 @@ def test_planar_is_its_transcription(ran: Ran) -> None:
             assert np.mean(counts) == pytest.approx(found["reciprocal_iterations"], abs=0.2)
 
 
-def test_puma_is_the_papers(ran: Ran) -> None:
+def test_the_puma_has_the_speeds_and_iterations_of_the_paper(ran: Ran) -> None:
     """The pseudoinverse's speeds are very high; damping keeps them at 5, in 3 iterations."""
     found = ran("dw-puma").quantities
     assert found["pinv_max_speed"] > 10 * MAX_SPEED
@@ -131,7 +131,7 @@ def test_puma_is_the_papers(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("dw-puma").claims)
 
 
-def test_puma_is_its_transcription(ran: Ran) -> None:
+def test_the_puma_experiment_equals_its_transcription(ran: Ran) -> None:
     found = ran("dw-puma").quantities
     v, dt = np.array([0, 0.5, 0, 0, 0, 0]), 0.002
     start = np.radians([0, -60, 34.27, 0, 60, 0])
@@ -157,7 +157,7 @@ def test_puma_is_its_transcription(ran: Ran) -> None:
 # ---- section 3.1 -------------------------------------------------------------------------------
 
 
-def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ran) -> None:
+def test_newtons_iterations_grow_near_singularities_and_reciprocal_ones_do_not(ran: Ran) -> None:
     found = ran("dw-newton").quantities
     for m in ("m2", "m6"):
         newton = np.array([found[f"{m}.newton_{k}"] for k in range(1, 9)])
@@ -209,7 +209,7 @@ def is_up(places: Array) -> Array:
     return hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0
 
 
-def test_obstacle_is_the_papers(ran: Ran) -> None:
+def test_the_obstacle_experiment_behaves_as_in_the_paper(ran: Ran) -> None:
     """Speeds are at most 5, q̇ jumps where the equation of the step changes, and the elbow is up on
     the last side of the path. The search for λ takes 3 iterations from a lower bound, but more
     from the paper's initial λ.
@@ -225,7 +225,7 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
     assert "3 iterations" in fails.paper
 
 
-def test_no_one_tolerance_gives_all_counts_of_the_paper(ran: Ran) -> None:
+def test_no_single_tolerance_gives_all_iteration_counts_of_the_paper(ran: Ran) -> None:
     """The paper reports 2 iterations for the planar arm, 3 for the spatial one and 3 with the
     obstacle. Each count is met, within a half, at some tolerance, but not all three at one.
     Started from the λ of the previous step, the motion past the obstacle takes 2.
@@ -241,7 +241,7 @@ def test_no_one_tolerance_gives_all_counts_of_the_paper(ran: Ran) -> None:
     assert ran("dw-obstacle").quantities["iterations_warm"] == pytest.approx(2, abs=0.5)
 
 
-def test_obstacle_is_its_transcription(ran: Ran) -> None:
+def test_the_obstacle_experiment_equals_its_transcription(ran: Ran) -> None:
     found = ran("dw-obstacle").quantities
     speeds, counts, places = with_obstacle(1.0)
     np.testing.assert_allclose(max(speeds), found["max_speed"], rtol=2e-12)
@@ -257,7 +257,7 @@ def test_obstacle_is_its_transcription(ran: Ran) -> None:
     np.testing.assert_allclose(end, found["end_error"], rtol=1e-3)
 
 
-def test_a_pull_that_is_too_weak_leaves_the_elbow_down() -> None:
+def test_a_weak_obstacle_criterion_leaves_the_elbow_down() -> None:
     assert not is_up(with_obstacle(1 / 3000)[2]).any()
 
 
@@ -279,7 +279,7 @@ def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("dw-choice").claims)
 
 
-def test_phi_and_its_shift(ran: Ran) -> None:
+def test_the_norm_phi_and_its_shifted_form_are_the_formulas(ran: Ran) -> None:
     outcome = ran("dw-phi")
     lam, sigma = outcome.curves["lambda"], np.array([1.2, 0.05])
     phi = np.sqrt(((sigma * 0.6 / (sigma**2 + lam[:, None])) ** 2).sum(axis=1))

@@ -22,7 +22,7 @@ every = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
 @every
-def test_it_says_what_it_is(name: str) -> None:
+def test_every_experiment_has_a_name_title_and_source(name: str) -> None:
     experiment = EXPERIMENTS[name]
     assert re.fullmatch(r"[a-z]+(-[a-z]+)+", name)
     assert experiment.name == name
@@ -42,7 +42,7 @@ def test_quantities_are_finite_numbers_with_flat_names(ran: Ran, name: str) -> N
 
 
 @every
-def test_claims_are_sentences(ran: Ran, name: str) -> None:
+def test_every_claim_has_a_text_a_measurement_and_a_reason(ran: Ran, name: str) -> None:
     claims = ran(name).claims
     assert claims
     for claim in claims:
@@ -52,7 +52,7 @@ def test_claims_are_sentences(ran: Ran, name: str) -> None:
         assert type(claim.holds) is bool or claim.holds is None
 
 
-def test_progress_rises_to_one() -> None:
+def test_progress_of_every_experiment_rises_to_one() -> None:
     told: list[float] = []
     EXPERIMENTS["n-gain"](told.append)
     assert told[0] == 0
@@ -61,23 +61,25 @@ def test_progress_rises_to_one() -> None:
 
 
 @every
-def test_the_figure_is_drawn(drawn: Callable[[str], bytes], name: str) -> None:
+def test_the_figure_of_every_experiment_is_drawn(drawn: Callable[[str], bytes], name: str) -> None:
     picture = drawn(name)
     assert ElementTree.fromstring(picture).tag.endswith("svg")
     assert b"nan" not in picture.lower().split(b"</metadata>")[1]
 
 
 @pytest.mark.parametrize(("format", "begins"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_other_formats(ran: Ran, format: str, begins: bytes) -> None:
+def test_figures_can_be_written_as_png_and_pdf(ran: Ran, format: str, begins: bytes) -> None:
     assert style.rendered(ran("n-gain"), "n-gain", format).startswith(begins)
 
 
-def test_the_same_numbers_make_the_same_file(ran: Ran, drawn: Callable[[str], bytes]) -> None:
+def test_drawing_a_figure_twice_gives_the_same_file(
+    ran: Ran, drawn: Callable[[str], bytes]
+) -> None:
     assert style.rendered(ran("n-gain"), "n-gain", "svg") == drawn("n-gain")
 
 
 @every
-def test_every_panel_says_what_it_shows(ran: Ran, name: str) -> None:
+def test_every_panel_of_a_figure_has_a_title_and_labels(ran: Ran, name: str) -> None:
     figure = Figure()
     ran(name).draw(figure)
     shown = [ax for ax in figure.axes if ax.axison or ax.name == "3d"]
@@ -108,7 +110,7 @@ def test_annotations_outside_of_a_panel_are_refused() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 3.0])
-def test_labels_are_moved_apart_and_no_farther(gap: float) -> None:
+def test_overlapping_labels_are_moved_apart_as_little_as_needed(gap: float) -> None:
     heights = np.array([9.0, 5.0, 4.9, 4.8, 1.0])
     moved = style.apart(heights, gap)
     assert (np.diff(moved) <= -gap + 1e-12).all()
@@ -162,13 +164,13 @@ def test_a_parameter_changes_the_outcome(ran: Ran) -> None:
     assert speeds[0] < speeds[1]
 
 
-def test_a_parameter_far_from_the_papers_still_has_an_outcome() -> None:
+def test_parameters_far_from_those_of_the_paper_give_an_outcome() -> None:
     outcome = EXPERIMENTS["mk-two-link"](max_gain=0.05)
     assert outcome.claims
     assert not all(claim.holds for claim in outcome.claims)
 
 
-def test_the_ends_of_a_range_can_be_computed() -> None:
+def test_experiments_run_at_the_ends_of_their_parameter_ranges() -> None:
     bound = next(each for each in EXPERIMENTS["mk-two-link"].parameters if each.name == "max_gain")
     assert EXPERIMENTS["mk-two-link"](max_gain=bound.most).claims
     with pytest.raises(InputError, match=r"max_gain must be a number above 0 and of at most 6"):
@@ -176,7 +178,7 @@ def test_the_ends_of_a_range_can_be_computed() -> None:
 
 
 @pytest.mark.parametrize("failure", [OverflowError("too large"), ValueError("singular")])
-def test_a_value_that_cannot_be_computed_is_named_with_its_range(failure: Exception) -> None:
+def test_a_parameter_value_that_fails_is_named_with_its_range(failure: Exception) -> None:
     @experiment(
         "x-fails",
         paper="N",
@@ -211,7 +213,7 @@ def test_curves_are_arrays_with_names(ran: Ran, name: str) -> None:
             assert outcome.curves[column] is values
 
 
-def test_a_table_as_csv() -> None:
+def test_a_table_is_written_as_csv() -> None:
     table = Table("t", {"q": np.array([[1.0, 2.0], [3.0, 4.0]]), "t": np.array([0.0, 0.1])})
     assert table.csv() == "t,q_1,q_2\n0.0,1.0,2.0\n0.1,3.0,4.0\n"
 
@@ -225,7 +227,7 @@ def test_columns_of_other_lengths_and_names_given_twice_are_refused() -> None:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_each_paper_has_one_thesis(ran: Ran, paper: str) -> None:
+def test_each_paper_has_exactly_one_claim_marked_as_its_thesis(ran: Ran, paper: str) -> None:
     names = [name for name, each in EXPERIMENTS.items() if each.paper == paper]
     claims = [c for name in names for c in ran(name).claims if c.paper.startswith(THESIS)]
     assert len(claims) == 1

@@ -80,7 +80,7 @@ def legends(figure: Figure) -> list[Legend]:
 
 
 @every
-def test_annotations_are_drawn(pictures: Pictures, name: str) -> None:
+def test_annotations_of_figures_are_drawn(pictures: Pictures, name: str) -> None:
     for ax in panels(pictures(name)):
         for text in ax.texts:
             if isinstance(text, Annotation):
@@ -110,7 +110,7 @@ def written(figure: Figure) -> Iterator[tuple[str, Text]]:
 
 
 @every
-def test_texts_are_inside_the_picture(pictures: Pictures, name: str) -> None:
+def test_texts_of_figures_are_inside_the_picture(pictures: Pictures, name: str) -> None:
     figure = pictures(name)
     for words, text in written(figure):
         if text.get_text().strip() and text.get_visible():
@@ -269,7 +269,7 @@ CURVES: tuple[tuple[str, str, str, dict[str, tuple[str, float]]], ...] = (
 @pytest.mark.parametrize(
     ("name", "title", "over", "expected"), CURVES, ids=[f"{c[0]}-{c[1]}" for c in CURVES]
 )
-def test_curves_are_those_of_the_tables(
+def test_curves_of_figures_have_the_data_of_the_tables(
     ran: Ran,
     pictures: Pictures,
     name: str,
@@ -289,7 +289,7 @@ def test_curves_are_those_of_the_tables(
     assert len({str(each) for each in styles}) == len(styles)
 
 
-def test_the_gain_over_the_singular_value(ran: Ran, pictures: Pictures) -> None:
+def test_the_figure_shows_the_gain_over_the_singular_value(ran: Ran, pictures: Pictures) -> None:
     """MK Fig. 1: gains 2γ/(1 + γ²) and 2/γ over γ = σ/ρ, and the bound; in mk-damping λ = 0.1."""
     (ax,) = pictures("n-gain").axes
     damped, undamped = (np.asarray(line.get_xydata(), dtype=float) for line in ax.lines[:2])
@@ -304,7 +304,7 @@ def test_the_gain_over_the_singular_value(ran: Ran, pictures: Pictures) -> None:
     np.testing.assert_allclose(curve(ax, "undamped")[:, 1], 1 / sigma, rtol=1e-9)
 
 
-def test_the_square_and_the_reach(ran: Ran, pictures: Pictures) -> None:
+def test_the_figure_shows_the_square_and_the_reach(ran: Ran, pictures: Pictures) -> None:
     """MK Fig. 2: the arm at A, the square A to D, the reach and the inner singularity."""
     ax = panel(pictures("mk-two-link"), "Path of the hand")
     curves = ran("mk-two-link").curves
@@ -325,7 +325,7 @@ def test_the_square_and_the_reach(ran: Ran, pictures: Pictures) -> None:
 
 
 @pytest.mark.parametrize("name", ["mk-puma-a", "mk-puma-b", "mk-puma-c"])
-def test_errors_speeds_and_singular_values_along_a_path(
+def test_figures_show_errors_speeds_and_singular_values_along_a_path(
     ran: Ran, pictures: Pictures, name: str
 ) -> None:
     """MK Fig. 6 to 9: errors and speeds of each method, six singular values with their names."""
@@ -344,7 +344,7 @@ def test_errors_speeds_and_singular_values_along_a_path(
     assert named == [f"σ{i}" for i in range(1, 7)]
 
 
-def test_the_crossing_of_two_singular_values(ran: Ran, pictures: Pictures) -> None:
+def test_the_figure_shows_the_crossing_of_two_singular_values(ran: Ran, pictures: Pictures) -> None:
     """MK Fig. 10: σ5, σ6, the estimates and their alignment."""
     curves, figure = ran("mk-puma-c-modified").curves, pictures("mk-puma-c-modified")
     ax = panel(figure, "The two smallest")
@@ -357,7 +357,7 @@ def test_the_crossing_of_two_singular_values(ran: Ran, pictures: Pictures) -> No
         np.testing.assert_allclose(line.get_ydata(), curves[f"{who}.alignment"])
 
 
-def test_configurations_and_paths_of_the_puma(ran: Ran, pictures: Pictures) -> None:
+def test_figures_show_configurations_and_paths_of_the_puma(ran: Ran, pictures: Pictures) -> None:
     """MK Fig. 4-5: the arm at each singularity, and the trajectories through them."""
     from supple.papers.maciejewski_klein import courses
 
@@ -445,7 +445,7 @@ def test_shares_and_errors_of_many_paths(ran: Ran, pictures: Pictures) -> None:
         assert inside(panel(figure, title), points).all()
 
 
-def test_harmless_and_lost_velocities(pictures: Pictures) -> None:
+def test_the_figure_shows_a_harmless_and_a_lost_velocity(pictures: Pictures) -> None:
     """DW Fig. 1: two arrows at the hand, one along the lost direction x, one along y."""
     ax = panel(pictures("dw-choice"), "A singular configuration")
     arm = np.asarray(ax.lines[0].get_xydata(), dtype=float)
@@ -460,7 +460,7 @@ def test_harmless_and_lost_velocities(pictures: Pictures) -> None:
     assert "Y: harmless" in words
 
 
-def test_norms_over_the_damping(ran: Ran, pictures: Pictures) -> None:
+def test_figures_show_the_norm_over_the_damping(ran: Ran, pictures: Pictures) -> None:
     """DW Fig. 2 and 3: φ over λ with the bound Δ and the root, and the norm over the shifted λ."""
     outcome, figure = ran("dw-phi"), pictures("dw-phi")
     lam = outcome.curves["lambda"]

@@ -102,14 +102,14 @@ def unguarded(item: Any) -> Iterator[str]:
 
 @of_each_text
 @pytest.mark.parametrize("faults", [lacking, leading_nowhere, unguarded])
-def test_items_are_complete_and_lead_somewhere(paper: str, faults: Any) -> None:
+def test_items_of_the_papers_are_complete_and_name_existing_things(paper: str, faults: Any) -> None:
     some = [item for item in ITEMS if item.paper == paper]
     assert some
     found = {f"{item.at}: {item.what}": list(faults(item)) for item in some}
     assert not {item: problems for item, problems in found.items() if problems}
 
 
-def test_faults_are_found() -> None:
+def test_faults_of_items_are_detected() -> None:
     Item = TOOL["Item"]
     bad = Item("W", "", "poem", "", "perhaps")
     assert len(list(lacking(bad))) == 4
@@ -119,7 +119,11 @@ def test_faults_are_found() -> None:
     assert missing == ["no test", "no place", "no reason"]
     wrong = ("damping.Nothing", "motion.damping", "DLS(nothing)", "DLS._call", "Servo(dt, nothing)")
     here = "tests/papers/test_items.py::"
-    tests = (here + "test_nothing", "tests/none.py::test_x", here + "test_faults_are_found")
+    tests = (
+        here + "test_nothing",
+        "tests/none.py::test_x",
+        here + "test_faults_of_items_are_detected",
+    )
     item = Item("W", "(1)", "claim", "x", "works", (*wrong, "DLS(rule)"), ("w-none",), tests)
     assert len(list(leading_nowhere(item))) == len(wrong) + 1 + 2
     assert list(unguarded(item)) == ["no mutant"]
@@ -136,7 +140,7 @@ def test_every_mutant_of_an_item_is_named() -> None:
     assert not listed - {name for item in ITEMS for name in item.mutant}
 
 
-def test_no_item_is_there_twice() -> None:
+def test_no_item_of_the_papers_is_listed_twice() -> None:
     seen = Counter((item.paper, item.at, item.what) for item in ITEMS)
     assert max(seen.values()) == 1
     assert list(dict.fromkeys(item.paper for item in ITEMS)) == list(TOOL["TEXTS"]) == list(PAPERS)
@@ -157,12 +161,12 @@ def test_every_experiment_and_every_rule_and_step_is_an_item() -> None:
 
 
 @pytest.mark.parametrize("document", TOOL["documents"](ITEMS), ids=lambda path: path.name)
-def test_the_documents_are_what_the_tool_writes(document: Path) -> None:
+def test_the_pages_on_the_papers_are_those_that_the_tool_writes(document: Path) -> None:
     text = document.read_text("utf-8")
     assert text == TOOL["written"](text, TOOL["documents"](ITEMS)[document]), "tools/items.py"
 
 
-def test_the_numbers_in_both_documents_are_those_of_the_list() -> None:
+def test_counts_in_the_pages_on_the_papers_are_those_of_the_items() -> None:
     """The counts in both documents equal the numbers of rows on the page."""
 
     def part(document: str) -> str:

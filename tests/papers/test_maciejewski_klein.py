@@ -92,14 +92,14 @@ def square_again(method: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_square_again_in_centimeters(ran: Ran, method: str) -> None:
+def test_the_square_experiment_repeated_in_centimeters_is_the_same(ran: Ran, method: str) -> None:
     """With another unit of length, kinematics and solver, the quantities are the same."""
     found = ran("mk-two-link").quantities
     for name, value in square_again(method).items():
         assert found[f"{method}.{name}"] == pytest.approx(value, rel=1e-4, abs=1e-8), name
 
 
-def test_the_squares_published_numbers(ran: Ran) -> None:
+def test_the_square_experiment_has_the_published_errors(ran: Ran) -> None:
     """The largest error and its integral are those of the paper with variable damping: 22 % and
     9.94 cm. With filtering they are less than the printed 4 % and 0.25 cm by supple's gain, and
     larger as printed. Joint speeds are below 0.05 rad per interval.
@@ -165,7 +165,7 @@ def test_the_notch_is_where_the_commanded_position_is_in_reach(ran: Ran) -> None
         assert 400 + np.flatnonzero(np.linalg.norm(path[400:], axis=1) <= 2.1)[0] == 426
 
 
-def test_resolved_acceleration_by_its_equation(ran: Ran) -> None:
+def test_resolved_acceleration_equals_a_loop_of_its_equation(ran: Ran) -> None:
     """θ̈ = J*(ẍ_c − J̇θ̇) with a constant factor, in a loop: the distance is that of the experiment,
     and speeds persist where the acceleration is damped.
     """
@@ -196,7 +196,7 @@ COURSES = {
 
 
 @pytest.mark.parametrize("name", COURSES)
-def test_courses_are_as_printed(name: str) -> None:
+def test_trajectories_have_the_printed_start_and_intervals(name: str) -> None:
     """Courses have the stated start, the stated number of 1.5 mm intervals, one orientation."""
     course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
@@ -213,7 +213,7 @@ def test_courses_are_as_printed(name: str) -> None:
     assert np.abs(off).max() < np.radians(0.01)  # to the stated digits
 
 
-def test_courses_pass_singularities() -> None:
+def test_trajectories_pass_the_singularities_of_the_paper() -> None:
     """Course A passes the wrist singularity. Course C also passes those of elbow and shoulder,
     but the rank falls only by two, because the axes of joints 1 and 4 differ by 2.6°.
     """
@@ -238,7 +238,9 @@ def turn_between(R: Array, target: Array) -> Array:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", COURSES)
-def test_trajectories_again(ran: Ran, name: str, method: str) -> None:
+def test_trajectories_computed_again_have_the_same_errors_and_speeds(
+    ran: Ran, name: str, method: str
+) -> None:
     course, _, _ = COURSES[name]
     step, q, robot = Again(method, 5.0), course.start, courses.PUMA
     errors, speeds = [], []
@@ -264,7 +266,7 @@ def test_trajectories_again(ran: Ran, name: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("name", COURSES)
-def test_published_numbers_of_the_trajectories(ran: Ran, name: str) -> None:
+def test_errors_on_the_trajectories_are_those_published(ran: Ran, name: str) -> None:
     """Away from singularities, the error is 15 % with constant damping and 0 with filtering."""
     found = ran(f"mk-puma-{name}").quantities
     assert found["constant.away_error"] == pytest.approx(0.15, abs=0.05)
@@ -277,7 +279,7 @@ def test_published_numbers_of_the_trajectories(ran: Ran, name: str) -> None:
 # ---- the crossing --------------------------------------------------------------------------------
 
 
-def test_the_crossing_again(ran: Ran) -> None:
+def test_the_crossing_computed_again_has_the_same_quantities(ran: Ran) -> None:
     """Quantities equal those of (J Jᵀ + λ²I)û' = û with λ² of (14) for the previous σ̂."""
     J = courses.PUMA.jacobian(crossing.motion())
     u, sigma = least(J[0])
@@ -300,7 +302,7 @@ def test_the_crossing_again(ran: Ran) -> None:
     assert found["undamped.recovery_steps"] == 0
 
 
-def test_the_held_tool_is_at_the_reach() -> None:
+def test_tilting_the_tool_at_the_end_of_the_reach_moves_it_as_computed() -> None:
     """Tilting the tool by 1.2 rad at the end of the reach moves it by 56 mm (1 - cos 1.2)."""
     q = crossing.motion()
     assert q.shape == (407 + 400, 6)
@@ -311,7 +313,7 @@ def test_the_held_tool_is_at_the_reach() -> None:
 # ---- properties and configurations ---------------------------------------------------------------
 
 
-def test_norm_and_residual_by_the_formulas(ran: Ran) -> None:
+def test_norm_and_residual_of_the_experiment_are_the_formulas(ran: Ran) -> None:
     """Norm and residual equal (11) and (12), computed from an SVD, for all λ."""
     problem = properties.random_problem(np.random.default_rng(1), (6, 7), 3)
     lambdas = np.array([0.0, 1e-3, 0.1, 10.0])
@@ -328,7 +330,7 @@ def test_norm_and_residual_by_the_formulas(ran: Ran) -> None:
     assert found["difference_at_gap.quarter"] < 0.02 < found["difference_at_gap.arithmetic"]
 
 
-def test_the_lost_directions_of_the_shoulder_and_the_elbow() -> None:
+def test_no_joint_moves_the_wrist_along_the_lost_direction() -> None:
     """No joint moves the wrist's center along the lost direction u: Jᵀu = 0."""
     from supple.papers.maciejewski_klein import configurations as cf
 
@@ -344,7 +346,7 @@ def test_the_lost_directions_of_the_shoulder_and_the_elbow() -> None:
 # ---- many paths ----------------------------------------------------------------------------------
 
 
-def test_inverse_kinematics_on_every_branch() -> None:
+def test_inverse_kinematics_of_the_puma_is_exact_on_every_branch() -> None:
     rng = np.random.default_rng(2)
     q = rng.uniform(-np.pi, np.pi, (300, 6))
     poses = courses.PUMA.fk(q)
@@ -366,7 +368,9 @@ def few() -> dict[str, families.Family]:
 
 
 @pytest.mark.parametrize("kind", ["b", "c"])
-def test_a_path_among_many_is_the_path_alone(few: dict[str, families.Family], kind: str) -> None:
+def test_a_path_in_a_batch_gives_the_motion_of_the_path_alone(
+    few: dict[str, families.Family], kind: str
+) -> None:
     """A path in a batch of many gives the same motion as the path alone."""
     family = few[kind]
     for name, step in many.methods(5.0).items():
@@ -376,7 +380,9 @@ def test_a_path_among_many_is_the_path_alone(few: dict[str, families.Family], ki
         np.testing.assert_allclose(together.path(1).command, alone.command, atol=1e-9)
 
 
-def test_drawn_paths_are_of_the_described_kinds(few: dict[str, families.Family]) -> None:
+def test_random_paths_have_the_properties_described_in_the_paper(
+    few: dict[str, families.Family],
+) -> None:
     """Paths start away from singularities and have intervals of 1.5 mm; B passes within 10 mm of
     the cylinder about the shoulder's axis, and C passes through the triple singularity.
     """
@@ -396,7 +402,7 @@ def test_drawn_paths_are_of_the_described_kinds(few: dict[str, families.Family])
             assert np.linalg.norm(at - top, axis=-1).min(axis=0).max() < 0.0008
 
 
-def test_shares_are_means_of_verdicts(ran: Ran) -> None:
+def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
     outcome = ran("mk-paths")
     assert len(outcome.curves["path"]) >= 500
     for name, share in outcome.quantities.items():
@@ -475,7 +481,7 @@ def test_trajectory_c_shows_what_the_text_describes(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("mk-puma-c").claims)
 
 
-def test_wrist_shares_tell_the_singularity() -> None:
+def test_the_share_of_the_wrist_joints_identifies_the_singularity() -> None:
     """At q5 = 0 the wrist's joints alone move without effect, over the shoulder others do."""
     from supple.papers.maciejewski_klein import configurations as cf
 
@@ -485,7 +491,7 @@ def test_wrist_shares_tell_the_singularity() -> None:
         assert found == pytest.approx(1.0) if share else found < 0.5
 
 
-def test_what_filtering_costs_beside_damping(ran: Ran) -> None:
+def test_the_cost_of_filtering_is_the_counted_operations(ran: Ran) -> None:
     """For n joints, J Jᵀ takes n²(n + 1)/2 operations, its Cholesky factor n(n² - 1)/6 +
     n(n + 1)/2, a solution n² + n, and Jᵀz n²; the estimate adds a solution and 2n + 2.
     """
@@ -526,7 +532,7 @@ def test_what_filtering_costs_beside_damping(ran: Ran) -> None:
         ("mk-puma-c-modified", [], ["rapidly turns", "robust"]),
     ],
 )
-def test_these_claims_do_not_hold_and_all_others_do(
+def test_exactly_the_listed_claims_of_the_paper_do_not_hold(
     ran: Ran, name: str, fails: list[str], left_open: list[str]
 ) -> None:
     for holds, words in ((False, fails), (None, left_open)):

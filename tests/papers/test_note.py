@@ -8,7 +8,7 @@ import numpy as np
 from supple.papers import Outcome, note
 
 
-def test_gains_are_norms_of_the_damped_inverse() -> None:
+def test_gains_of_the_note_are_norms_of_the_damped_inverse() -> None:
     """The gains equal ‖Jᵀ(JJᵀ + ρ²I)⁻¹‖ computed by NumPy."""
     J = np.random.default_rng(3).normal(size=(5, 3, 4))
     for rho in note.RHOS:
@@ -20,7 +20,9 @@ def test_gains_are_norms_of_the_damped_inverse() -> None:
         )
 
 
-def test_the_bound_holds_with_equality_at_rho(ran: Callable[[str], Outcome]) -> None:
+def test_the_bound_on_the_gain_is_reached_at_sigma_equal_to_rho(
+    ran: Callable[[str], Outcome],
+) -> None:
     found = ran("n-gain").quantities
     assert 1 - 1e-6 < found["max_scaled_gain"] <= 1 + 1e-12
     assert abs(found["scaled_gain_at_rho"] - 1) < 1e-12

@@ -54,7 +54,7 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_every_element_ends_and_nothing_lies_elsewhere(html: str) -> None:
+def test_the_report_is_well_formed_html_without_external_links(html: str) -> None:
     elements = Elements(html)
     assert not elements.open
     names = {attributes["id"] for _, attributes in elements.found if "id" in attributes}
@@ -65,7 +65,7 @@ def test_every_element_ends_and_nothing_lies_elsewhere(html: str) -> None:
             assert link.startswith("data:") or link.removeprefix("#") in names, link
 
 
-def test_it_has_everything(html: str, ran: Ran) -> None:
+def test_the_html_report_has_every_experiment_and_claim(html: str, ran: Ran) -> None:
     outcomes = [ran(name) for name in EXPERIMENTS]
     claims = [claim for outcome in outcomes for claim in outcome.claims]
     of_papers = [claim for claim in claims if not claim.own]
@@ -81,14 +81,14 @@ def test_it_has_everything(html: str, ran: Ran) -> None:
             assert prose(each) in html
 
 
-def test_figures_are_pictures(html: str) -> None:
+def test_figures_of_the_report_are_embedded_svg_pictures(html: str) -> None:
     pictures = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
     assert len(pictures) == len(EXPERIMENTS)
     for each in pictures:
         assert ElementTree.fromstring(base64.b64decode(each)).tag.endswith("svg")
 
 
-def test_what_is_written_is_escaped() -> None:
+def test_texts_in_the_html_report_are_escaped() -> None:
     claim = Claim("<b>σ</b>", "1 < 2", True, '"&"')
     shown = page([Finding("n-gain", {"a": 1.0}, (claim,), b"", 0.1)])
     assert "&lt;b&gt;σ&lt;/b&gt;" in shown
@@ -97,14 +97,14 @@ def test_what_is_written_is_escaped() -> None:
     assert prose("`a<b` and c") == "<code>a&lt;b</code> and c"
 
 
-def test_the_command_writes_it(tmp_path: Path) -> None:
+def test_the_paper_command_writes_the_html_report(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["paper", "n-gain", "--report", str(tmp_path / "a/b")])
     assert done.exit_code == 0, done.output
     assert "4 of 5 claims hold" in (tmp_path / "a/b/index.html").read_text(encoding="utf-8")
     assert "4 of 5 claims hold" in done.stdout
 
 
-def test_processes_find_the_same(ran: Ran) -> None:
+def test_experiments_in_separate_processes_give_the_same_numbers(ran: Ran) -> None:
     """Experiments in separate processes give the same numbers."""
     names = ["n-gain", "mk-puma-b"]
     found = {each.name: each for each in find_all(names)}
@@ -144,7 +144,7 @@ def opened(file: Path, profile: Path) -> tuple[str, list[str]]:
 
 
 @pytest.mark.skipif(not BROWSER, reason="no browser here: Debian has one in the package chromium")
-def test_a_browser_opens_it_and_fetches_nothing(html: str, tmp_path: Path) -> None:
+def test_a_browser_opens_the_report_and_fetches_nothing(html: str, tmp_path: Path) -> None:
     """The page forbids the browser to fetch anything, and the console stays empty. To show that
     the test can fail, a page with an external picture causes a message in the console.
     """

@@ -18,7 +18,7 @@ Ran = Callable[[str], Outcome]
 Array = np.ndarray
 
 
-def test_one_link_peaks_at_the_damping(ran: Ran) -> None:
+def test_the_gain_of_one_link_is_largest_at_sigma_equal_to_alpha(ran: Ran) -> None:
     """As in (46), σ/(σ² + α²) has its maximum 1/(2α) at σ = α."""
     found = ran("w-one-link").quantities
     for name, alpha in (("0_10", 0.1), ("0_15", 0.15), ("0_20", 0.2)):
@@ -31,7 +31,7 @@ def test_one_link_peaks_at_the_damping(ran: Ran) -> None:
 # ---- counts ------------------------------------------------------------------------------------
 
 
-def test_counts_are_the_papers(ran: Ran) -> None:
+def test_operation_counts_of_the_jacobian_are_those_of_the_paper(ran: Ran) -> None:
     found = ran("w-counts").quantities
     for n in JOINTS:
         assert found[f"n{n}.multiplications"] == 26 * n - 20
@@ -45,7 +45,7 @@ def test_counts_are_the_papers(ran: Ran) -> None:
     assert all(claim.holds for claim in printed)
 
 
-def test_counts_of_frames_and_conversions(ran: Ran) -> None:
+def test_operation_counts_in_other_frames_are_those_of_the_paper(ran: Ran) -> None:
     """In the base's frame J takes 26n - 31 and 13n - 19 for n > 2; most of it is the pose. What the
     counts of the Stanford arm include is not printed: they are left open.
     """
@@ -64,7 +64,7 @@ def test_counts_of_frames_and_conversions(ran: Ran) -> None:
     assert stanford == [None] * 3
 
 
-def test_what_counts() -> None:
+def test_products_with_zero_and_one_are_counted_separately() -> None:
     tally = Tally()
     zero, one, x, y = (Counted(value, tally) for value in (0.0, -1.0, 2.0, 3.0))
     assert (x * y + x).value == 8
@@ -95,7 +95,7 @@ def test_the_recursion_gives_the_jacobian(n: int) -> None:
 # ---- condition ---------------------------------------------------------------------------------
 
 
-def test_the_condition_number_is_not_under_1200(ran: Ran) -> None:
+def test_the_damped_condition_number_exceeds_the_1200_of_the_paper(ran: Ran) -> None:
     found, claims = ran("w-conditioning").quantities, ran("w-conditioning").claims
     assert [claim.holds for claim in claims] == [False, False, True, True]
     for name in ARMS:
@@ -107,7 +107,7 @@ def test_the_condition_number_is_not_under_1200(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_nor_can_it_be_at_any_singularity(name: str) -> None:
+def test_the_damped_condition_number_is_at_least_1334_at_singularities(name: str) -> None:
     """With Σσ² >= 6 and σ_6 = 0, the condition number is at least (1.2 + α²)/α² = 1334."""
     arm = ScaledArm.of(ARMS[name])
     q = arm.robot.random(200, seed=5)
@@ -117,7 +117,7 @@ def test_nor_can_it_be_at_any_singularity(name: str) -> None:
         assert np.linalg.cond(J.T @ J + 0.03**2 * np.eye(6)) >= (1.2 + 0.03**2) / 0.03**2
 
 
-def test_theorem_3_holds_and_is_sharp(ran: Ran) -> None:
+def test_the_bound_of_wamplers_theorem_3_holds_and_is_reached(ran: Ran) -> None:
     found = ran("w-conditioning").quantities
     for rank in ("full", "lower"):
         assert 1 - 1e-6 < found[f"theorem_3.{rank}_rank"] < 1 + 1e-9
@@ -136,7 +136,9 @@ def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
 
 
 @pytest.mark.parametrize(("name", "length"), [("puma", 0.05625), ("stanford", 0.263)])
-def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) -> None:
+def test_the_decomposed_damped_solution_differs_from_the_full_one(
+    ran: Ran, name: str, length: float
+) -> None:
     found = ran("w-wrist").quantities
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
     q = arm.robot.random(SAMPLES, seed=rng)
@@ -166,7 +168,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
 
 
 @pytest.mark.parametrize("n", [1, 4, 6, 7, 12])
-def test_both_factorizations_are_of_the_stacked_matrix(n: int) -> None:
+def test_cholesky_and_qr_factor_the_same_damped_matrix(n: int) -> None:
     """RᵀR = ĴᵀĴ + α²I, and the operation counts agree with closed formulas."""
     J = np.random.default_rng(n).normal(size=(6, n))
     normal, qr = Cost(), Cost()
@@ -181,7 +183,7 @@ def test_both_factorizations_are_of_the_stacked_matrix(n: int) -> None:
     assert qr.count == 15 * n * (n - 1) // 2 + 15 * n
 
 
-def test_costs_meet_where_the_paper_says(ran: Ran) -> None:
+def test_costs_of_both_solvers_are_equal_at_30_joints(ran: Ran) -> None:
     found = ran("w-solvers").quantities
     n = found["printed_crossing"]
     assert n**3 / 6 + 3.5 * n**2 + 7 / 3 * n == pytest.approx(8 * n**2 + 19 * n, rel=1e-12)
@@ -189,7 +191,7 @@ def test_costs_meet_where_the_paper_says(ran: Ran) -> None:
     assert all(claim.holds for claim in ran("w-solvers").claims)
 
 
-def test_removed_rows_turn_the_velocity_around(ran: Ran) -> None:
+def test_removing_a_row_can_reverse_the_velocity(ran: Ran) -> None:
     """Links stretched at 45° can move only along (-1, 1). If (1, 1) is commanded, row x alone gives
     (1, -1), and row y alone gives (-1, 1).
     """

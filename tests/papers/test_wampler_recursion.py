@@ -28,7 +28,9 @@ def counted(x: Array, tally: Tally) -> list[Counted]:
 
 @pytest.mark.parametrize("right_angles", [True, False])
 @pytest.mark.parametrize("kinds", KINDS)
-def test_every_frame_gives_the_jacobian_of_the_library(kinds: str, right_angles: bool) -> None:
+def test_wamplers_recursion_gives_the_jacobian_of_supple_in_every_frame(
+    kinds: str, right_angles: bool
+) -> None:
     rng, n = np.random.default_rng(1), len(kinds)
     for _ in range(3):
         arm, q = Arm.random(rng, kinds, right_angles), rng.uniform(-2, 2, n)
@@ -48,7 +50,7 @@ def test_every_frame_gives_the_jacobian_of_the_library(kinds: str, right_angles:
 
 
 @pytest.mark.parametrize("kinds", KINDS)
-def test_torques_from_link_to_link_are_those_of_the_transpose(kinds: str) -> None:
+def test_torques_computed_link_by_link_are_those_of_the_transpose(kinds: str) -> None:
     rng, n = np.random.default_rng(2), len(kinds)
     arm, q, wrench = Arm.random(rng, kinds, False), rng.uniform(-2, 2, n), rng.normal(size=6)
     tally = Tally()
@@ -68,7 +70,7 @@ def test_counts_with_right_angles_are_those_of_the_paper(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7])
-def test_any_twist_costs_a_conversion_of_8_and_4(n: int) -> None:
+def test_a_conversion_for_any_twist_takes_8_products_and_4_sums(n: int) -> None:
     # (21) takes n - 1 conversions and 2 (n - 1) additions.
     rng, tally = np.random.default_rng(4), Tally()
     Arm.random(rng, "R" * n, right_angles=False).motion(rng.uniform(-2, 2, n), tally)
@@ -78,7 +80,7 @@ def test_any_twist_costs_a_conversion_of_8_and_4(n: int) -> None:
     assert tally.additions == (5 + 2) * (n - 1)
 
 
-def test_a_slide_is_cheaper_than_a_turn() -> None:
+def test_a_prismatic_joint_costs_fewer_operations_than_a_revolute_one() -> None:
     rng, q = np.random.default_rng(5), np.linspace(0.3, 0.8, 6)
     turning, sliding = Tally(), Tally()
     Arm.random(rng, "RRRRRR").motion(q, turning).jacobian("tool")
@@ -86,7 +88,7 @@ def test_a_slide_is_cheaper_than_a_turn() -> None:
     assert sliding.multiplications < turning.multiplications
 
 
-def test_the_arm_is_the_stanford_arm_of_the_library() -> None:
+def test_the_stanford_arm_of_the_recursion_is_that_of_the_library() -> None:
     q = np.array([0.3, 0.5, 0.7, 0.4, 0.6, 0.8])
     robot = supple.load("stanford")
     found = values(stanford(0.263).motion(q).jacobian("base")).T
@@ -94,7 +96,7 @@ def test_the_arm_is_the_stanford_arm_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 7), (3, 3)])
-def test_damped_and_eliminated_solutions(shape: tuple[int, int]) -> None:
+def test_counted_solvers_give_the_damped_and_exact_solutions(shape: tuple[int, int]) -> None:
     rng, tally = np.random.default_rng(6), Tally()
     J, v = rng.normal(size=shape), rng.normal(size=shape[0])
     found = damped([counted(c, tally) for c in J.T], counted(v, tally), Counted(0.04, tally))
@@ -106,7 +108,9 @@ def test_damped_and_eliminated_solutions(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("frames", [(0, 3), (1, 4), (2, 3), (3, 3), (5, 5)])
-def test_the_wrist_split_is_the_step_of_the_library(frames: tuple[int, int]) -> None:
+def test_the_counted_wrist_decomposition_is_the_step_of_the_library(
+    frames: tuple[int, int],
+) -> None:
     rng, tally = np.random.default_rng(7), Tally()
     arm, q, v = stanford(0.0), np.array([0.3, 0.5, 0.7, 0.4, 0.6, 0.8]), rng.normal(size=6)
     J = values(arm.motion(q).jacobian(frames[0])).T

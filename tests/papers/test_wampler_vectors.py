@@ -112,7 +112,7 @@ def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
 
 
 @pytest.mark.parametrize("kinds", KINDS)
-def test_theorems_1_and_2(kinds: str) -> None:
+def test_columns_of_the_jacobian_are_those_of_wamplers_theorems_1_and_2(kinds: str) -> None:
     """Column i of J is [z_i × p^{R/Q}; z_i] or [z_i; 0] (prismatic), and 0 for links before i."""
     links, q = arm_and_q(kinds)
     robot = links.robot()
@@ -132,7 +132,7 @@ def test_theorems_1_and_2(kinds: str) -> None:
 
 
 @pytest.mark.parametrize("kinds", KINDS)
-def test_the_matrix_of_the_normal_equations_link_by_link(kinds: str) -> None:
+def test_the_normal_equations_computed_link_by_link_are_exact(kinds: str) -> None:
     """(47): P_ij = v_i·v_j + ω_i·ω_j follows from columns in link i; ω_i·ω_(i+1) = cos β_i."""
     links, q = arm_and_q(kinds)
     J, columns = links.robot().jacobian(q), links.columns(q)
@@ -179,7 +179,9 @@ RIGHT = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # about x by 90°, exact
 
 
 @pytest.mark.parametrize(("twist", "cost"), [(about_x(0.7), (8, 4)), (RIGHT, (4, 2))])
-def test_a_coordinate_conversion(ran: Ran, twist: Array, cost: tuple[int, int]) -> None:
+def test_a_coordinate_conversion_takes_8_multiplications_and_4_additions(
+    ran: Ran, twist: Array, cost: tuple[int, int]
+) -> None:
     """A conversion takes 8 multiplications and 4 additions, half of them if the twist is 90°."""
     found = Cost()
     found.product(twist, found.product(about_z(1.2), np.array([0.3, -0.4, 0.5])))
@@ -189,7 +191,7 @@ def test_a_coordinate_conversion(ran: Ran, twist: Array, cost: tuple[int, int]) 
         assert (counted["conversion.multiplications"], counted["conversion.additions"]) == cost
 
 
-def test_converting_the_columns_takes_30_percent_of_the_general_case(ran: Ran) -> None:
+def test_converting_the_columns_takes_30_percent_of_a_general_conversion(ran: Ran) -> None:
     """As stated below (27), v has a zero in its own link's frame, and ω is a column of C."""
     C = about_x(0.7) @ about_z(1.2) @ about_x(0.4)
     general, special = Cost(), Cost()
@@ -227,7 +229,7 @@ def costs_of(n: int, frame: str) -> tuple[Cost, Cost]:
 
 
 @pytest.mark.parametrize("n", [3, 6, 10])
-def test_the_choice_of_the_frame_hardly_matters(ran: Ran, n: int) -> None:
+def test_the_choice_of_the_frame_hardly_changes_the_operation_count(ran: Ran, n: int) -> None:
     """The costs are 26n - 20 and 13n - 10 in the tool's frame, and similar in the base's."""
     found = ran("w-counts").quantities
     for frame, (multiplications, additions) in {"tool": (20, 10), "base": (31, 19)}.items():
@@ -240,7 +242,7 @@ def test_the_choice_of_the_frame_hardly_matters(ran: Ran, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 6, 10])
-def test_most_of_the_cost_is_shared_with_the_pose(ran: Ran, n: int) -> None:
+def test_most_of_the_cost_of_the_jacobian_is_shared_with_the_pose(ran: Ran, n: int) -> None:
     """The vectors of (21) and the rotations of (25), of which the tool's pose consists, take more
     than three fifths of J in the base's frame; only (27) remains.
     """

@@ -53,10 +53,10 @@ def nasty_robot() -> sp.Robot:
 def motion(robot: sp.Robot | None = None) -> sp.Trajectory:
     robot = robot or sp.load("panda")
     q = robot.random(seed=0)
-    return sp.track(robot, q, velocity=[0.2, 0, 0, 0, 0, 0.1], dt=0.01, duration=0.5)
+    return sp.simulate(robot, q, velocity=[0.2, 0, 0, 0, 0, 0.1], dt=0.01, duration=0.5)
 
 
-def test_importing_supple_imports_no_picture() -> None:
+def test_importing_supple_does_not_import_matplotlib() -> None:
     code = (
         "import sys, supple; supple.load('panda'); "
         "print([m for m in sys.modules if m.startswith(('supple.plot', 'matplotlib', 'pyarrow'))])"
@@ -107,20 +107,20 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_html_is_whole_and_harmless(name: str) -> None:
+def test_html_of_results_is_well_formed_and_without_scripts(name: str) -> None:
     text = SHOWN[name]()._repr_html_()
     found = Balanced(text)
     assert "script" not in found.seen
     assert not re.search(r'(?:src|href)="(?!data:)', text)
 
 
-def test_a_robot_shows_its_joints_and_limits() -> None:
+def test_html_of_a_robot_shows_its_joints_and_limits() -> None:
     text = sp.load("panda")._repr_html_()
     for word in (*sp.load("panda").joint_names, "panda_hand_tcp", "2.897", "<svg"):
         assert word in text
 
 
-def test_a_solution_shows_its_sentence_and_joints() -> None:
+def test_html_of_a_solution_shows_its_sentence_and_joints() -> None:
     robot = sp.load("ur5e")
     found = solve(robot, robot.fk(robot.random(seed=1)))
     text = found._repr_html_()
@@ -149,7 +149,7 @@ def test_a_figure_of_a_robot_has_its_joints_and_tips(name: str, tmp_path: Path) 
     assert 'src="data:image/png' in figure._repr_html_()
 
 
-def test_several_configurations_are_ghosts_behind_the_last() -> None:
+def test_earlier_configurations_are_drawn_transparent_behind_the_last() -> None:
     robot = sp.load("planar3")
     (ax,) = robot.plot(robot.random(4, seed=0)).axes
     links = [line.get_alpha() for line in ax.lines if line.get_color() == palette.STEEL]
@@ -177,7 +177,7 @@ def test_a_motion_has_four_panels_with_its_numbers() -> None:
         assert ax.get_title() or ax.get_title(loc="left")
 
 
-def test_solutions_draw_themselves() -> None:
+def test_solutions_can_be_plotted() -> None:
     robot = sp.load("ur5e")
     T = robot.fk(robot.random(seed=1))
     assert solve(robot, T).plot(target=T).axes[0].get_title() == "ur5e: converged"
@@ -188,7 +188,7 @@ def test_solutions_draw_themselves() -> None:
     assert solve(robot, T[None])[0].robot is robot
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plotting_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*sys.modules]:
         if name.split(".")[0] == "matplotlib":
             monkeypatch.delitem(sys.modules, name)
@@ -200,7 +200,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
 # ---- animations ----------------------------------------------------------------------------------
 
 
-def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
+def test_an_animation_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     made = motion()
     file = made.animate().save(tmp_path / "motion.html")
     text = file.read_text(encoding="utf-8")
@@ -209,24 +209,24 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
     assert "default-src 'none'" in text
 
 
-def test_a_title_cannot_leave_its_script() -> None:
+def test_a_title_cannot_inject_a_script_into_an_animation() -> None:
     robot = nasty_robot()
     arm = Arm(robot, robot.random(5, seed=0), "</script><script>alert(1)</script>")
     text = Animation(np.arange(5.0), [arm]).html()
     assert text.count("</script>") == 1
 
 
-def test_a_gif_has_frames(tmp_path: Path) -> None:
+def test_an_animation_can_be_saved_as_a_gif(tmp_path: Path) -> None:
     from PIL import Image
 
     robot = sp.load("planar3")
-    made = sp.track(robot, [0.1, 0.2, 0.3], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.05, duration=0.3)
+    made = sp.simulate(robot, [0.1, 0.2, 0.3], velocity=[0.1, 0, 0, 0, 0, 0], dt=0.05, duration=0.3)
     with Image.open(made.animate().save(tmp_path / "x.gif")) as image:
         assert image.n_frames >= 5
     assert [each.name for each in tmp_path.iterdir()] == ["x.gif"]
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_animations_in_other_file_formats_are_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.InputError, match=r"\.html or \.gif"):
         motion().animate().save(tmp_path / "x.mp4")
 
@@ -255,7 +255,7 @@ DEUTERANOPIA = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.0
 
 @pytest.mark.parametrize("eyes", [np.eye(3), PROTANOPIA, DEUTERANOPIA])
 @pytest.mark.parametrize("colors", [palette.SERIES[:6], palette.AXES])
-def test_colors_differ_for_any_eyes(eyes: Any, colors: tuple[str, ...]) -> None:
+def test_colors_are_distinct_for_color_blind_readers(eyes: Any, colors: tuple[str, ...]) -> None:
     srgb = np.array([palette.rgb(color) for color in colors]) / 255
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     seen = np.clip(linear @ np.transpose(eyes), 0, 1)

@@ -68,7 +68,7 @@ def test_a_joint_moves_its_body_about_or_along_its_axis(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_view_holds_most_of_the_workspace(name: str) -> None:
+def test_the_view_of_a_robot_contains_most_of_its_workspace(name: str) -> None:
     robot = sp.load(name)
     shape = shape_of(robot)
     tips = shape.tip_positions(shape.poses(robot, robot.random(200, seed=9)))

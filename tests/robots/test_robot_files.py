@@ -33,7 +33,7 @@ def expected(file: str) -> str | None:
     return next((phrase for pattern, phrase in REFUSALS if fnmatch(file, pattern)), None)
 
 
-def test_there_are_robots_of_at_least_eight_wheels(readings: list[Reading]) -> None:
+def test_the_collected_robots_come_from_at_least_eight_packages(readings: list[Reading]) -> None:
     used = {one.file.split("/")[0] for one in readings if not one.error}
     assert len(used) >= WHEELS
 
@@ -51,12 +51,12 @@ def test_every_file_is_read_or_refused_as_expected(readings: list[Reading]) -> N
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_expected_refusal_is_met(readings: list[Reading]) -> None:
+def test_every_expected_refusal_of_a_robot_file_occurs(readings: list[Reading]) -> None:
     met = {pattern for one in readings for pattern, _ in REFUSALS if fnmatch(one.file, pattern)}
     assert {pattern for pattern, _ in REFUSALS} == met
 
 
-def test_what_is_said_not_to_move_has_no_moving_joint(readings: list[Reading]) -> None:
+def test_urdf_files_refused_as_immobile_have_no_moving_joint(readings: list[Reading]) -> None:
     for one in readings:
         if STILL in one.error and one.path.suffix == ".urdf":
             text = re.sub(r"<!--.*?-->", "", one.path.read_text("utf-8"), flags=re.DOTALL)
@@ -64,7 +64,7 @@ def test_what_is_said_not_to_move_has_no_moving_joint(readings: list[Reading]) -
                 assert not MOVING.search(text), one.file
 
 
-def test_mujoco_refuses_what_is_refused_or_finds_no_moving_joint(readings: list[Reading]) -> None:
+def test_refused_mjcf_files_are_refused_or_immobile_in_mujoco(readings: list[Reading]) -> None:
     single = {int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)}
     for one in readings:
         if not one.error or one.path.suffix == ".urdf":
@@ -77,7 +77,7 @@ def test_mujoco_refuses_what_is_refused_or_finds_no_moving_joint(readings: list[
             assert not {int(kind) for kind in model.jnt_type} & single, one.file
 
 
-def test_the_oracle_of_an_mjcf_file_has_the_poses_of_the_whole_model(
+def test_the_reduced_mujoco_model_has_the_poses_of_the_whole_model(
     readings: list[Reading],
 ) -> None:
     compared = 0
@@ -109,12 +109,12 @@ def _frames(model: mujoco.MjModel, q: np.ndarray) -> dict[tuple[str, str], np.nd
     return {key: np.append(one.xmat, one.xpos) for key, one in every.items() if key[1]}
 
 
-def test_fragments_are_no_models(readings: list[Reading]) -> None:
+def test_mjcf_fragments_are_refused_as_such(readings: list[Reading]) -> None:
     for one in readings:
         assert (FRAGMENT in one.error) == (root_of(Path(one.path)) == "mujocoinclude"), one.file
 
 
-def test_only_files_that_mujoco_refuses_have_no_oracle(readings: list[Reading]) -> None:
+def test_only_files_that_mujoco_refuses_are_not_compared_with_it(readings: list[Reading]) -> None:
     without = {one.file: one.no_oracle for one in readings if one.no_oracle}
     assert without.keys() == NO_ORACLE.keys()
     for file, said in without.items():

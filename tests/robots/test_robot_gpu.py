@@ -37,7 +37,7 @@ def test_all_kernels_of_some_robots_compile(
 
 
 @pytest.mark.cuda
-def test_the_same_targets_on_a_gpu(readings: list[Reading]) -> None:
+def test_targets_of_all_robots_obey_the_same_laws_on_a_gpu(readings: list[Reading]) -> None:
     if not supple.devices():
         pytest.skip("there is no GPU")
     work = robots.on_gpu(robots.distinct(readings))

@@ -30,23 +30,23 @@ def outcome(arm: tuple[Path, End], q: Array, moved: float = 0.0, met: bool = Tru
     return one.false, one.outside, len(one.missed)
 
 
-def test_right_answers_pass(arm: tuple[Path, End]) -> None:
+def test_the_judge_accepts_right_solutions(arm: tuple[Path, End]) -> None:
     assert outcome(arm, arm[1].robot.random(50, seed=0)) == (0, 0, 0)
 
 
-def test_an_answer_that_is_off_is_false(arm: tuple[Path, End]) -> None:
+def test_the_judge_rejects_solutions_that_miss_their_target(arm: tuple[Path, End]) -> None:
     q = 0.5 * arm[1].robot.random(50, seed=0)
     assert outcome(arm, q, 2e-6)[0] == 50
     assert outcome(arm, q, 2e-6, met=False) == (0, 0, 50)
 
 
-def test_an_answer_outside_the_limits_is_found(arm: tuple[Path, End]) -> None:
+def test_the_judge_detects_solutions_outside_the_limits(arm: tuple[Path, End]) -> None:
     upper = np.tile(arm[1].robot.upper, (3, 1))
     assert outcome(arm, upper) == (0, 0, 0)
     assert outcome(arm, upper, 1e-9)[1] == 3
 
 
-def test_the_sets_are_what_they_are_called(arm: tuple[Path, End]) -> None:
+def test_target_sets_have_the_properties_of_their_names(arm: tuple[Path, End]) -> None:
     end = arm[1]
     robot = end.robot
     made = sets(end, 100, 400)
@@ -65,13 +65,13 @@ def test_the_sets_are_what_they_are_called(arm: tuple[Path, End]) -> None:
         assert ((robot.lower <= one.q) & (one.q <= robot.upper)).all()
 
 
-def test_targets_of_a_base_are_spread_as_far_as_it_goes() -> None:
+def test_targets_of_a_mobile_base_are_spread_over_its_range() -> None:
     for _, _, end, spread in bases():
         q = sets(end, 1000, 0, spread=spread)["random"].q
         assert np.abs(q[:, :2]).max() > 0.99 * spread
 
 
-def test_one_arm_in_two_files_is_one_chain() -> None:
+def test_the_same_arm_in_two_files_counts_as_one_chain() -> None:
     panda = supple.load("panda")
     (here,), (there,) = ends(panda), ends(panda.with_base(np.diag([-1.0, -1.0, 1.0, 1.0])))
     assert here.key == there.key

@@ -10,12 +10,12 @@ from robots_laws import LIMITS, RANDOM, short, with_fixed_base, wrong
 HARD = ("limits", "singular", "half turn", "far")
 
 
-def test_no_answer_is_converged_and_wrong(rows: list[Row], bases: list[Row]) -> None:
+def test_no_converged_solution_misses_its_target(rows: list[Row], bases: list[Row]) -> None:
     found = wrong(rows + bases, "false")
     assert not found, "\n".join(found)
 
 
-def test_no_answer_is_outside_the_limits(rows: list[Row], bases: list[Row]) -> None:
+def test_no_solution_is_outside_the_joint_limits(rows: list[Row], bases: list[Row]) -> None:
     found = wrong(rows + bases, "outside")
     assert not found, "\n".join(found)
 
@@ -38,7 +38,7 @@ def test_hard_targets_are_met(rows: list[Row], kind: str) -> None:
     assert converged >= 0.9995 * count, f"{count - converged} of {count} missed"
 
 
-def test_what_is_met_alone_is_met_in_a_batch(rows: list[Row], bases: list[Row]) -> None:
+def test_targets_met_in_single_calls_are_met_in_a_batch(rows: list[Row], bases: list[Row]) -> None:
     differing = [
         f"{row.file} {row.frame}, {kind}: {count}"
         for row in rows + bases

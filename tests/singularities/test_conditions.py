@@ -21,7 +21,7 @@ NAMED = {method.name: method for method in METHODS}
 THERE = [name for name in MORE if name in more_arms()]
 
 
-def test_noise_has_the_size_that_is_told_and_repeats() -> None:
+def test_noise_has_the_stated_size_and_is_repeatable() -> None:
     condition = CONDITIONS[1]
     here = passage("ur5e", "wrist", condition.dt)
     one, other = disturbed(here, condition), disturbed(here, condition)
@@ -34,14 +34,14 @@ def test_noise_has_the_size_that_is_told_and_repeats() -> None:
     np.testing.assert_allclose(one.noise.std(), condition.angle, rtol=0.1)
 
 
-def test_without_noise_and_delay_a_run_is_the_plain_one() -> None:
+def test_a_run_without_noise_and_delay_is_undisturbed() -> None:
     here = passage("ur5e", "elbow")
     np.testing.assert_allclose(
         run(NAMED["Servo"], here, exact(here)), run(NAMED["Servo"], here), atol=1e-9
     )
 
 
-def test_a_delay_shows_old_angles() -> None:
+def test_a_delayed_method_gets_earlier_joint_angles() -> None:
     here = passage("ur5e", "elbow")
     seen = []
 
@@ -61,7 +61,7 @@ def test_a_delay_shows_old_angles() -> None:
 
 @pytest.mark.parametrize("name", THERE)
 @pytest.mark.parametrize("kind", STRETCHED)
-def test_robots_from_files_pass_as_the_others_do(name: str, kind: str) -> None:
+def test_robots_from_files_pass_singularities_inside_all_limits(name: str, kind: str) -> None:
     here = passage(name, kind)
     robot = here.robot
     assert here.sigma.min() < 0.01
@@ -90,7 +90,7 @@ def test_robots_from_files_pass_as_the_others_do(name: str, kind: str) -> None:
     )
 
 
-def test_the_best_settings_are_the_most_accurate_of_the_smooth() -> None:
+def test_the_best_settings_are_the_most_accurate_ones_with_smooth_motion() -> None:
     here = passage("ur5e", "elbow")
     m = measured(here, run(NAMED["Servo"], here))
     smooth = replace(m, acceleration=SMOOTH - 1, position_rms=2.0)
@@ -101,13 +101,13 @@ def test_the_best_settings_are_the_most_accurate_of_the_smooth() -> None:
     assert rank([better, rough]) > rank([smooth, smooth])  # the worst passage decides
 
 
-def test_the_stored_settings_are_some_of_the_grid() -> None:
+def test_the_stored_best_settings_belong_to_the_tried_grid() -> None:
     assert len(tried("Pink")) == len(tried("mink")) == len(GRID)
     for name in LIBRARIES:
         for robot, (how,) in best(["puma560", "ur5e", "panda", "iiwa14"])[name].items():
             assert list(Settings(*how)) in tried(name), robot
 
 
-def test_a_front_has_what_nothing_beats_in_both() -> None:
+def test_a_pareto_front_has_all_points_that_no_other_dominates() -> None:
     points = {"a": (1.0, 5.0), "b": (2.0, 3.0), "c": (3.0, 4.0), "d": (4.0, 1.0), "e": (4.0, 2.0)}
     assert front(points) == [(1.0, 5.0), (2.0, 3.0), (4.0, 1.0)]

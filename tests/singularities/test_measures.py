@@ -55,7 +55,7 @@ def test_recovery_counts_from_the_end_of_the_singular_stretch(
     assert measured(replace(here, poses=poses), q).recovery == pytest.approx(expected, abs=1e-9)
 
 
-def test_violations_are_counted(known: tuple[Passage, Array]) -> None:
+def test_violations_of_speed_and_position_limits_are_counted(known: tuple[Passage, Array]) -> None:
     here, q = known
     fast = q.copy()
     fast[100:, 5] += 0.1  # a jump of 20 rad/s in one step
@@ -83,7 +83,7 @@ def test_a_halt_is_rest_away_from_a_pose_in_reach(known: tuple[Passage, Array]) 
     assert measured(here, short).halted == 0
 
 
-def test_nan_is_said(known: tuple[Passage, Array]) -> None:
+def test_a_motion_with_nan_is_reported_as_not_finite(known: tuple[Passage, Array]) -> None:
     here, q = known
     q[7:] = np.nan
     m = measured(here, q)
@@ -101,7 +101,7 @@ def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) ->
     assert m.jerk_rms == pytest.approx(math.sqrt((jerk[1:] ** 2).sum() / (len(q) - 1) / 6))
 
 
-def test_the_path_is_a_matter_of_place_not_of_time(known: tuple[Passage, Array]) -> None:
+def test_the_deviation_from_the_path_ignores_delays(known: tuple[Passage, Array]) -> None:
     here, q = known
     late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s late on the same path
     m = measured(here, late)
@@ -114,7 +114,7 @@ def test_the_path_is_a_matter_of_place_not_of_time(known: tuple[Passage, Array])
     assert (off.deviation, off.deviation_rms) == pytest.approx((0.01, 0.01), rel=1e-3)
 
 
-def test_the_duration_ends_at_the_last_pose(known: tuple[Passage, Array]) -> None:
+def test_the_duration_of_a_motion_ends_at_its_last_pose(known: tuple[Passage, Array]) -> None:
     here, q = known
     assert measured(here, q).duration == pytest.approx(here.t[-1], abs=0.2)
     stops = q.copy()

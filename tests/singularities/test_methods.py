@@ -19,7 +19,7 @@ NAMED = {method.name: method for method in METHODS}
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_servo_as_it_comes_keeps_every_limit(name: str, kind: str) -> None:
+def test_a_default_servo_keeps_every_limit_at_singularities(name: str, kind: str) -> None:
     here = passage(name, kind)
     q = run(NAMED["Servo"], here)
     m = measured(here, q)
@@ -29,7 +29,7 @@ def test_a_servo_as_it_comes_keeps_every_limit(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14"])
-def test_an_avoidable_singularity_is_no_end_of_the_reach(name: str) -> None:
+def test_a_servo_passes_avoidable_singularities_accurately(name: str) -> None:
     """A Servo passes an avoidable singularity with a smaller error than the pseudoinverse."""
     here = passage(name, "shoulder")
     assert here.avoidable
@@ -48,7 +48,7 @@ def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m.ours], ids=lambda m: m.name)
-def test_every_step_of_ours_keeps_limits_out_of_reach(method) -> None:
+def test_every_step_of_supple_keeps_limits_out_of_reach(method) -> None:
     here = passage("iiwa14", "reach")
     m = measured(here, run(method, here))
     assert m.finite
@@ -64,12 +64,12 @@ def test_optimal_damping_keeps_its_bound(name: str, kind: str) -> None:
     assert np.linalg.norm(speeds, axis=1).max() <= bound * (1 + 1e-9)
 
 
-def test_all_rules_and_steps_are_there() -> None:
+def test_the_benchmark_has_all_damping_rules() -> None:
     assert {f"DLS {rule.__name__}" for rule in sp.damping.RULES} <= set(NAMED)
     assert len(NAMED) == len(METHODS)
 
 
-def test_a_plain_pseudoinverse_is_too_fast_and_a_clipped_one_is_not() -> None:
+def test_a_plain_pseudoinverse_exceeds_speed_limits_and_a_clipped_one_does_not() -> None:
     here = passage("ur5e", "wrist")
     plain, clipped = (measured(here, run(NAMED[f"plain pinv{x}"], here)) for x in ("", ", clipped"))
     assert plain.speed_share > 10
@@ -78,7 +78,7 @@ def test_a_plain_pseudoinverse_is_too_fast_and_a_clipped_one_is_not() -> None:
     assert clipped.position_max > plain.position_max
 
 
-def test_halting_is_plain_far_away_slows_down_and_halts() -> None:
+def test_the_halting_method_slows_down_linearly_in_the_condition_number() -> None:
     here = passage("ur5e", "shoulder")
     halting, plain = (NAMED[name].make(here.robot, DT) for name in ("halting", "plain pinv"))
     shares = []
@@ -98,7 +98,7 @@ def test_halting_is_plain_far_away_slows_down_and_halts() -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_peers_are_given_the_same_robot_and_the_same_law(name: str) -> None:
+def test_other_libraries_get_the_same_robot_and_commands(name: str) -> None:
     robot = passage(name, "elbow").robot
     rng = np.random.default_rng(1)
     for q in robot.random(5, seed=rng):

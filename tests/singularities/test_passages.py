@@ -22,7 +22,7 @@ AVOIDABLE = {("panda", "wrist"), ("panda", "shoulder"), ("iiwa14", "shoulder")}
 
 
 @EVERY
-def test_the_way_leads_through_a_singularity(name: str, kind: str) -> None:
+def test_every_passage_leads_through_a_singularity(name: str, kind: str) -> None:
     here = passage(name, kind)
     middle = np.abs(here.t - MOVES / 2) < 0.1
     assert here.sigma[-1] > 0.05
@@ -37,7 +37,7 @@ def test_the_way_leads_through_a_singularity(name: str, kind: str) -> None:
 
 
 @EVERY
-def test_joints_inside_their_limits_follow_it(name: str, kind: str) -> None:
+def test_a_passage_can_be_followed_inside_the_joint_limits(name: str, kind: str) -> None:
     here = passage(name, kind)
     exact = errors(here, here.nominal)[here.reachable]
     assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # "reach" stops SHORT of the edge
@@ -47,7 +47,7 @@ def test_joints_inside_their_limits_follow_it(name: str, kind: str) -> None:
 
 
 @EVERY
-def test_the_path_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) -> None:
+def test_a_passage_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) -> None:
     here = passage(name, kind)
     for k in range(0, len(here.twists), 20):
         assert np.allclose(moved(here.poses[k], DT * here.twists[k]), here.poses[k + 1], atol=1e-12)
@@ -59,7 +59,7 @@ def test_the_path_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) ->
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_beyond_the_edge_nothing_is_reached(name: str) -> None:
+def test_poses_beyond_the_edge_of_a_passage_are_unreachable(name: str) -> None:
     """A solver with restarts finds a solution 1 mm inside the edge, and none 1 mm outside."""
     arm = arms()[name]
     at = arm.singularity("stretched")
@@ -73,7 +73,9 @@ def test_beyond_the_edge_nothing_is_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "posture"), POSTURES)
-def test_a_singularity_has_lost_its_direction(name: str, posture: str) -> None:
+def test_no_joint_moves_the_tool_along_the_lost_direction_of_a_singularity(
+    name: str, posture: str
+) -> None:
     at, robot = arms()[name].singularity(posture), arms()[name].robot
     J = robot.jacobian(at.q)
     assert np.abs(at.u @ J).max() < 1e-12
@@ -88,7 +90,7 @@ def test_a_singularity_has_lost_its_direction(name: str, posture: str) -> None:
 
 
 @EVERY
-def test_it_says_whether_self_motion_could_avoid_it(name: str, kind: str) -> None:
+def test_a_passage_states_whether_self_motion_avoids_its_singularity(name: str, kind: str) -> None:
     here = passage(name, kind)
     assert here.avoidable == ((name, kind) in AVOIDABLE)
     if not here.avoidable:
@@ -113,7 +115,7 @@ def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
     return np.array(sigma)
 
 
-def test_rounding_errors_do_not_choose_the_direction() -> None:
+def test_rounding_errors_do_not_change_the_direction_of_a_passage() -> None:
     rng = np.random.default_rng(3)
     for arm in (*arms().values(), *more_arms().values()):
         at = arm.singularity("stretched")
@@ -124,7 +126,7 @@ def test_rounding_errors_do_not_choose_the_direction() -> None:
             np.testing.assert_allclose(across(arm, near), sideways, atol=1e-9)
 
 
-def test_stretched_arms_have_the_reach_they_say() -> None:
+def test_the_path_of_a_stretched_arm_has_the_radius_of_its_reach() -> None:
     """The path along the boundary is a circle with the radius `Arm.reach`."""
     for name in ROBOTS:
         arm, here = arms()[name], passage(name, "boundary")

@@ -1,4 +1,4 @@
-"""Robots, tasks and paths of targets drawn from a seed, for the laws of `follow`."""
+"""Robots, tasks and paths of targets drawn from a seed, for the laws of `plan_path`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = ("joints", "line", "circle", "folds", "turns", "leaving", "repeated", "c
 
 
 class Drawn:
-    """A robot, tasks, a path of targets, and options of `follow`, drawn from a seed."""
+    """A robot, tasks, a path of targets, and options of `plan_path`, drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -75,8 +75,8 @@ class Drawn:
         new = np.append(True, (np.diff(flat, axis=0) != 0).any(axis=1))
         return np.cumsum(new) - 1.0
 
-    def follow(self) -> sp.paths.Followed:
-        return sp.follow(self.robot, self.targets, tasks=self.tasks, **self.options)
+    def plan_path(self) -> sp.paths.PlannedPath:
+        return sp.plan_path(self.robot, self.targets, tasks=self.tasks, **self.options)
 
     def _joints(self, rng: np.random.Generator) -> Array:
         """Return configurations (count, n) along a smooth curve."""

@@ -79,7 +79,7 @@ def test_visuals_of_a_file_are_read(tmp_path: Path) -> None:
     assert ".txt" in problems[1]
 
 
-def test_real_files_have_meshes(robot_files: Any) -> None:
+def test_solids_or_problems_are_reported_for_a_real_urdf_file(robot_files: Any) -> None:
     file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
     solids, problems = solids_in(Path(file), sp.urdf(file))
     assert solids or problems
@@ -91,7 +91,7 @@ def test_a_missing_mesh_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<mujoco/>", "<robot", "<robot name='r'/>"])
-def test_other_files_have_no_solids(text: str, tmp_path: Path) -> None:
+def test_files_without_visuals_have_no_solids(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.xml").write_text(text)
     assert solids_in(tmp_path / "x.xml", sp.load("panda")) == ([], [])
 

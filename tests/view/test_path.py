@@ -23,7 +23,7 @@ def line(q: np.ndarray, end: list[float]) -> list[np.ndarray]:
     return [start[None], then[None]]
 
 
-def test_every_solution_has_a_name_of_its_own() -> None:
+def test_every_solution_in_the_viewer_has_its_own_branch_name() -> None:
     simulation = Simulation(UR5E, HOME)
     found = simulation.solutions()
     names = branch_names(found)
@@ -35,15 +35,15 @@ def test_every_solution_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["panda", "planar3", "double_y"])
-def test_arms_without_names_have_numbers(name: str) -> None:
+def test_solutions_of_arms_without_branch_names_are_numbered(name: str) -> None:
     found = Simulation(sp.load(name)).solutions()
     assert branch_names(found) == tuple(str(k + 1) for k in range(len(found)))
 
 
-def test_a_line_is_drawn_and_played_where_it_is() -> None:
+def test_a_followed_line_is_drawn_and_played_at_its_targets() -> None:
     simulation = Simulation(UR5E, HOME)
     targets = line(HOME, [0.0, 0.15, 0.1])
-    path = ToolPath.of(simulation.follow(targets), UR5E, DT)
+    path = ToolPath.of(simulation.plan_path(targets), UR5E, DT)
     assert len(path.lines) == 1
     assert path.lines[0].shape[::2] == (1, 3)
     assert len(path.marks) == 0
@@ -67,7 +67,7 @@ def test_changes_of_branch_are_marked_on_the_line() -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):
         ends = UR5E.fk(rng.uniform(-2, 2, (2, 6)))
-        found = Simulation(UR5E).follow(list(ends[:, None]))
+        found = Simulation(UR5E).plan_path(list(ends[:, None]))
         if found and found.reconfigurations:
             break
     else:
@@ -83,15 +83,15 @@ def test_changes_of_branch_are_marked_on_the_line() -> None:
 
 def test_a_path_that_ends_early_is_played_as_far_as_it_goes() -> None:
     simulation = Simulation(UR5E, HOME)
-    path = ToolPath.of(simulation.follow(line(HOME, [0.0, 2.0, 0.0])), UR5E, DT)
+    path = ToolPath.of(simulation.plan_path(line(HOME, [0.0, 2.0, 0.0])), UR5E, DT)
     assert "followed" in path.words
     assert len(path.q) > 2
     assert np.abs(np.diff(path.q, axis=0)).max() <= DT * 1.001  # 1 rad/s
 
 
-def test_a_trajectory_is_a_path_as_well() -> None:
+def test_a_trajectory_can_be_played_as_a_path() -> None:
     goal = UR5E.fk(HOME + 0.2)
-    motion = sp.track(UR5E, HOME, target=goal, dt=0.01, duration=1.0)
+    motion = sp.simulate(UR5E, HOME, target=goal, dt=0.01, duration=1.0)
     path = ToolPath.of(motion, UR5E, DT)
     assert len(path.q) == pytest.approx(1.0 / DT, rel=0.05)
     np.testing.assert_allclose(path.lines[0][0, -1], UR5E.fk(path.q[-1])[:3, 3], atol=1e-9)
@@ -111,6 +111,6 @@ def test_the_arm_moves_smoothly_to_a_solution() -> None:
     assert np.abs(np.diff(steps, axis=0)).max() < 0.02 * np.abs(goal - HOME).max()
 
 
-def test_one_target_is_no_path() -> None:
+def test_a_path_of_one_target_is_refused() -> None:
     with pytest.raises(errors.InputError, match="two targets"):
-        Simulation(UR5E, HOME).follow([UR5E.fk(HOME)[None]])
+        Simulation(UR5E, HOME).plan_path([UR5E.fk(HOME)[None]])

@@ -66,7 +66,7 @@ def test_the_status_names_the_joints_at_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
-def test_figures_of_the_plane_stand_upright(name: str, axis: int) -> None:
+def test_planar_figures_are_shown_upright(name: str, axis: int) -> None:
     assert up_axis(sp.load(name)) == axis
 
 
@@ -86,7 +86,7 @@ def test_every_method_follows_and_keeps_limits(name: str) -> None:
     assert np.abs(q - before).max() > 1e-3
 
 
-def test_it_reaches_a_target_within_reach() -> None:
+def test_the_simulation_reaches_a_target_within_reach() -> None:
     robot = sp.load("panda")
     simulation = Simulation(robot)
     T = simulation.targets[0]
@@ -116,7 +116,7 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
 
 
 @pytest.mark.parametrize("lost", [1e9, -1e9])
-def test_a_ghost_that_has_run_away_returns_to_the_robot(lost: float) -> None:
+def test_a_diverged_ghost_returns_to_the_robot(lost: float) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.show_ghost(True)
     simulation._ghost_q[1] = lost
@@ -124,7 +124,7 @@ def test_a_ghost_that_has_run_away_returns_to_the_robot(lost: float) -> None:
     np.testing.assert_array_equal(simulation.ghost_q, simulation.q)
 
 
-def test_a_long_pause_does_not_make_it_jump() -> None:
+def test_a_long_pause_does_not_make_the_robot_jump() -> None:
     simulation = Simulation(sp.load("panda"))
     T = simulation.targets[0]
     T[:3, 3] += 0.2
@@ -155,7 +155,7 @@ def test_a_wrong_setting_changes_nothing(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_settings_reach_the_servo(mode: str) -> None:
+def test_settings_of_the_viewer_limit_the_motion(mode: str) -> None:
     simulation = Simulation(sp.load("ur5e"))
     simulation.change(speed_factor=0.1, max_acceleration=5.0, max_norm=0.2, mode=mode)
     through_singularity(simulation, 1.0)
@@ -173,7 +173,7 @@ def test_a_bad_target_is_refused(pose: Any) -> None:
     np.testing.assert_array_equal(simulation.targets, before)
 
 
-def test_joints_move_within_limits_and_take_the_targets_along() -> None:
+def test_setting_a_joint_clips_it_to_its_limits_and_moves_the_targets() -> None:
     robot = sp.load("panda")
     simulation = Simulation(robot)
     simulation.set_joint(0, 99.0)
@@ -199,7 +199,7 @@ def test_figures_follow_moving_targets(name: str) -> None:
     np.testing.assert_array_equal(simulation.targets, still)
 
 
-def test_solutions_meet_the_target() -> None:
+def test_solutions_in_the_viewer_meet_the_target() -> None:
     robot = sp.load("ur5e")
     simulation = Simulation(robot)
     found = simulation.solutions().q
@@ -217,7 +217,7 @@ def test_solutions_meet_the_target() -> None:
 
 
 @pytest.mark.parametrize("task", ["pose", "position"])
-def test_a_recording_is_the_motion(task: str) -> None:
+def test_a_recording_agrees_with_the_simulated_motion(task: str) -> None:
     """Recorded q are sums of speeds, velocities are J q̇, and errors are those of fk."""
     simulation = Simulation(sp.load("ur5e"), task=task)
     simulation.record(True)
@@ -272,7 +272,7 @@ def test_a_replay_ends_where_the_recording_did() -> None:
 
 
 @pytest.mark.parametrize("suffix", EXPORTS.values())
-def test_every_export_is_a_file(suffix: str) -> None:
+def test_a_recording_is_exported_in_every_format(suffix: str) -> None:
     simulation = Simulation(sp.load("panda"))
     with pytest.raises(errors.InputError, match="Nothing is recorded"):
         exported(simulation, suffix)
@@ -284,7 +284,7 @@ def test_every_export_is_a_file(suffix: str) -> None:
 # ---- threads and names ---------------------------------------------------------------------------
 
 
-def test_threads_do_no_harm() -> None:
+def test_the_simulation_may_be_changed_from_several_threads() -> None:
     simulation = Simulation(sp.load("ur5e"))
     stop, problems = threading.Event(), []
 
@@ -312,7 +312,7 @@ def test_threads_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("name", method_names())
-def test_parameters_replace_those_of_the_robot(name: str) -> None:
+def test_given_parameters_of_a_method_replace_its_defaults(name: str) -> None:
     robot = sp.load("panda")
     numbers = numbers_of(method(name, robot, dt=DT))
     for key, value in numbers.items():
@@ -322,11 +322,11 @@ def test_parameters_replace_those_of_the_robot(name: str) -> None:
         method(name, robot, dt=DT, nothing=1.0)
 
 
-def test_an_unknown_method_lists_all() -> None:
+def test_an_unknown_method_is_refused_with_all_names() -> None:
     with pytest.raises(errors.UnknownNameError, match="did you mean 'Optimal'"):
         method("optimum", sp.load("panda"), dt=DT)
 
 
-def test_the_default_is_that_of_a_servo() -> None:
+def test_the_default_method_of_the_viewer_is_that_of_a_servo() -> None:
     robot = sp.load("panda")
     assert method(Settings().method, robot, dt=DT) is None  # Servo chooses

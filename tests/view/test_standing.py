@@ -45,7 +45,7 @@ def humanoid(seed: int) -> sp.Robot:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_humanoid_stands(seed: int) -> None:
+def test_a_humanoid_starts_in_a_symmetric_standing_posture(seed: int) -> None:
     robot = humanoid(seed)
     q = comfortable(robot)
     named = dict(zip(robot.joint_names, q, strict=True))

@@ -126,7 +126,7 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
 // Returns coordinate j of a seed from the seed sequence, whose first `used` values were used for
 // other seeds.
 SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
-  return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
+  return ik.seed_lower[j] + seed_fraction(seed, used, ik.seed_stride[j]) * ik.seed_range[j];
 }
 
 // Returns coordinate j of one of the `corner_candidates` corners from which a corner seed is
@@ -134,7 +134,7 @@ SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, 
 SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidate, int used,
                              int j) {
   const int k = used + corner_candidates * seed + candidate + 1;
-  const double side = sequence_value(k, ik.sequence_step[j]) < 0.5 ? 0 : 1;
+  const double side = sequence_value(k, ik.seed_stride[j]) < 0.5 ? 0 : 1;
   return ik.seed_lower[j] + side * ik.seed_range[j];
 }
 
@@ -143,7 +143,7 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
   const double quarter = 0.25 * ik.seed_range[j];
   const double scatter = seed_scatter * joint_unit(ik, j);
   const double radius = scatter < quarter ? scatter : quarter;
-  return integrate_coordinate(q0, radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1));
+  return integrate_coordinate(q0, radius * (2 * sequence_value(k, ik.seed_stride[j]) - 1));
 }
 
 // Decides when polishing a start in double precision ends. Several iterations without progress are

@@ -30,7 +30,7 @@ struct IkProblem {
   const T *weight, *tolerance_unit;  // (rows,): weights, and their inverses
   const T *lower, *upper;            // (nq,): joint limits, infinite where there are none
   const T *seed_lower, *seed_range;  // (nq,): ranges from which seeds are drawn: lower end, width
-  const T* sequence_step;  // (nq,): increment of the seed sequence, in units of seed_range
+  const T* seed_stride;  // (nq,): increment of the seed sequence, in units of seed_range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and `direction` are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖

@@ -110,8 +110,8 @@ SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float 
 
 // Returns the budget for a given maximum number of starts. 0 means the default, which is smaller
 // for a search for the solution `nearest` to an initial guess.
-SUPPLE_FN RestartBudget restart_budget(int max_starts, bool nearest) {
-  if (max_starts) return {max_starts, max_starts, max_starts};
+SUPPLE_FN RestartBudget restart_budget(int max_seeds, bool nearest) {
+  if (max_seeds) return {max_seeds, max_seeds, max_seeds};
   return {far_starts, near_starts, nearest ? near_starts : nearly_met_starts};
 }
 

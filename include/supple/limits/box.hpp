@@ -126,7 +126,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   L square(0);
   for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
-  const L damping_applied = select(open, max(lambda2, least), lambda2);
+  const L applied_lambda2 = select(open, max(lambda2, least), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
   // Returns -1 or 1 for a free entry below or above the box, else 0.
   const auto violated_end = [&](int j) {
@@ -139,7 +139,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   };
 
   for (int round = 0; round < block_rounds; ++round) {
-    solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
+    solve_free_set(m, n, J, applied_lambda2, low, high, x0, active_set, d, multiplier, rest);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
       const L end = violated_end(j);
@@ -151,7 +151,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
       wrong = wrong | exchanged;
     }
     open = open & wrong;
-    if (!any(open)) return damping_applied;
+    if (!any(open)) return applied_lambda2;
   }
 
   for (int j = 0; j < n; ++j) {  // the active-set method starts from x, a point of the box
@@ -159,7 +159,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     active_set[j] = select(open, end, active_set[j]);
   }
   for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
-    solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
+    solve_free_set(m, n, J, applied_lambda2, low, high, x0, active_set, d, multiplier, rest);
     L part(1), first(-1), strongest(0), leaving(-1);
     for (int j = 0; j < n; ++j) {
       const L end = violated_end(j), number(static_cast<T>(j));
@@ -185,7 +185,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     }
     open = open & !(whole_way & (leaving < L(0)));
   }
-  return damping_applied;
+  return applied_lambda2;
 }
 
 // Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖², which is the step x0 with
@@ -218,11 +218,11 @@ SUPPLE_FN constexpr int shortening_scratch(int m, int n) { return m * m + m + n;
 //
 // solve(λ², x, active_set, guessed) computes the best step for x, the step before limits, in place,
 // and returns the damping applied. On entry, x (n) is the best step for x0 (n), `active_set` its
-// active set and `damping_applied` its damping; `best` (n) is the step in the limit of infinite
+// active set and `applied_lambda2` its damping; `best` (n) is the step in the limit of infinite
 // damping, which is the result if it is not within the bound. Returns the damping applied.
 template <class L, class T, class Solve>
 SUPPLE_FN L shortened_step(int m, int n, const L* J, const L& lambda2, const L& bound, T room,
-                           const L* x0, L* x, L* best, L* active_set, L damping_applied, L* scratch,
+                           const L* x0, L* x, L* best, L* active_set, L applied_lambda2, L* scratch,
                            const Solve& solve) {
   L *A = scratch, *z = A + m * m, *trial_set = z + m;
   L size = sqrt(dot(n, x, x));
@@ -242,7 +242,7 @@ SUPPLE_FN L shortened_step(int m, int n, const L* J, const L& lambda2, const L& 
     const L tried = solve(L(lambda2 + delta2), x, trial_set, true);
     size = sqrt(dot(n, x, x));
     const mask_t<L> enough = open & (size <= bound);
-    damping_applied = select(enough, tried, damping_applied);
+    applied_lambda2 = select(enough, tried, applied_lambda2);
     for (int j = 0; j < n; ++j) {
       best[j] = select(enough, x[j], best[j]);
       active_set[j] = select(enough, trial_set[j], active_set[j]);
@@ -264,7 +264,7 @@ SUPPLE_FN L shortened_step(int m, int n, const L* J, const L& lambda2, const L& 
     delta2 = select(ahead & (L(T(round % 8)) < L(T(7))), to, half);
   }
   for (int j = 0; j < n; ++j) x[j] = best[j];
-  return damping_applied;
+  return applied_lambda2;
 }
 
 // Number of lanes of scratch memory that `limited_step` needs.
@@ -299,18 +299,18 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 // Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`. This is faster
 // than `limited_step`, but valid only where a few rounds of block pivoting suffice. In each round
 // the free entries get the smallest damping, at least λ², for which ‖x‖ <= `bound`. `active_set` is
-// the initial guess on entry and the result on return; `damping_applied` receives the damping.
+// the initial guess on entry and the result on return; `applied_lambda2` receives the damping.
 // Returns the lanes where x is valid.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,
-                                              L* active_set, L* damping_applied, L* scratch) {
+                                              L* active_set, L* applied_lambda2, L* scratch) {
   using T = scalar_t<L>;
   L *freed = scratch, *A = freed + m * n, *left = A + m * m, *z = left + m, *diagonal = z + m,
     *y = diagonal + m, *rest = y + n;
   const mask_t<L> no = L(0) != L(0);
   mask_t<L> right = no, open = L(0) == L(0);
-  *damping_applied = lambda2;
+  *applied_lambda2 = lambda2;
   if (int(m) > int(n)) return no;
   for (int round = 0; round < block_rounds && any(open); ++round) {
     L room = bound * bound;
@@ -334,7 +334,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =
-        optimal_step_any_size(m, n, freed, left, most, *damping_applied, y, &damping, rest);
+        optimal_step_any_size(m, n, freed, left, most, *applied_lambda2, y, &damping, rest);
     const mask_t<L> less = damping < lambda2;
     if (any(less & open)) {  // the bound is not active: λ² applies
       gram(m, n, freed, A);
@@ -354,7 +354,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       damping = select(less, lambda2, damping);
     }
     open = open & holds;
-    *damping_applied = select(open, damping, *damping_applied);
+    *applied_lambda2 = select(open, damping, *applied_lambda2);
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j < n; ++j) left[i] = fma(-freed[i * n + j], y[j], left[i]);
     }

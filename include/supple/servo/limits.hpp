@@ -18,7 +18,7 @@ template <class T>
 SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
   return servo.mode == ControlMode::step && !servo.in_python && is_damped(how) &&
-         !servo.acceleration_level && !how.task_scale && !how.joint_scale && !how.direction &&
+         !servo.second_order && !how.task_scale && !how.joint_scale && !how.direction &&
          !how.error_clamps && !(how.max_angle < Number<T>::huge);
 }
 
@@ -108,14 +108,14 @@ SUPPLE_FN L damping_with(const LimitCost<L>& cost, int n, const L& lambda2, cons
 
 // Moves the step x (n) into a box with ‖x‖ <= servo.bound: by scaling it as a whole if the
 // direction is kept, else by the smallest change in the norm that the step minimizes. Writes
-// state.active_set and state.damping_applied.
+// state.active_set and state.applied_lambda2.
 template <class L, class T, class M, class N>
 SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state, const L* low,
                           const L* high, L* x, L* scratch) {
   L *weighted = scratch, *rest = weighted + m * n;
   const L bound(servo.bound),
       lambda2 = select(state.held_lambda2 >= L(0), state.held_lambda2, state.lambda2);
-  state.damping_applied = state.lambda2;
+  state.applied_lambda2 = state.lambda2;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
     shorten_in_box(n, low, high, bound, x);  // joints that must return add to ‖x‖
@@ -133,11 +133,11 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
     const bool optimal = servo.step->damping.rule == Rule::optimal ||
                          servo.step->damping.rule == Rule::optimal_newton;
-    L damping_applied, *y = weighted;
+    L applied_lambda2, *y = weighted;
     const mask_t<L> right = bounded_step(m, n, state.J, state.e, optimal ? L(0) : lambda2, low,
-                                         high, bound, y, state.active_set, &damping_applied, rest);
+                                         high, bound, y, state.active_set, &applied_lambda2, rest);
     for (int j = 0; j < n; ++j) x[j] = select(right & !fits, y[j], x[j]);
-    state.damping_applied = select(right & !fits, damping_applied, state.damping_applied);
+    state.applied_lambda2 = select(right & !fits, applied_lambda2, state.applied_lambda2);
     fits = fits | right;
   }
   if (all(fits)) return;
@@ -147,12 +147,12 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   const LimitCost<L> cost = limit_cost(servo, m, n, state, lambda2, memory);
   const L applied = limited_step(cost.m, n, cost.J, cost.lambda2, low, high, bound, y, active_set,
                                  memory + (by_norm ? weighted_cost_scratch(m, n) : m * n));
-  const L damping_applied = damping_with(cost, n, state.lambda2, applied, by_norm);
+  const L applied_lambda2 = damping_with(cost, n, state.lambda2, applied, by_norm);
   for (int j = 0; j < n; ++j) {
     x[j] = select(fits, x[j], y[j]);
     state.active_set[j] = select(fits, state.active_set[j], active_set[j]);
   }
-  state.damping_applied = select(fits, state.damping_applied, damping_applied);
+  state.applied_lambda2 = select(fits, state.applied_lambda2, applied_lambda2);
 }
 
 // `fit_in_box` for one robot, with constraints: x (n) also meets their rows, as far as the limits
@@ -180,7 +180,7 @@ SUPPLE_FN void fit_in_rows(const Servo<T>& servo, M m, N n, ServoState<T>& state
   if (servo.curvature > 0) cost.J = state.exact_J;
   const T applied = constrained_step(cost.m, n, cost.J, cost.lambda2, low, high, servo.bound, rows,
                                      x, state.active_set);
-  state.damping_applied =
+  state.applied_lambda2 =
       damping_with(cost, n, state.lambda2, applied, has_joint_norm(servo, state));
 }
 
@@ -282,7 +282,7 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
     joint_box(servo.limit[j], state.q[j], state.qd[j], state.change ? state.change[j] : L(0), dt,
               low[j], high[j], servo.later, servo.later_count);
     const L speed = state.qd[j], change = fma(-rest_rate, speed, state.dq[j]);
-    x0[j] = servo.acceleration_level ? fma(change, dt, speed) : state.dq[j];
+    x0[j] = servo.second_order ? fma(change, dt, speed) : state.dq[j];
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
@@ -342,7 +342,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     x0[j] = x0[j] * state.halting;
     x[j] = x0[j];
   }
-  const bool keeps = servo.keep_direction && !servo.acceleration_level;
+  const bool keeps = servo.keep_direction && !servo.second_order;
   bool settles = false;  // whether rows must yield to boxes that are narrower than the limits
   if (keeps) {
     for (int j = 0; j < n; ++j) {
@@ -353,7 +353,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     settle_speeds(servo, m, n, state, x, low, high, true, rest);
     settles = state.constraints != nullptr;
   }
-  state.damping_applied = state.lambda2;
+  state.applied_lambda2 = state.lambda2;
   bool by_rows = false;  // whether constraints determine how much the motion slows down
   const bool kept =
       keeps && keep_direction(servo, m, n, state, low, high, condition, x, by_rows, rest);
@@ -373,8 +373,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   move_joints(servo, n, state, x, x0);
   if (!(servo.curvature > 0)) return;
   mark_stopped(n, state);
-  const T more = state.damping_applied - state.held_lambda2;
-  state.damping_applied = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
+  const T more = state.applied_lambda2 - state.held_lambda2;
+  state.applied_lambda2 = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
   for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
   for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
 }

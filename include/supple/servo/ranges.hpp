@@ -172,7 +172,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   // its resulting velocity.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
-    const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);
+    const T rate = dot(n, state.J + i * n, servo.second_order ? state.dq : state.qd);
     const T moved = (held[i] < open ? held[i] : min(max(rate, low), high)) - state.e[i];
     state.e[i] = state.e[i] + moved;
     state.desired[i] = state.desired[i] + moved;

@@ -65,7 +65,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
     if (command.velocity) {
       task_command(servo.chain, task, joint_poses, velocity, rows,
                    command.target ? target : nullptr);
-      add(servo.acceleration_level ? servo.rate_gain : T(1));
+      add(servo.second_order ? servo.rate_gain : T(1));
       velocity += velocity_size(task);
     }
     L* const slack = state.ranges ? state.ranges + (e - state.desired) : nullptr;
@@ -87,7 +87,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
       }
       add(servo.gain);
     }
-    if (servo.acceleration_level) {
+    if (servo.second_order) {
       for (int i = 0; i < task.rows; ++i) {
         if (rates) e[i] = fma(L(-servo.rate_gain), dot(n, J + i * n, state.qd), e[i]);
       }
@@ -107,7 +107,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
   for (int i = 0; i < servo.rows; ++i) {
     const L rest_rate =
-        servo.acceleration_level ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
+        servo.second_order ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
     state.e[i] = state.desired[i] + rest_rate;
   }
 }

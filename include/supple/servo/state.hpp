@@ -40,7 +40,7 @@ struct Servo {
   const JointLimit<T>* limit;  // (n,)
   T bound;                     // bound on ‖q̇‖
   bool keep_direction;         // whether limits slow down the whole step, which keeps its direction
-  bool acceleration_level;     // whether accelerations are resolved, not velocities
+  bool second_order;           // whether accelerations are resolved, not velocities
   T dt;                        // [s]
   T gain;                      // gain of the error: [1/s], or [1/s²] in resolved acceleration
   T rate_gain;                 // gain of the velocity error in resolved acceleration [1/s]
@@ -81,7 +81,7 @@ struct ServoState {
   L* u;               // (max_directions, rows): estimated weak directions (filtering.hpp)
   L sigma;            // estimate of the smallest singular value, negative before the first step
   L lambda2;          // damping of the step
-  L damping_applied;  // damping of the step after limits
+  L applied_lambda2;  // damping of the step after limits
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // whether there was a previous step, so that J_before is valid

@@ -21,8 +21,7 @@ class CollisionCheck {
     if (!nb::isinstance<PyCollisionModel>(object_))
       throw nb::type_error("collision must be a CollisionModel, or None");
     model_ = nb::inst_ptr<PyCollisionModel>(object_);
-    check_length("q of the collision model", std::size_t(n),
-                 std::size_t(model_->view().chain.nq));
+    check_length("q of the collision model", std::size_t(n), std::size_t(model_->view().chain.nq));
   }
 
   // Sets the condition of a request, which must not outlive this object.

@@ -164,7 +164,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   const Bounds bounds{
       .position = spec.position_tolerance,
       .rotation = spec.rotation_tolerance,
-      .max_starts = spec.max_starts,
+      .max_seeds = spec.max_seeds,
       .deadline = std::isfinite(spec.timeout) ? now() + nanoseconds(spec.timeout) : 0};
   const auto report = [&](std::ptrdiff_t done) {
     if (!progress.is_none()) progress(done, count);
@@ -202,7 +202,7 @@ void bind_solver(nb::module_& m) {
   bind_spec(m, "SearchSpec", "Settings of a search. See supple.ik.driver.",
             required("position_tolerance", &SearchSpec::position_tolerance),
             required("rotation_tolerance", &SearchSpec::rotation_tolerance),
-            required("max_starts", &SearchSpec::max_starts),
+            required("max_seeds", &SearchSpec::max_seeds),
             required("timeout", &SearchSpec::timeout),
             required("max_solutions", &SearchSpec::max_solutions),
             required("single", &SearchSpec::single), required("nearest", &SearchSpec::nearest),

@@ -30,8 +30,8 @@ const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   const std::size_t nv = std::size_t(tasks.chain<double>().nv);
   check_length("lower", nq, spec.lower.size());
   check_length("upper", nq, spec.upper.size());
-  check_length("seed_low", nq, spec.seed_low.size());
-  check_length("seed_span", nq, spec.seed_span.size());
+  check_length("seed_lower", nq, spec.seed_lower.size());
+  check_length("seed_range", nq, spec.seed_range.size());
   check_length("seed_stride", nq, spec.seed_stride.size());
   if (!spec.joint_scale.empty()) check_length("joint_scale", nv, spec.joint_scale.size());
   check_length("joint_unit", spec.joint_scale.size(), spec.joint_unit.size());
@@ -134,9 +134,9 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.table = &solver.table_->view();
   request.reach = solver.reach_.get();
   request.wrap = solver.has_wraps_ ? solver.wrap_.data() : nullptr;
-  const int starts = bounds.max_starts ? bounds.max_starts : solver.default_starts_;
+  const int starts = bounds.max_seeds ? bounds.max_seeds : solver.default_starts_;
   request.budget = restart_budget(starts, request.nearest);
-  request.max_starts = request.budget.all;
+  request.max_seeds = request.budget.all;
 }
 
 PySolver::Subproblem PySolver::subproblem_of(const GivenSubproblem& given) const {

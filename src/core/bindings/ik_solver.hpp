@@ -37,8 +37,8 @@ struct OwnedProblem {
       : weight(weights.begin(), weights.end()),
         lower(spec.lower.begin(), spec.lower.end()),
         upper(spec.upper.begin(), spec.upper.end()),
-        from(spec.seed_low.begin(), spec.seed_low.end()),
-        span(spec.seed_span.begin(), spec.seed_span.end()),
+        from(spec.seed_lower.begin(), spec.seed_lower.end()),
+        span(spec.seed_range.begin(), spec.seed_range.end()),
         stride(spec.seed_stride.begin(), spec.seed_stride.end()),
         joint_scale(spec.joint_scale.begin(), spec.joint_scale.end()),
         joint_unit(spec.joint_unit.begin(), spec.joint_unit.end()),
@@ -62,7 +62,7 @@ struct OwnedProblem {
           .upper = upper.data(),
           .seed_lower = from.data(),
           .seed_range = span.data(),
-          .sequence_step = stride.data(),
+          .seed_stride = stride.data(),
           .position_tolerance = T(0),
           .rotation_tolerance = T(0),
           .step = step.view(),
@@ -93,7 +93,7 @@ inline bool read_pose(const double* T, double* numbers) {
 // default), and the deadline (clock.hpp).
 struct Bounds {
   double position, rotation;
-  int max_starts;
+  int max_seeds;
   long long deadline = 0;
 };
 

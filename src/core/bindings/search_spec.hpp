@@ -5,7 +5,7 @@ namespace supple {
 
 struct SearchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int max_starts = 0;                                     // for each target; 0 for the default
+  int max_seeds = 0;                                      // for each target; 0 for the default
   double timeout = 0;                                     // [s]
   int max_solutions = 1;                                  // for each target
   bool single = false;       // whether targets are solved one at a time, with all lanes

@@ -82,7 +82,7 @@ class PyServo {
               .limit = limits_.in_force(),
               .bound = spec.limits.max_norm,
               .keep_direction = spec.limits.keep_direction,
-              .acceleration_level = spec.second_order,
+              .second_order = spec.second_order,
               .dt = spec.dt,
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
@@ -187,7 +187,7 @@ class PyServo {
   }
   bool held() const { return last().limited != 0; }
   bool begun() const { return last().has_previous; }
-  double lambda2() const { return last().damping_applied; }
+  double lambda2() const { return last().applied_lambda2; }
   double chosen() const { return last().lambda2; }
   double beyond() const { return last().beyond; }
 
@@ -336,7 +336,7 @@ class PyServo {
       kernel.advance(servo_, state, memory_.scratch);
     }
     if (guard_.active()) guard_.secure(servo_, memory_.next());
-    bool valid = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
+    bool valid = std::isfinite(state.lambda2) && std::isfinite(state.applied_lambda2);
     for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
     for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
     if (!valid) {
@@ -411,7 +411,7 @@ class PyServo {
                given(command.acceleration, velocities_));
     std::copy_n(data_of<double>(J), m * n, state.J);
     std::copy_n(data_of<double>(desired), m, state.desired);
-    const double rest = servo_.acceleration_level ? servo_.rest_gain : 0.0;
+    const double rest = servo_.second_order ? servo_.rest_gain : 0.0;
     for (int i = 0; i < m; ++i) {
       state.e[i] = state.desired[i] + rest * dot(n, state.J + i * n, state.qd);
     }

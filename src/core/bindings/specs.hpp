@@ -277,7 +277,7 @@ struct SolverSpec {
   // (m,): for the closest pose, for the minimization of failed starts, and for the search
   Doubles weights = {}, bounded_weights = {}, relaxed_weights = {};
   Doubles lower = {}, upper = {};                                   // (n,): joint limits
-  Doubles seed_low = {}, seed_span = {}, seed_stride = {};          // (n,): see `IkProblem`
+  Doubles seed_lower = {}, seed_range = {}, seed_stride = {};       // (n,): see `IkProblem`
   Doubles joint_scale = {}, joint_unit = {}, max_joint_steps = {};  // (n,), or empty
   Doubles wrap = {};   // (n,): 2π for joints with 2π wraps, else 0
   StepSpec step = {};  // only its damping and direction are used

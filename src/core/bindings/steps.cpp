@@ -117,7 +117,7 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
                                   .high = h.data<T>(),
                                   .dq = data_of<T>(nb::borrow(step.object())),
                                   .active_set = data_of<T>(active_set),
-                                  .damping_applied = data_of<T>(applied)};
+                                  .applied_lambda2 = data_of<T>(applied)};
     const std::size_t bytes = kernel.limit_scratch(request);
     over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);

@@ -129,7 +129,7 @@ class PyTargetSolver {
     const Bounds bounds{
         .position = spec->position_tolerance,
         .rotation = spec->rotation_tolerance,
-        .max_starts = spec->max_starts,
+        .max_seeds = spec->max_seeds,
         .deadline = std::isfinite(spec->timeout) ? now() + nanoseconds(spec->timeout) : 0};
     solver_->run(bounds, request);
     if (outcome == Outcome::nonfinite) return {};

@@ -40,7 +40,7 @@ class OwnedServo {
               .limit = limits_.data(),
               .bound = T(limits.max_norm),
               .keep_direction = limits.keep_direction,
-              .acceleration_level = false,
+              .second_order = false,
               .dt = T(dt),
               .gain = T(0),
               .rate_gain = T(0),

@@ -71,8 +71,8 @@ class BatchSolver {
     LaneState& state = workspace_.lane[lane];
     state.is_new = true;
     ++state.start;
-    if (state.start < std::min(hard_after, request_.max_starts)) return;
-    if (state.start < request_.max_starts) {
+    if (state.start < std::min(hard_after, request_.max_seeds)) return;
+    if (state.start < request_.max_seeds) {
       solve_single(request_, *workspace_.hard, state.problem, state.blocked);
     } else {
       record_closest(lane, state.start);

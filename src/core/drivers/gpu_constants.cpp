@@ -184,7 +184,7 @@ std::string constants(const char* name, const IkProblem<double>& ik, const float
   all += line("T", "tolerance_unit", ik.rows, ik.tolerance_unit);
   all += line("T", "lower", nq, ik.lower) + line("T", "upper", nq, ik.upper);
   all += line("T", "seed_lower", nq, ik.seed_lower) + line("T", "seed_range", nq, ik.seed_range);
-  all += line("T", "sequence_step", nq, ik.sequence_step);
+  all += line("T", "seed_stride", nq, ik.seed_stride);
   if (ik.joint_scale) {
     all += line("T", "joint_scale", nv, ik.joint_scale) +
            line("T", "joint_unit", nv, ik.joint_unit) +
@@ -197,7 +197,7 @@ std::string constants(const char* name, const IkProblem<double>& ik, const float
       braces(member("chain", laid(ik.chain)), member("tasks", ik.tasks), member("rows", ik.rows),
              member("targets", ik.targets), array_of("task"), array_of("measure"),
              array_of("weight"), array_of("tolerance_unit"), array_of("lower"), array_of("upper"),
-             array_of("seed_lower"), array_of("seed_range"), array_of("sequence_step"),
+             array_of("seed_lower"), array_of("seed_range"), array_of("seed_stride"),
              member("position_tolerance", "T(0)"), member("rotation_tolerance", "T(0)"),
              member("step", of(ik.step)), member("newton_gain", ik.newton_gain),
              member("max_joint_step", ik.max_joint_step),
@@ -221,7 +221,7 @@ std::string constants(const char* name, const Servo<double>& servo) {
                 member("mode", of("ControlMode", servo.mode)), array_of("step"),
                 member("redundancy", "{}"), member("filter", "{}"), array_of("limit"),
                 member("bound", servo.bound), member("keep_direction", servo.keep_direction),
-                member("acceleration_level", servo.acceleration_level), member("dt", servo.dt),
+                member("second_order", servo.second_order), member("dt", servo.dt),
                 member("gain", servo.gain), member("rate_gain", servo.rate_gain),
                 member("rest_gain", servo.rest_gain)) +
          ";\n";

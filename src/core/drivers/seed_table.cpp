@@ -47,7 +47,7 @@ class Seed {
   void evaluate(int number) {
     const int n = ik_.chain.nv;
     for (int j = 0; j < ik_.chain.nq; ++j) {
-      const double u = 2 * sequence_value(number, ik_.sequence_step[j]) - 1;
+      const double u = 2 * sequence_value(number, ik_.seed_stride[j]) - 1;
       const double spacing = number % even_seeds == 1 || wrap_[j] > 0 ? 1 : middle_spacing;
       const double x = u * (spacing + (1 - spacing) * u * u);
       q_[j] = ik_.seed_lower[j] + 0.5 * (1 + x) * ik_.seed_range[j];

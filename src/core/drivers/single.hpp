@@ -48,7 +48,7 @@ class SingleSolver {
     for (int i = 0; i < lanes; ++i) {
       workspace_.lane[i] = {-1, 0, 0, 0, 0, false, false};
       set_target(request_, workspace_.search, i, problem_);
-      if (next_start_ >= request_.max_starts) continue;  // the lane stays idle
+      if (next_start_ >= request_.max_seeds) continue;  // the lane stays idle
       workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false, false};
       start_lane(request_, workspace_, i, workspace_.seeds[0]);
       ++running;
@@ -105,7 +105,7 @@ class SingleSolver {
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.nq;
-    const int left = request_.max_starts - next_start_;
+    const int left = request_.max_seeds - next_start_;
     const int count = std::min(std::min(table_attempts, listed.count), left);
     for (int i = 0; i < count && !stopped(request_); ++i) {
       if (!try_seed(listed.q + i * n, 1)) continue;
@@ -264,7 +264,7 @@ class SingleSolver {
 
   // Gives a lane the next start; it becomes idle if there is none.
   void take_next_start(LaneState& state, int& running) {
-    state.is_new = next_start_ < request_.max_starts;
+    state.is_new = next_start_ < request_.max_seeds;
     if (state.is_new) {
       state.start = next_start_++;
     } else {

@@ -81,7 +81,7 @@ struct LimitRequest {
   const T* high;       // (count, columns)
   T* dq;               // (count, columns): the step, replaced by its projection
   T* active_set;       // (count, columns): -1, 0 or 1, as in `boxed_step`
-  T* damping_applied;  // (count,): damping of the projected step
+  T* applied_lambda2;  // (count,): damping of the projected step
 };
 
 // Tasks at `count` configurations. The rows of all tasks are stacked; their targets and velocities
@@ -210,7 +210,7 @@ struct SolveRequest {
   const Table* table;
   ReachTable* reach;     // heights of frames, built when a target is first missed
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
-  int max_starts;        // maximum number of starts per target
+  int max_seeds;         // maximum number of starts per target
   RestartBudget budget;  // maximum number of starts, depending on the error of the best start
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`

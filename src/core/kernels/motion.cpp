@@ -301,16 +301,16 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
     load(n, lanes, request.high + first * n, high);
     load(n, lanes, request.dq + first * n, x);
     load(1, lanes, request.lambda2 + first, lambda2);
-    L damping_applied = *lambda2;
+    L applied_lambda2 = *lambda2;
     if (request.scale) {
       scale_into_box(n, low, high, L(request.bound), x, active_set);
     } else {
-      damping_applied =
+      applied_lambda2 =
           limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, active_set, scratch);
     }
     store(n, lanes, x, request.dq + first * n);
     store(n, lanes, active_set, request.active_set + first * n);
-    store(1, lanes, &damping_applied, request.damping_applied + first);
+    store(1, lanes, &applied_lambda2, request.applied_lambda2 + first);
   }
 }
 

@@ -62,7 +62,7 @@ struct Robots {
              .u = nullptr,
              .sigma = L(-1),
              .lambda2 = L(0),
-             .damping_applied = L(0),
+             .applied_lambda2 = L(0),
              .limited = L(0),
              .before = L(-1),
              .has_previous = false,

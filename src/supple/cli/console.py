@@ -30,7 +30,7 @@ from supple.errors import MissingExtraError
 from supple.kinematics.environment import thread_count
 
 NARROW = 80  # width below which lists are printed instead of tables [characters]
-_LONG = 60.0  # duration from which a run is announced [s]
+_ANNOUNCED_FROM = 60.0  # duration from which a run is announced [s]
 FAILED = 1  # exit code of a command that ran, but not everything succeeded
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -141,7 +141,7 @@ def expect(ray: Any) -> Callable[[float], None]:
     def announce(seconds: float) -> None:
         cores = thread_count(None)
         alone = seconds if ray is not None else seconds / cores
-        if alone < _LONG:
+        if alone < _ANNOUNCED_FROM:
             return
         where = "" if ray is not None else f": {duration(alone)} on the {cores} cores here"
         click.echo(

@@ -17,6 +17,8 @@ _QUATERNION = "A quaternion is given by its order: --wxyz W X Y Z or --xyzw X Y 
 # Sentences that say what to use instead of an option that does not exist.
 _HINTS = {"--quat": _QUATERNION, "--quaternion": _QUATERNION, "--orientation": _QUATERNION}
 
+_RENAMED = {"track": "simulate", "follow": "plan-path"}  # commands
+
 
 class _Commands(click.Group):
     """A group that imports commands on use, and shows errors of supple without a traceback."""
@@ -25,9 +27,13 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in _RENAMED:
+            words = f"no such command: {name}. It is now called {_RENAMED[name]}."
+            raise click.UsageError(words, ctx)
         if name not in COMMANDS:
             raise click.UsageError(str(unknown_name_error("command", name, COMMANDS)), ctx)
-        command: click.Command = getattr(import_module(f"supple.cli.{name}"), name)
+        module = name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"supple.cli.{module}"), module)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

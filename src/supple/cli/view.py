@@ -52,7 +52,7 @@ from supple.view.methods import DEFAULT, method_names
     "--path",
     "file",
     type=click.Path(path_type=Path),
-    help="File of a motion, written by `supple follow`.",
+    help="File of a motion, written by `supple plan-path`.",
 )
 @click.option(
     "--world",

@@ -64,7 +64,7 @@ _NEAREST = 32  # number of configurations of which the one nearest to a singular
 _SEEDS = 32  # maximum number of seeds for a random pose, which may be out of reach
 _ROUNDS = 10_000  # maximum number of random poses that are tried for a sample of "workspace"
 _MAX_COUNT = 2**53
-_LONG = 100_000  # number of samples above which the time is estimated
+_TIME_ESTIMATED_FROM = 100_000  # number of samples above which the time is estimated
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,7 @@ def sample_dataset(
     )
     if scheme == "workspace":
         _check_volume(job)
-    if estimate is not None and job.count > _LONG:
+    if estimate is not None and job.count > _TIME_ESTIMATED_FROM:
         estimate(core_seconds(job))
     return run(job, folder, ray=ray, progress=progress)
 

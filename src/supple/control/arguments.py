@@ -1,4 +1,4 @@
-"""Parse and validate the arguments of `Servo` and `track`.
+"""Parse and validate the arguments of `Servo` and `simulate`.
 
 Tuned constants are explained in docs/constants.md.
 """

@@ -18,7 +18,9 @@ from supple.motion.linearization import Linearization
 if TYPE_CHECKING:
     from supple.control.servo import Servo
 
-_TOLD = 1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
+_MENTIONED_LOSS = (
+    1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
+)
 _SAME = 1e-6  # relative difference below which two joint velocities count as parallel
 
 
@@ -30,7 +32,7 @@ def explain_last_step(servo: Servo) -> Report:
     linearization = servo.linearization
     asked = float(np.linalg.norm(servo._asked)) or 1.0
     share = float(np.linalg.norm(servo.lost)) / asked
-    told = share > _TOLD and servo._chosen > 0
+    told = share > _MENTIONED_LOSS and servo._chosen > 0
     report = explain_taken(
         linearization,
         servo.step,

@@ -47,7 +47,7 @@ class StepStatus(IntFlag):
             stretched, or at another singularity (such as a straight wrist) where the joints lead no
             farther in the singular direction, or could not stop before it. In modes "scale" and
             "halt": the motion stops because J cannot perform the whole command. In mode "path" of
-            `track`: it ends because the next target is not reached.
+            `simulate`: it ends because the next target is not reached.
         DIRECTION_LOST: The direction of the command cannot be kept, although the mode, "scale" or
             "halt", should keep it: joints return from outside their limits, or were moved by
             something other than the `Servo`.

@@ -1,4 +1,4 @@
-"""Motions as arrays: the result of `track` and of timed paths."""
+"""Motions as arrays: the result of `simulate` and of timed paths."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 _MAX_NUMBERS = 1_000  # maximum length of an attribute with numbers [characters]
 _TINY = 1e-14  # length below which MuJoCo treats a vector as zero
 _ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
-_LONG = ("capsule", "cylinder", "ellipsoid", "box")  # types of sites with two ends
+_TYPES_WITH_TWO_ENDS = ("capsule", "cylinder", "ellipsoid", "box")  # types of sites with two ends
 
 _POSE = ("pos", *_ORIENTATIONS)
 _COMPILER = """
@@ -188,8 +188,8 @@ class Values:
 
     def _between_ends(self) -> Array:
         """Return the pose of a site with two ends; z points from the second end to the first."""
-        if "pos" in self.all or self.text("type", "sphere") not in _LONG:
-            kinds = ", ".join(_LONG)
+        if "pos" in self.all or self.text("type", "sphere") not in _TYPES_WITH_TWO_ENDS:
+            kinds = ", ".join(_TYPES_WITH_TWO_ENDS)
             raise self.error(f"fromto: expected no pos and one of the types {kinds}")
         ends = self.numbers("fromto", 6, ())
         T = _onto_z(self._unit(ends[:3] - ends[3:], "fromto"))

@@ -322,7 +322,7 @@ def search_spec(options: SolveOptions, timeout: float, known: bool) -> _core.Sea
     return _core.SearchSpec(
         position_tolerance=options.position_tolerance,
         rotation_tolerance=options.rotation_tolerance,
-        max_starts=options.max_seeds,
+        max_seeds=options.max_seeds,
         timeout=timeout,
         max_solutions=1,
         single=True,

@@ -41,12 +41,12 @@ from supple.tasks.open_task import OpenTask
 # Tuned constants are explained in docs/constants.md.
 MAX_ITERATIONS = 1000  # default number of iterations of each seed
 MAX_SEEDS = 8  # default number of seeds
-_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
+_MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad or m]
 _DAMPING = 0.005  # default damping λ² = _DAMPING ‖J‖ ‖e‖ for open tasks
 _SAMPLES = 16  # number of configurations from which the median norm of J is estimated
 _PATIENCE = 100  # number of iterations within which the error must decrease by _PROGRESS
 _PROGRESS = 0.01  # smallest relative decrease of the error that counts as progress
-_STILL = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
+_MIN_DISPLACEMENT = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
 _HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that use the previous step
 
 
@@ -200,7 +200,7 @@ class StepSearch:
             running, at = running[going], at[going]
             then = self._limited(move, running, J[going], e[going], at)
             iterations[left[running]] += 1
-            moved = np.abs(then - at).max(axis=1) > _STILL
+            moved = np.abs(then - at).max(axis=1) > _MIN_DISPLACEMENT
             q[running] = then
             running = running[moved]  # a start whose configuration no longer changes has ended
             if not len(running):
@@ -285,7 +285,7 @@ def step_search(
         raise InputError(f"{problem}; given: damping={short_repr(damping)}")
     if step is None:
         step = DLS(default_damping(layout) if damping is None else damping)
-    longest = _LONGEST if max_step is None else number(max_step, "max_step", above=0)
+    longest = _MAX_DISPLACEMENT if max_step is None else number(max_step, "max_step", above=0)
     return StepSearch(layout, step, max_iterations, longest, options)
 
 

@@ -42,13 +42,13 @@ _ENTRIES = 512  # the same on a GPU; these configurations also determine the siz
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
-_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad, or of the reach]
+_MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or of the reach]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
 _LEAST_REACH = 1e-2  # smallest reach of a task, relative to the size of the robot
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
-_LONG = 10.0  # range above which a prismatic joint is long
+_LONG_RANGE = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
-_FAR = 10.0  # error above which the damping does not grow further
+_MAX_DAMPING_ERROR = 10.0  # error above which the damping does not grow further
 _UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
@@ -57,7 +57,7 @@ _UNEQUAL = 30.0  # largest ratio of row weights in the search
 _FEW_JOINTS = 6
 _SURPLUS_STARTS = 512  # their default number of seeds
 _SAMPLES = 8  # number of configurations at which J shows which joints move the tasks
-_STILL = 1e-12  # relative size of a column of J below which its joint moves no task
+_UNMOVED_COLUMN = 1e-12  # relative size of a column of J below which its joint moves no task
 _KINDS: dict[type[Task], TargetKind] = {
     PoseTask: TargetKind.POSE,
     PositionTask: TargetKind.POSITION,
@@ -260,7 +260,7 @@ def _compiled(
     if robot.prismatic.any() and max_step is None:
         middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
         rest, _ = _sizes(rows[: len(met)], layout, layout.reached(middle))
-        is_long = robot.prismatic & (_ranges(robot) > _LONG * rest)
+        is_long = robot.prismatic & (_ranges(robot) > _LONG_RANGE * rest)
         if is_long.any():
             reach = rest
     slides = _prismatic_units(robot, reach, is_long, max_step)
@@ -291,8 +291,8 @@ def _compiled(
         relaxed_weights=relaxed.tolist(),
         lower=robot.lower.tolist(),
         upper=robot.upper.tolist(),
-        seed_low=low.tolist(),
-        seed_span=span.tolist(),
+        seed_lower=low.tolist(),
+        seed_range=span.tolist(),
         seed_stride=stride.tolist(),
         **slides,
         wrap=turns(robot).tolist(),
@@ -300,11 +300,11 @@ def _compiled(
         newton_gain=_NEWTON_GAIN * scales[0],
         bounded_newton_gain=_NEWTON_GAIN * scales[1],
         closest_newton_gain=_NEWTON_GAIN * scales[2],
-        max_step=_LONGEST if max_step is None else max_step,
+        max_step=_MAX_DISPLACEMENT if max_step is None else max_step,
         iteration_factor=_iteration_factor(max_step),
         float_tolerance=float_tolerance,
         default_starts=default_starts,
-        max_lambda2=_DAMPING * _FAR * scale**2,
+        max_lambda2=_DAMPING * _MAX_DAMPING_ERROR * scale**2,
         posture_index=resting,
         posture_weight=pull,
         feature_scale=starts.scale.tolist(),
@@ -333,7 +333,7 @@ def moving_joints_and_rows(layout: CompiledTasks, primary: int) -> tuple[int, in
     """Return how many joints move the first `primary` rows, and how many rows have no range."""
     sizes = np.abs(layout.jacobian(layout.robot.random(_SAMPLES, seed=0))[:, :primary])
     most = sizes.max(axis=(0, 1))
-    moving = most > _STILL * most.max(initial=0.0)
+    moving = most > _UNMOVED_COLUMN * most.max(initial=0.0)
     return int(moving.sum()), int((~layout.ranged[:primary]).sum())
 
 
@@ -389,9 +389,9 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
 
 def _iteration_factor(max_step: float | None) -> int:
     """Return the factor of the number of iterations, above 1 for a `max_step` below the default."""
-    if max_step is None or max_step >= _LONGEST:
+    if max_step is None or max_step >= _MAX_DISPLACEMENT:
         return 1
-    return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))
+    return math.ceil(min(_SLOWEST, _MAX_DISPLACEMENT / max(max_step, _MAX_DISPLACEMENT / _SLOWEST)))
 
 
 def turns(robot: Robot) -> Array:
@@ -438,7 +438,7 @@ def _prismatic_units(
     if not robot.prismatic.any():
         return {"joint_scale": [], "joint_unit": [], "max_joint_steps": []}
     unit = np.where(robot.prismatic, reach, 1.0)
-    longest = _LONGEST * unit if max_step is None else np.full(robot.dof, max_step)
+    longest = _MAX_DISPLACEMENT * unit if max_step is None else np.full(robot.dof, max_step)
     return {
         "joint_scale": (np.where(is_long, _LONG_SCALE, 1.0) * unit).tolist(),
         "joint_unit": unit.tolist(),

@@ -24,7 +24,7 @@ AtLimit: TypeAlias = tuple[str, Literal["lower", "upper", "max_move"]]
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
 # Smallest relevant |Jᵀe| of a joint, relative to its largest possible value, ‖column of J‖ ‖e‖.
 _SMALLEST_PULL = 1e-6
-_FAR = 20.0  # distance of a target, in units of the reach, that suggests millimeters
+_SUSPECT_DISTANCE = 20.0  # distance of a target, in units of the reach, that suggests millimeters
 _SAMPLES = 64  # number of random configurations from which the reach is estimated
 
 
@@ -150,7 +150,7 @@ def unit_hint(robot: Robot, away: float) -> str:
     """Return a sentence if the target is so far away [m] that its unit is in doubt, else ""."""
     frames = robot.fk(robot.random(_SAMPLES, seed=0), robot.tips)[..., :3, 3]
     reach = float(np.linalg.norm(frames - frames.mean(axis=0), axis=-1).max())
-    if not away > _FAR * reach:
+    if not away > _SUSPECT_DISTANCE * reach:
         return ""
     return (
         f"the target is {away:.3g} m away, and the robot reaches about {reach:.2g} m: are the "

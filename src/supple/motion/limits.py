@@ -58,7 +58,7 @@ class Limits(ReadOnlyArrays):
         mode: "exact" minimizes the cost of the damped step within the limits: joints without an
             active limit compensate for the others. "scale" slows down the whole motion, to a stop
             if necessary, so that it keeps the direction of the command. "halt" also slows down
-            before a singularity and halts at it (docs/servo.md). "path", only for `track`, keeps
+            before a singularity and halts at it (docs/servo.md). "path", only for `simulate`, keeps
             the tool on its path and changes the timing.
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of the joints' positions, "rad" or "m"; empty if unknown.
@@ -354,7 +354,7 @@ def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
         InputError: The mode needs a whole path.
     """
     if limits.mode == "path":
-        raise InputError('mode "path" needs a whole path, as in track; given: one step')
+        raise InputError('mode "path" needs a whole path, as in simulate; given: one step')
     return _core.LimitsSpec(
         lower=limits.lower.tolist(),
         upper=limits.upper.tolist(),

@@ -32,7 +32,9 @@ _ROUNDS = 14  # maximum number of divisions
 _LOSSES = 6  # number of rounds in which cells are divided to lose less time
 _GAIN = 3e-4  # fraction of the duration that a round must gain before more cells are so divided
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-_STILL = 1e-6  # least squared speed for b = 1, relative to the largest, if only speeds are limited
+_MIN_SQUARED_SPEED = (
+    1e-6  # least squared speed for b = 1, relative to the largest, if only speeds are limited
+)
 _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 
@@ -82,7 +84,7 @@ def _squared_speed(
     q, q1, q2, _ = in_u(spline, grading, u[cell] + x, piece[cell])
     slow = bounds.speeds(q, q1) ** 2
     if grading.order == 1:  # only speeds are limited: b would be infinite where q' is zero
-        slow = np.maximum(slow, _STILL * slow.max())
+        slow = np.maximum(slow, _MIN_SQUARED_SPEED * slow.max())
     y, h = np.repeat(h, 2) - x, np.repeat(h, 2)
     basis = np.zeros((len(x), 3, 2))
     basis[:, 0] = np.stack([y, x], -1) / h[:, None]

@@ -23,9 +23,11 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import Layers
 from supple.paths.problem import EDGE, JUMP, PathProblem
 
-_CLOSE = 0.05  # joint displacement below which a solution continues at the same index [rad]
+_SAME_BRANCH_WITHIN = (
+    0.05  # joint displacement below which a solution continues at the same index [rad]
+)
 _TURNS = 3  # number of full turns of a joint that are tried in each direction
-_SMALLER = 32  # number of small steps between two targets where branches are not connected
+_SMALL_STEPS = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]
 _FLAT = 1e-6  # |det J| below which a configuration is singular, relative to the columns of J
 
@@ -92,7 +94,7 @@ class Branches(Layers):
         places between the two targets.
         """
         x0, x1 = self.path.targets.x[i : i + 2].tolist()
-        x = np.linspace(x0, x1, _SMALLER + 1)
+        x = np.linspace(x0, x1, _SMALL_STEPS + 1)
         inner = _solutions(self.path, x[1:-1])
         k = max(self.solutions.shape[1], inner.shape[1])
         row = np.full(self.solutions.shape[1], -1)
@@ -257,7 +259,7 @@ def _with_continued(path: PathProblem, x: Array, layers: Array, i: int) -> Array
         then, good = path.advanced(start, np.full(len(start), x[j]), np.full(len(start), x[i]))
         for q in then[good]:
             away = [path.away(q, other) for other in made]
-            close = [k for k, each in enumerate(away) if np.abs(each).max() < _CLOSE]
+            close = [k for k, each in enumerate(away) if np.abs(each).max() < _SAME_BRANCH_WITHIN]
             if close:
                 made[close[0]] = integrate(path.robot, made[close[0]], away[close[0]] / 2)
             else:
@@ -293,7 +295,7 @@ def _following(
     steps = path.wrapped(layers[1:] - layers[:-1])
     far = np.abs(steps).max(axis=2)
     with np.errstate(invalid="ignore"):
-        made = np.where(far < (_CLOSE if sides is None else 0), np.arange(k), -1)
+        made = np.where(far < (_SAME_BRANCH_WITHIN if sides is None else 0), np.arange(k), -1)
     # At other places the order of the solutions has changed, or one has appeared or vanished.
     again = np.nonzero(((made < 0) & np.isfinite(layers[:-1, :, 0])).any(axis=1))[0]
     side = np.zeros(layers.shape[:2]) if sides is None else sides

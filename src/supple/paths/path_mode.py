@@ -1,4 +1,4 @@
-"""Mode "path" of `track`: the tool stays on its path, and only the timing changes.
+"""Mode "path" of `simulate`: the tool stays on its path, and only the timing changes.
 
 The path is the sequence of targets. First the joints follow it without limits of speed: q(s), where
 s is the time at which the tool should be at this point. Then s(t) is the fastest motion with

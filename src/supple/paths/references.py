@@ -1,4 +1,4 @@
-"""References that `track` follows: constants, arrays or functions of time, sampled at each step."""
+"""References for `simulate`: constants, arrays or functions of time, sampled at each step."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sample(
         InputError: There is no reference, references differ in length, or times do not increase.
     """
     if all(reference is None for reference in references.values()):
-        raise InputError("track needs a target, a velocity or an acceleration; given: none")
+        raise InputError("simulate needs a target, a velocity or an acceleration; given: none")
     given = dict(references)
     for name, reference in references.items():
         if single and _is_constant(reference, name, layout.tasks[0]):

@@ -18,11 +18,13 @@ from supple.paths.spline import Spline
 
 _HALVINGS = 12  # maximum number of times that an interval between samples is halved
 _CHECKS = np.array([0.25, 0.5, 0.75])  # places between samples where the deviation is measured
-_AROUND = 4  # intervals on either side of an added sample that are checked at once
+_RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are checked at once
 _MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
 _PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
 _MOST = 20  # largest number of samples, for each target
-_PART = 0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
+_TOLERANCE_FRACTION = (
+    0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
+)
 
 
 class Refined(NamedTuple):
@@ -68,7 +70,9 @@ def refined(path: PathProblem, track: Track) -> Refined:
         if good.all():
             x, q = np.insert(x, of + 1, more), np.insert(q, of + 1, then, axis=0)
             # a sample hardly moves the spline some intervals away
-            near = np.searchsorted(x, more)[:, None] + np.arange(-_AROUND - 1, _AROUND + 1)
+            near = np.searchsorted(x, more)[:, None] + np.arange(
+                -_RECHECKED_INTERVALS - 1, _RECHECKED_INTERVALS + 1
+            )
             checked = np.unique(np.clip(near, 0, len(x) - 2))
         else:
             last = targets[targets <= x[of[~good][0]]][-1]
@@ -121,14 +125,16 @@ def _deviating(
     worst = most.max(axis=0)
     # A spline with few samples may pass the checks by chance, so a straight line is checked too.
     step = difference(path.robot, q[checked + 1], q[checked])
-    doubtful = np.nonzero((path.bend(step) / 4 > _PART * path.tolerances).any(axis=1))[0]
+    doubtful = np.nonzero(
+        (path.bend(step) / 4 > _TOLERANCE_FRACTION * path.tolerances).any(axis=1)
+    )[0]
     if path.targets.function is not None:
         doubtful = np.arange(len(step))
     if len(doubtful):
         straight = integrate(path.robot, q[checked[doubtful]], step[doubtful] / 2)
         off = path.deviation(straight, begin[doubtful] + length[doubtful] / 2) / 4
         error[doubtful] = np.maximum(error[doubtful], off)
-    excess = np.maximum(excess, (error / (_PART * path.tolerances)).max(axis=1))
+    excess = np.maximum(excess, (error / (_TOLERANCE_FRACTION * path.tolerances)).max(axis=1))
     bad = np.nonzero(excess > 1)[0]
     again = length[bad] < 0.75 * np.diff(path.targets.x).min()
     return worst, checked[bad], np.where(again, _PARTS[1], _PARTS[0])

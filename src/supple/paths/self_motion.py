@@ -22,7 +22,9 @@ from supple.paths.layers import FEW, SEEDS, Layers
 from supple.paths.problem import JUMP, PathProblem, Track
 from supple.paths.tracks import coarse, continued, tracks
 
-_APART = 0.05  # distance, in units of the joints, below which a solution is not a new one
+_MIN_SOLUTION_DISTANCE = (
+    0.05  # distance, in units of the joints, below which a solution is not a new one
+)
 
 
 class SelfMotion(Layers):
@@ -142,7 +144,7 @@ class SelfMotion(Layers):
     def _apart(self, q: Array, known: Array) -> Array:
         """Return the configurations (K, n) that are apart from each other and from known ones."""
         units = self.path.units
-        return q[_core.apart(q / units, known / units, self.path.turns, _APART)]
+        return q[_core.apart(q / units, known / units, self.path.turns, _MIN_SOLUTION_DISTANCE)]
 
     def _solve(self, layers: Indices) -> None:
         """Compute the solutions of the targets in `layers` whose solutions are not known."""

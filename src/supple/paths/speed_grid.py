@@ -13,7 +13,7 @@ from supple.paths.graded_law import Grading
 from supple.paths.spline import Spline
 
 CELLS = 300  # least number of cells of b(u)
-_STILL = 1e-9  # |q'| where the path turns back, relative to its largest value nearby
+_TURNING_SPEED = 1e-9  # |q'| where the path turns back, relative to its largest value nearby
 _SAME = 1e-9  # distance of two points that count as one, relative to the length of a piece
 _LOST = 1e-3  # fraction of the duration that cells may lose
 _MOST = 9  # largest number of parts into which a cell is divided
@@ -60,7 +60,7 @@ def turning_points(spline: Spline) -> Array:
     x, piece, near = x[inside], piece[inside], near[inside]
     s = spline.s[piece] + x
     _, q1, _, _ = spline.derivatives(s, piece)
-    still = np.abs(q1).max(axis=1) <= _STILL * size[piece].max(axis=1)
+    still = np.abs(q1).max(axis=1) <= _TURNING_SPEED * size[piece].max(axis=1)
     s, piece, near = s[still], piece[still], near[still]
     for end in (spline.s[piece], spline.s[piece + 1]):
         s = np.where(np.abs(s - end) <= near, end, s)

@@ -46,7 +46,7 @@ class PathTargets:
     def of(
         problem: CompiledProblem, given: Any, single: bool, length: float | None, threads: int
     ) -> PathTargets:
-        """Convert the path argument of `follow` to targets."""
+        """Convert the path argument of `plan_path` to targets."""
         tasks = problem.layout.tasks
 
         def convert(target: Any) -> Array:

@@ -17,10 +17,10 @@ _SINGULAR = (
     1e-6  # fraction of the largest singular value below which a singular value counts as zero
 )
 _LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
-_CLOSE = 1e-11  # error [m, rad] at which the corrector stops
+_CORRECTOR_TOLERANCE = 1e-11  # error [m, rad] at which the corrector stops
 _CORRECTIONS = 12
 _HALVINGS = 12  # maximum number of halvings of a step that the corrector cannot follow
-_LONGEST = 100_000  # maximum number of points in each direction
+_MAX_POINTS = 100_000  # maximum number of points in each direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class _Tracer:
         """
         for _ in range(_CORRECTIONS):
             at = linearize(self.robot, self.frame, q, self.target, threads=1)
-            if np.abs(at.e).max() <= _CLOSE:
+            if np.abs(at.e).max() <= _CORRECTOR_TOLERANCE:
                 return q
             J = np.where(held, 0.0, at.J)
             dq = J.T @ np.linalg.solve(J @ J.T + _LAMBDA2 * np.eye(len(J)), at.e)
@@ -131,7 +131,7 @@ class _Tracer:
         found: list[Array] = []
         q, before = self.start, along
         nothing = np.zeros(len(q), dtype=np.bool_)
-        while len(found) < _LONGEST:
+        while len(found) < _MAX_POINTS:
             length = self.step
             for _ in range(_HALVINGS):
                 made = self.corrected(integrate(self.robot, q, length * before), nothing)

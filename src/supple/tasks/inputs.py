@@ -16,7 +16,7 @@ _MAX_NAMED = 8  # maximum number of tasks named in a message
 def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "target") -> Any:
     """Return a sequence with one target or velocity for each task.
 
-    `solve`, `follow`, `Servo`, `track` and `linearize` all read their arguments with this function.
+    `solve`, `plan_path`, `Servo`, `simulate` and `linearize` all read their arguments with it.
 
     Args:
         given: The value of a single task; for several tasks a sequence with one value per task. If

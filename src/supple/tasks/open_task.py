@@ -37,7 +37,7 @@ class OpenTask(Readable, Task):
         OpenTask(lambda q: (clearance(q), gradient(q)))          with its Jacobian
 
     The target is x* (k,), the velocity ẋ (k,), in the units of f. The task works in `Servo`,
-    `track`, `velocities` and `solve` like any other task, alone or with others, in any order. f
+    `simulate`, `velocities` and `solve` like any other task, alone or with others, in any order. f
     runs in Python, once per step or iteration. Without a Jacobian f runs 2 n + 1 times, for
     central differences with a step of 6e-6 max(1, |q_j|), which are accurate to about 1e-10. f must
     be differentiable and depend only on q. An angle that jumps by 2π makes e jump: f should return

@@ -63,7 +63,7 @@ class PostureTask(Task):
         weight: One weight for all joints, or one per joint.
         tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
             upper) whose ends may be infinite; one range for all joints, or a mapping from joint
-            names to ranges. Only for `Servo` and `track`.
+            names to ranges. Only for `Servo` and `simulate`.
     """
 
     joints: Sequence[str] | None = None

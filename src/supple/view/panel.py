@@ -226,7 +226,7 @@ class Panel:
         gui, view, simulation = self._server.gui, self._view, self._simulation
         targets: list[Any] = []
         add = gui.add_button("Add target", hint="Adds the present target to the path.")
-        follow = gui.add_button("Follow", hint="Finds a motion on lines through the targets.")
+        plan = gui.add_button("Plan", hint="Finds a motion on lines through the targets.")
         play = gui.add_button("Play")
         clear = gui.add_button("Clear")
         self._path_words = gui.add_markdown("")
@@ -236,9 +236,9 @@ class Panel:
             targets.append(simulation.targets)
             self._path_words.content = f"{len(targets)} target{'s' * (len(targets) > 1)}"
 
-        @follow.on_click
+        @plan.on_click
         def _(event: Any) -> None:
-            found = self._try(event, lambda: simulation.follow(targets))
+            found = self._try(event, lambda: simulation.plan_path(targets))
             if found is not None:
                 self._try(event, lambda: view.show_path(found))
 

@@ -36,7 +36,7 @@ class ToolPath:
     words: str
 
     @staticmethod
-    def of(motion: sp.paths.Followed | sp.Trajectory, robot: sp.Robot, dt: float) -> ToolPath:
+    def of(motion: sp.paths.PlannedPath | sp.Trajectory, robot: sp.Robot, dt: float) -> ToolPath:
         """Return the path of a motion, to be played in steps of dt [s]."""
         if isinstance(motion, sp.Trajectory):
             q = np.asarray(motion.resampled(dt).q)

@@ -221,7 +221,7 @@ class Simulation:
             found = solver.several(goals, most, q0)
         return found[found.success]
 
-    def follow(self, targets: Sequence[Array]) -> sp.paths.Followed:
+    def plan_path(self, targets: Sequence[Array]) -> sp.paths.PlannedPath:
         """Return a path along straight lines through targets, each (tips, 4, 4) [m].
 
         Raises:
@@ -234,7 +234,7 @@ class Simulation:
             parts = [sp.poses.interpolate(a, b, _SHARES) for a, b in pairwise(each)]
             T = np.concatenate([each[:1], *parts])
             path.append(T[:, :3, 3] if self._positions else T)
-        return sp.follow(self.robot, path, tasks=self._tasks)
+        return sp.plan_path(self.robot, path, tasks=self._tasks)
 
     # ---- recording -------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ HOST, PORT = "127.0.0.1", 8080
 _FRAME = 1 / 60  # time between frames [s]
 _WORDS = 0.12  # time between updates of the status text and the joint sliders [s]
 _CURVES = 0.15  # time between updates of the charts [s]
-_STILL = 1e-7  # change of a coordinate below which nothing is drawn [rad or m]
-_APART = 0.01  # joint difference from the robot above which the ghost is drawn [rad or m]
+_MIN_DRAWN_CHANGE = 1e-7  # change of a coordinate below which nothing is drawn [rad or m]
+_GHOST_DISTANCE = 0.01  # joint difference from the robot above which the ghost is drawn [rad or m]
 _FIELD = 0.8  # vertical angle of view [rad]
 _WIDTH = 0.8  # width of the view that shows the whole robot, relative to its height
 
@@ -178,7 +178,7 @@ class Viewer:
                 ghost.place(one)
                 self._ghosts.append(ghost)
 
-    def show_path(self, motion: sp.paths.Followed | sp.Trajectory | None) -> None:
+    def show_path(self, motion: sp.paths.PlannedPath | sp.Trajectory | None) -> None:
         """Show the path of the tool in a motion, and offer to play it; None removes it.
 
         Balls mark the places where the robot changes its branch.
@@ -326,14 +326,16 @@ class Viewer:
         targets = simulation.targets
         shown = [simulation.shows_ghost, self.shows_ellipsoids]
         state = np.concatenate([q, simulation.ghost_q, targets.ravel(), shown])
-        if self._drawn is not None and np.abs(state - self._drawn).max() < _STILL:
+        if self._drawn is not None and np.abs(state - self._drawn).max() < _MIN_DRAWN_CHANGE:
             return  # nothing is sent while nothing moves
         self._drawn = state
         with self._server.atomic():
             self.figure.place(q)
             if self.model is not None:
                 self.model.place(q)
-            apart = np.abs(simulation.robot.difference(simulation.ghost_q, q)).max() > _APART
+            apart = (
+                np.abs(simulation.robot.difference(simulation.ghost_q, q)).max() > _GHOST_DISTANCE
+            )
             self.ghost.show(simulation.shows_ghost and bool(apart))
             if simulation.shows_ghost:
                 self.ghost.place(simulation.ghost_q)

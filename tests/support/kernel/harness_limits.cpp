@@ -8,10 +8,10 @@ namespace supple {
 namespace {
 
 // J (m, n), x0 (n), low (n), high (n), lambda2 and bound (2) -> x (n), active_set (n),
-// damping_applied
+// applied_lambda2
 template <class L, class T = scalar_t<L>>
 void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* low, const T* high,
-                   const T* numbers, T* x, T* active_set, T* damping_applied) {
+                   const T* numbers, T* x, T* active_set, T* applied_lambda2) {
   std::vector<L> trial_set(n), scratch(limited_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
@@ -23,7 +23,7 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
                                    trial_set.data(), scratch.data());
     store(n, lanes, step.data(), x + i * n);
     store(n, lanes, trial_set.data(), active_set + i * n);
-    store(1, lanes, &damping, damping_applied + i);
+    store(1, lanes, &damping, applied_lambda2 + i);
   }
 }
 
@@ -31,7 +31,7 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
 // result is valid.
 template <class L, class T = scalar_t<L>>
 void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* low, const T* high,
-                   const T* numbers, T* x, T* active_set, T* damping_applied, T* holds) {
+                   const T* numbers, T* x, T* active_set, T* applied_lambda2, T* holds) {
   std::vector<L> step(n), scratch(bounded_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
@@ -47,7 +47,7 @@ void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* lo
     for (int j = 0; j < n; ++j) step[j] = select(right, step[j], L(0));
     store(n, lanes, step.data(), x + i * n);
     store(n, lanes, trial_set.data(), active_set + i * n);
-    store(1, lanes, &damping, damping_applied + i);
+    store(1, lanes, &damping, applied_lambda2 + i);
     store(1, lanes, &held, holds + i);
   }
 }
@@ -60,15 +60,15 @@ using namespace supple;
 #define LAB_EXPORT(lane, T, ...)                                                                  \
   extern "C" void limited_##lane(long count, int m, int n, const T* J, const T* x0, const T* low, \
                                  const T* high, const T* numbers, T* x, T* active_set,            \
-                                 T* damping_applied) {                                            \
+                                 T* applied_lambda2) {                                            \
     limited_batch<__VA_ARGS__>(count, m, n, J, x0, low, high, numbers, x, active_set,             \
-                               damping_applied);                                                  \
+                               applied_lambda2);                                                  \
   }                                                                                               \
   extern "C" void bounded_##lane(long count, int m, int n, const T* J, const T* e, const T* low,  \
                                  const T* high, const T* numbers, T* x, T* active_set,            \
-                                 T* damping_applied, T* holds) {                                  \
+                                 T* applied_lambda2, T* holds) {                                  \
     bounded_batch<__VA_ARGS__>(count, m, n, J, e, low, high, numbers, x, active_set,              \
-                               damping_applied, holds);                                           \
+                               applied_lambda2, holds);                                           \
   }
 
 // harness.py defines this macro, which calls LAB_EXPORT for every lane type.

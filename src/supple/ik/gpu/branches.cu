@@ -30,7 +30,7 @@ struct BranchRequest {
   signed char* certain;  // (count,): whether no solution is missing or part of a continuum
   double position, rotation;  // tolerances [m], [rad]
   int count;
-  int q0_step;  // nq, or 0 if all targets share one q0
+  int q0_stride;  // nq, or 0 if all targets share one q0
   int nearest;  // whether the solutions nearest to q0 come first
 };
 
@@ -39,7 +39,7 @@ namespace {
 constexpr bool exact = !(Arm::form.slack > 0);
 
 __device__ const double* q0_of(const BranchRequest& request, long long problem) {
-  return request.q0 ? request.q0 + problem * request.q0_step : nullptr;
+  return request.q0 ? request.q0 + problem * request.q0_stride : nullptr;
 }
 
 // Returns the address of the cosine of joint i of a candidate; its sine is `request.count` numbers

@@ -35,7 +35,7 @@ class Request(ctypes.Structure):
         ),
         ("position", ctypes.c_double),
         ("rotation", ctypes.c_double),
-        *((name, ctypes.c_int) for name in ("count", "q0_step", "nearest")),
+        *((name, ctypes.c_int) for name in ("count", "q0_stride", "nearest")),
     )
 
 
@@ -131,7 +131,7 @@ class GpuBranches:
                 position=spec.position_tolerance,
                 rotation=spec.rotation_tolerance,
                 count=some,
-                q0_step=start[1],
+                q0_stride=start[1],
                 nearest=spec.nearest,
             )
             for name, threads in (("find", some), ("verify", some * CAPACITY)):

@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? tries : 0;
-  const int most = restart_budget(request.max_starts, request.nearest).all;
+  const int most = restart_budget(request.max_seeds, request.nearest).all;
   const bool near_own = several && request.nearest;
   // Whether the problem's own start has precedence: no result is accepted while it is running.
   const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);

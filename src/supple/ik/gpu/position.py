@@ -72,8 +72,8 @@ class Request(ctypes.Structure):
         ("entries", ctypes.c_int),
         ("directions", ctypes.c_int),
         ("probes", ctypes.c_int),
-        ("max_starts", ctypes.c_int),
-        ("q0_step", ctypes.c_int),
+        ("max_seeds", ctypes.c_int),
+        ("q0_stride", ctypes.c_int),
         ("nearest", ctypes.c_int),
         ("max_solutions", ctypes.c_int),
         ("solutions", ctypes.c_void_p),
@@ -87,14 +87,14 @@ class SearchOptions:
     Attributes:
         position: Position tolerance [m].
         rotation: Rotation tolerance [rad].
-        max_starts: Maximum number of seeds of a target; 0 for the default.
+        max_seeds: Maximum number of seeds of a target; 0 for the default.
         nearest: Whether the solution nearest to q0 is returned.
         max_solutions: Maximum number of distinct solutions of a target.
     """
 
     position: float
     rotation: float
-    max_starts: int
+    max_seeds: int
     nearest: bool = False
     max_solutions: int = 1
 
@@ -283,7 +283,12 @@ class GpuSolver:
         return memory, dict(zip(sizes, begins, strict=True))
 
     def launch(
-        self, at: dict[str, int], count: int, options: SearchOptions, stream: int, q0_step: int = 0
+        self,
+        at: dict[str, int],
+        count: int,
+        options: SearchOptions,
+        stream: int,
+        q0_stride: int = 0,
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
@@ -314,8 +319,8 @@ class GpuSolver:
             rough_rotation=max(options.rotation, 2e-5),
             count=count,
             entries=self.entries,
-            max_starts=options.max_starts or self.problem.default_starts,
-            q0_step=q0_step,
+            max_seeds=options.max_seeds or self.problem.default_starts,
+            q0_stride=q0_stride,
             nearest=options.nearest,
             max_solutions=options.max_solutions,
         )

@@ -51,8 +51,8 @@ struct Request {
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
   int directions, probes;  // of `reach`
-  int max_starts;          // for each problem; 0 for the default
-  int q0_step;             // nq, or 0 if all problems share one q0
+  int max_seeds;          // for each problem; 0 for the default
+  int q0_stride;             // nq, or 0 if all problems share one q0
   int nearest;             // whether the solution nearest to q0 is wanted
   int max_solutions;       // for each problem
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
@@ -95,7 +95,7 @@ __device__ double posture(const Request& request, int problem, int j) {
 
 // Coordinate j of a problem's own start.
 __device__ double own_start(const Request& request, int problem, int j) {
-  return request.q0 ? request.q0[problem * request.q0_step + j] : posture(request, problem, j);
+  return request.q0 ? request.q0[problem * request.q0_stride + j] : posture(request, problem, j);
 }
 
 // The memory of an `IterateState`, which is kept in registers if all indices are compile-time
@@ -147,7 +147,7 @@ __device__ double clamped(double x, int j) {
 
 __device__ bool is_valid(const Request& request, int problem) {
   return supple::is_valid(numbers, request.target + problem * numbers, nq,
-                          request.q0 ? request.q0 + problem * request.q0_step : nullptr);
+                          request.q0 ? request.q0 + problem * request.q0_stride : nullptr);
 }
 
 // Coordinate j of a seed of the sequence, of which the table has used the first `entries` values.
@@ -233,7 +233,7 @@ __device__ __noinline__ bool unwind(const Request& request, int problem, Iterate
   const bool solved = converged(request, at);
   double kept[nq];
   const auto reference = [&](int j) {
-    const double* const own = request.q0 ? request.q0 + problem * request.q0_step + j : nullptr;
+    const double* const own = request.q0 ? request.q0 + problem * request.q0_stride + j : nullptr;
     const double* const target = request.target + problem * numbers;
     return wrap_reference(ik, j, Posture::rest[j] >= 0 ? target + Posture::rest[j] : nullptr, own);
   };

@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       fresh = true;
       ++start;
       if (found || request.nearest ||
-          start >= ::min(tries, restart_budget(request.max_starts, request.nearest).all)) {
+          start >= ::min(tries, restart_budget(request.max_seeds, request.nearest).all)) {
         for (int j = 0; j < nq; ++j) request.rough[problem * nq + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;

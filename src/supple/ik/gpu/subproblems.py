@@ -70,11 +70,16 @@ class GpuSubproblems(GpuSolver):
         return GpuSolver(self.problem, *self._how)
 
     def launch(
-        self, at: dict[str, int], count: int, options: SearchOptions, stream: int, q0_step: int = 0
+        self,
+        at: dict[str, int],
+        count: int,
+        options: SearchOptions,
+        stream: int,
+        q0_stride: int = 0,
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         if options.max_solutions > 1:
-            return self._whole.launch(at, count, options, stream, q0_step)
+            return self._whole.launch(at, count, options, stream, q0_stride)
         gpu, each = self.device, ctypes.c_int(count)
         layout = self.problem.layout
         dof, width = layout.robot.dof, layout.kernel.targets
@@ -88,7 +93,7 @@ class GpuSubproblems(GpuSolver):
 
         limits = (ctypes.c_void_p(self._limits.pointer), ctypes.c_int(dof))
         whole = (*limits, SolutionPointers.among(at), each)
-        start("begin", count, ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_step), *whole)
+        start("begin", count, ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_stride), *whole)
         for part, solver, joints, numbers in zip(
             self.parts, self.solvers, self._joints, self._numbers, strict=True
         ):
@@ -100,7 +105,7 @@ class GpuSubproblems(GpuSolver):
             )
             split("target", k, width, numbers.pointer, own["target"])
             if at["q0"]:
-                split("q0", n, q0_step, joints.pointer, own["q0"])
+                split("q0", n, q0_stride, joints.pointer, own["q0"])
             else:
                 own["q0"] = 0
             solver.launch(own, count, options, stream, n)

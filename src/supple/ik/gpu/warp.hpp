@@ -133,7 +133,7 @@ __device__ __noinline__ int decide_failed(const Request& request, int problem,
                                           FailedStarts& failures, int starts, bool last,
                                           Polished& polished) {
   WarpExecutor on{request, problem, failures, polished};
-  const RestartBudget budget = restart_budget(request.max_starts, request.nearest);
+  const RestartBudget budget = restart_budget(request.max_seeds, request.nearest);
   const float newton_gain = float(RobotConstants<SearchReal>::ik.newton_gain);
   return review_failed_starts(on, budget, starts, last, newton_gain) ? on.best : -1;
 }

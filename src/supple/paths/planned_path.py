@@ -1,4 +1,4 @@
-"""The result of `follow`."""
+"""The result of `plan_path`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.paths.spline import Spline
 from supple.paths.timing import Bounds, time_law
 from supple.tasks.layout import compile_selected
 
-_STILL = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
+_EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Followed:
-    """The result of `follow`: configurations along a path of targets. `str()` is a summary.
+class PlannedPath:
+    """The result of `plan_path`: configurations along a path of targets. `str()` is a summary.
 
     Attributes:
         robot: The robot.
@@ -86,7 +86,7 @@ class Followed:
     def __repr__(self) -> str:
         said = "continuous" if self.continuous else f"{len(self.reconfigurations)} reconfigurations"
         said = said if self.success else "obstructed"
-        return f"<Followed {self.robot.name}: {len(self.q)} targets, {said}>"
+        return f"<PlannedPath {self.robot.name}: {len(self.q)} targets, {said}>"
 
     def __str__(self) -> str:
         count = len(self.reconfigurations)
@@ -143,7 +143,7 @@ class Followed:
 
 def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
     """Return the straight motion (K, n) between two configurations (2, n) at intervals of dt."""
-    if np.abs(coordinate_difference(ends[1], ends[0])).max() <= _STILL:
+    if np.abs(coordinate_difference(ends[1], ends[0])).max() <= _EQUAL_WITHIN:
         return ends
     law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
     return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
@@ -156,7 +156,7 @@ def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
     """
     robot, made = path.robot, [np.array(path.q[:1])]
     steps = difference(robot, path.q[1:], path.q[:-1])
-    moving = np.nonzero(np.abs(steps).max(axis=1, initial=0.0) > _STILL)[0]
+    moving = np.nonzero(np.abs(steps).max(axis=1, initial=0.0) > _EQUAL_WITHIN)[0]
     for own in np.split(moving, np.nonzero(np.diff(moving) > 1)[0] + 1):
         if len(own):
             part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])

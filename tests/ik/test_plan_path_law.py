@@ -1,4 +1,4 @@
-"""Laws of `follow` over robots, tasks and paths drawn from a seed.
+"""Laws of `plan_path` over robots, tasks and paths drawn from a seed.
 
 Every path has a result: configurations and splines without NaN, inside the limits everywhere, with
 the deviation that is reported, and a reason where the path ends. SUPPLE_PATHS sets the number of
@@ -55,7 +55,7 @@ def extremes(piece: sp.paths.JointPath) -> tuple[Array, Array]:
     return low, high
 
 
-def complaints(case: Drawn, found: sp.paths.Followed) -> list[str]:
+def complaints(case: Drawn, found: sp.paths.PlannedPath) -> list[str]:
     """Return the laws that a result breaks."""
     robot, said = case.robot, []
     lower, upper = robot.lower, robot.upper
@@ -124,11 +124,11 @@ def complaints(case: Drawn, found: sp.paths.Followed) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_path_has_a_true_result(part: int) -> None:
+def test_follow_gives_a_correct_result_for_random_paths(part: int) -> None:
     broken = {}
     for seed in (*HARD[part::PARTS], *seeds(PATHS)[part::PARTS]):
         case = Drawn(seed)
-        found = case.follow()
+        found = case.plan_path()
         if said := complaints(case, found):
             broken[seed] = said
     assert not broken, broken

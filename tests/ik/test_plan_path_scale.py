@@ -1,4 +1,4 @@
-"""The unit of length changes nothing but the units of the result of `follow`.
+"""The unit of length changes nothing but the units of the result of `plan_path`.
 
 SUPPLE_PATHS sets the number of paths (default 120); a sixth of them is rescaled.
 """
@@ -20,7 +20,7 @@ PATHS = int(os.environ.get("SUPPLE_PATHS", "120")) // 6
 FAR = (37, 51, 67, 73, 116, 117, 141, 11, 85)
 
 
-def followed(case: Drawn, factor: float) -> sp.paths.Followed:
+def followed(case: Drawn, factor: float) -> sp.paths.PlannedPath:
     """Return the result for a robot, targets and tolerances with lengths times a factor."""
     robot = rescaled(case.robot, factor)
     options = case.options | {"position_tolerance": case.tolerances[0] * factor}
@@ -28,11 +28,11 @@ def followed(case: Drawn, factor: float) -> sp.paths.Followed:
         options["q0"] = options["q0"] * np.where(robot.prismatic, factor, 1.0)
     tasks = tuple(with_length(task, factor) for task in case.tasks)
     targets = [moved(T, task, factor) for T, task in zip(case.targets, case.tasks, strict=True)]
-    return sp.follow(robot, targets, tasks=tasks, **options)
+    return sp.plan_path(robot, targets, tasks=tasks, **options)
 
 
 @pytest.mark.parametrize("exponent", [-13, 10])
-def test_a_power_of_two_changes_only_the_unit(exponent: int) -> None:
+def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int) -> None:
     """Floating-point numbers scale exactly by powers of two, so the results do as well."""
     factor = 2.0**exponent
     for seed in (*FAR, *seeds(PATHS)):

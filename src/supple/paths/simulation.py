@@ -32,7 +32,7 @@ from supple.tasks.layout import CompiledTasks, compile_selected
 
 
 @known_arguments(**HINTS)
-def track(
+def simulate(
     robot: Robot,
     q0: ArrayLike,
     *,
@@ -88,7 +88,7 @@ def track(
         InputError: There is no reference, references differ in length, times do not increase, or
             mode "path" is combined with a step, gains, order=2, constraints or initial speeds.
     """
-    check_robot_first(robot, "track(robot, q0, target=...)", q0)
+    check_robot_first(robot, "simulate(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)
     commands = sample(
         layout,

@@ -1,4 +1,4 @@
-"""`supple follow`: a whole path on one branch, with the fastest timing."""
+"""`supple plan-path`: a whole path on one branch, with the fastest timing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FILE = click.Path(path_type=Path)
 )
 @as_json_option
 @click.pass_context
-def follow(
+def plan_path(
     ctx: click.Context,
     /,
     robot: sp.Robot,
@@ -69,8 +69,8 @@ def follow(
     """Follow the poses of a FILE on one branch, as fast as the joint limits allow.
 
     \b
-      supple follow ur5e poses.csv -o motion.npz
-      supple follow panda poses.csv --tool-speed 0.1 --max-jerk 500 --plot motion.png
+      supple plan-path ur5e poses.csv -o motion.npz
+      supple plan-path panda poses.csv --tool-speed 0.1 --max-jerk 500 --plot motion.png
 
     FILE has one pose per row, in the format of `supple solve`. If no branch covers the whole path,
     the robot changes branch on the way, and the summary reports where and why. The exit code is 1
@@ -81,7 +81,7 @@ def follow(
     check_writable(out)
     goals, is_pose, _ = path_in(file)
     task = tasks_for(robot, frame, is_pose)
-    found = sp.follow(
+    found = sp.plan_path(
         robot,
         goals,
         tasks=task,

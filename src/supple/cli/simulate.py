@@ -1,4 +1,4 @@
-"""`supple track`: a motion along the poses in a file, or with a constant twist."""
+"""`supple simulate`: a motion along the poses in a file, or with a constant twist."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--animate", type=_FILE, metavar="FILE", help="Write an animation: .html, .gif.")
 @as_json_option
-def track(
+def simulate(
     robot: sp.Robot,
     file: Path | None,
     twist: tuple[float, ...] | None,
@@ -80,8 +80,8 @@ def track(
     """Follow the poses of a FILE over time, or a twist, inside the joint limits.
 
     \b
-      supple track panda poses.csv --out motion.csv --animate motion.html
-      supple track ur5e --twist 0.1 0 0 0 0 0 --duration 3 --q0 0,-1.2,1.7,-2,-1,0 --plot m.png
+      supple simulate panda poses.csv --out motion.csv --animate motion.html
+      supple simulate ur5e --twist 0.1 0 0 0 0 0 --duration 3 --q0 0,-1.2,1.7,-2,-1,0 --plot m.png
 
     FILE has one pose per step, in the format of `supple solve`, and optionally the time of each
     pose in a column t [s]. The exit code is 0 even if limits or damping changed the motion, which
@@ -118,7 +118,7 @@ def track(
         acceleration_time=ACCELERATION_TIME,
     )
     step = method(name, robot, dt=dt, frames=[task.frame], rows=rows)
-    motion = sp.track(robot, start, tasks=task, step=step, limits=bounds, **reference)
+    motion = sp.simulate(robot, start, tasks=task, step=step, limits=bounds, **reference)
     write_motion(motion, out, plot, animate)
     if as_json:
         print_json(summary(motion))
@@ -129,7 +129,7 @@ def track(
 def _reference(
     file: Path | None, twist: tuple[float, ...] | None, dt: float, duration: float | None
 ) -> tuple[dict[str, Any], bool]:
-    """Return the reference as arguments of `supple.track`, and whether it has an orientation."""
+    """Return the reference as arguments of `supple.simulate`, and whether it has an orientation."""
     if file is None:
         return {"velocity": list(twist or ()), "dt": dt, "duration": duration}, True
     goals, is_pose, table = path_in(file)

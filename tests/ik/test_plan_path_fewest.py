@@ -69,8 +69,8 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
 
 
 @pytest.mark.parametrize("seed", [*range(24), 38])  # 38: targets next to a fold of the elbow
-def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
-    """Where joints must exceed their ranges, `follow` has no more changes than the exact search."""
+def test_follow_of_six_joints_has_the_fewest_reconfigurations(seed: int) -> None:
+    """Where joints must exceed their ranges, `plan_path` changes no more than the exact search."""
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
     room = rng.uniform(2.6, 3.1, 6)
@@ -78,7 +78,7 @@ def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
     turns = rng.uniform(-1, 1, 6) * [4, 0.6, 0.6, 4, 4, 9]
     poses = UR5E.fk(middle + wandering(rng, 6, turns))
     least = fewest(solutions(robot, dense(poses)), DENSE, NEAR)
-    found = sp.follow(robot, poses)
+    found = sp.plan_path(robot, poses)
     assert found.success == (least is not None)
     if least is not None:
         assert len(found.reconfigurations) <= least
@@ -89,7 +89,7 @@ def test_six_joints_change_as_rarely_as_possible(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(8), 45])  # 45: a passage along joint limits
-def test_seven_joints_change_as_rarely_as_possible(seed: int) -> None:
+def test_follow_of_seven_joints_has_the_fewest_reconfigurations(seed: int) -> None:
     rng = np.random.default_rng(seed)
     middle = (PANDA.lower + PANDA.upper) / 2
     room = 0.5 * (PANDA.upper - PANDA.lower)
@@ -105,7 +105,7 @@ def test_seven_joints_change_as_rarely_as_possible(seed: int) -> None:
         for part, q in zip(parts, every, strict=True):
             part.append(np.insert(q, j, value, axis=1))
     least = fewest([np.concatenate(each) for each in parts], 1, 0.15)
-    found = sp.follow(robot, poses)
+    found = sp.plan_path(robot, poses)
     if least is None:
         return
     assert found.success
@@ -131,8 +131,8 @@ def test_a_path_ends_at_a_target_out_of_reach_at_once(
         routes.append(arguments)
         return refined(*arguments)
 
-    monkeypatch.setattr("supple.paths.follow.refined", counted)
-    found = sp.follow(PANDA, path, tasks=tasks)
+    monkeypatch.setattr("supple.paths.planning.refined", counted)
+    found = sp.plan_path(PANDA, path, tasks=tasks)
     assert np.isfinite(found.q).all(axis=1).sum() == first
     assert found.obstacle is not None
     assert found.obstacle.startswith(f"at {first}: the target is out of reach")

@@ -1,4 +1,4 @@
-"""`follow` keeps one branch along a path if one exists, reports every jump, and gives reasons."""
+"""`plan_path` keeps one branch along a path if one exists, reports jumps, and gives reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def line(robot: sp.Robot, q: Array, move: Array, turn: Array, count: int = 60) -
     return T
 
 
-def off_path(robot: sp.Robot, poses: Array, found: sp.paths.Followed, times: int = 100) -> Array:
+def off_path(robot: sp.Robot, poses: Array, found: sp.paths.PlannedPath, times: int = 100) -> Array:
     """Return the largest deviations from a path [m], [rad], at `times` points per pose."""
     worst = np.zeros(2)
     for piece in found.pieces:
@@ -68,7 +68,7 @@ def test_a_line_with_a_branch_is_followed_without_a_jump(seed: int) -> None:
     poses = line(UR5E, q, rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.5, 0.5, 3), 40)
     every = solve(UR5E, poses[0], solutions=100)
     exists = any(tracked(UR5E, each, poses) is not None for each in every.q[every.success])
-    found = sp.follow(UR5E, poses)
+    found = sp.plan_path(UR5E, poses)
     if exists:
         assert found.continuous
     if found.continuous:
@@ -81,7 +81,7 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
     robot = sp.load(name)
     q = HOME if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
     poses = line(robot, q, np.array([0.1, -0.2, 0.1]), np.array([0.2, 0.1, -0.2]), 25)
-    found = sp.follow(robot, poses)
+    found = sp.plan_path(robot, poses)
     assert found.continuous
     off = off_path(robot, poses, found)
     assert (off <= [1e-4, 1e-3]).all()
@@ -89,14 +89,14 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
-def test_samples_are_added_past_a_singularity() -> None:
+def test_follow_adds_samples_near_a_singularity() -> None:
     near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular if joint 5 is at 0
     first, last = UR5E.fk(near), UR5E.fk(near)
     first[1, 3] -= 0.2
     last[1, 3] += 0.2
     poses = sp.poses.interpolate(first, last, np.linspace(0, 1, 40))
     start = solve(UR5E, poses[0], q0=near).q + 2 * np.pi * np.eye(6)[3]
-    found = sp.follow(UR5E, poses, q0=start)
+    found = sp.plan_path(UR5E, poses, q0=start)
     assert found.continuous
     assert np.abs(np.diff(found.q, axis=0)).max() > 0.2
     assert len(found.pieces[0]) > len(poses)
@@ -118,7 +118,7 @@ def test_a_line_through_a_singular_target_stays_on_its_branch(
     poses = np.tile(robot.fk(singular), (count, 1, 1))
     poses[:, :3, 3] += np.linspace(-0.1, 0.1, count)[:, None] * across
     start = solve(robot, poses[0], q0=singular).q
-    found = sp.follow(robot, poses, q0=start)
+    found = sp.plan_path(robot, poses, q0=start)
     assert found.continuous, str(found)
     assert np.sign(found.q[0, 4]) != np.sign(found.q[-1, 4])  # the wrist passes its singularity
     np.testing.assert_allclose(robot.fk(found.q), poses, atol=1e-6)
@@ -128,7 +128,7 @@ def test_a_line_through_a_singular_target_stays_on_its_branch(
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
 def test_a_first_target_out_of_reach_ends_the_path(name: str) -> None:
     far = np.stack([sp.pose([2.4, y, 0.4], rpy=[np.pi, 0, 0]) for y in (-0.1, 0.0, 0.1)])
-    found = sp.follow(sp.load(name), far)
+    found = sp.plan_path(sp.load(name), far)
     assert not found.success
     assert np.isnan(found.q).all()
     assert "at 0: the target is out of reach" in str(found)
@@ -136,30 +136,30 @@ def test_a_first_target_out_of_reach_ends_the_path(name: str) -> None:
 
 def test_the_branch_with_the_least_motion_is_chosen() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.15, -0.1]), np.zeros(3))
-    found = sp.follow(UR5E, poses)
+    found = sp.plan_path(UR5E, poses)
     own = np.abs(np.diff(found.q, axis=0)).sum()
     every = solve(UR5E, poses[0], solutions="all").q
-    others = [sp.follow(UR5E, poses, q0=q) for q in every]
+    others = [sp.plan_path(UR5E, poses, q0=q) for q in every]
     motions = [np.abs(np.diff(each.q, axis=0)).sum() for each in others if each.continuous]
     assert own <= min(motions) * (1 + 1e-6)
     assert max(motions) > 1.05 * own
 
 
-def test_a_cost_chooses_the_branch() -> None:
+def test_follow_chooses_the_branch_of_the_smallest_cost() -> None:
     poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3))
-    up = sp.follow(UR5E, poses, prefer=lambda q: -q[2])
-    down = sp.follow(UR5E, poses, prefer=lambda q: q[2])
+    up = sp.plan_path(UR5E, poses, prefer=lambda q: -q[2])
+    down = sp.plan_path(UR5E, poses, prefer=lambda q: q[2])
     assert up.q[:, 2].min() > 0 > down.q[:, 2].max()
 
 
-def test_a_start_is_kept() -> None:
+def test_follow_begins_at_the_given_q0() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3))
     turned = HOME + 2 * np.pi * np.array([-1, 0, 0, 0, 0, -1])
-    found = sp.follow(UR5E, poses, q0=turned)
+    found = sp.plan_path(UR5E, poses, q0=turned)
     np.testing.assert_allclose(found.q[0], turned, atol=1e-6)
     assert found.continuous
     with pytest.raises(errors.InputError, match="q0 must be at the first target"):
-        sp.follow(UR5E, poses, q0=HOME + 0.1)
+        sp.plan_path(UR5E, poses, q0=HOME + 0.1)
 
 
 @pytest.mark.parametrize("beyond", [1e-3, 0.1, 6.0])
@@ -170,7 +170,7 @@ def test_a_start_outside_the_limits_returns_inside(name: str, beyond: float) -> 
     q0 = HOME.copy() if robot.dof == 6 else np.array([0.2, 0.5, 0.1, -1.6, 0.2, 1.5, 0.3])
     q0[0] = robot.upper[0] + beyond
     poses = line(robot, q0, np.array([0.05, 0.05, 0.0]), np.zeros(3), 20)
-    found = sp.follow(robot, poses, q0=q0)
+    found = sp.plan_path(robot, poses, q0=q0)
     assert found.success
     back = found.reconfigurations[0]
     assert back.at == 0
@@ -189,7 +189,7 @@ def test_no_joint_turns_fully_to_stay_on_a_branch() -> None:
     """If the last joint must move by 3.5 rad, it starts where its limits allow this."""
     s = np.linspace(0, 1, 80)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 3.5]) + [0, 0, 0, 0, 0, 2.0]
-    found = sp.follow(UR5E, UR5E.fk(q))
+    found = sp.plan_path(UR5E, UR5E.fk(q))
     assert found.continuous
     assert np.abs(np.diff(found.q, axis=0)).max() < 0.1
 
@@ -201,10 +201,10 @@ def narrow(q: Array, joint: int, room: float) -> sp.Robot:
     return UR5E.with_limits(lower=low, upper=high)
 
 
-def test_a_limit_is_named_with_its_place() -> None:
+def test_follow_names_the_joint_limit_that_ends_a_path() -> None:
     s = np.linspace(0, 1, 50)[:, None]
     poses = UR5E.fk(HOME + s * [0, 0, 0, 0, 0.8, 0])
-    found = sp.follow(narrow(HOME, 4, 0.4), poses)
+    found = sp.plan_path(narrow(HOME, 4, 0.4), poses)
     assert not found.success
     assert found.obstacle is not None
     assert "out of reach" in found.obstacle or "wrist_2_joint is at its limit" in found.obstacle
@@ -212,9 +212,9 @@ def test_a_limit_is_named_with_its_place() -> None:
     assert reached == 25  # half of the poses: 0.4 of 0.8 rad
 
 
-def test_a_pose_out_of_reach_is_named_with_its_place() -> None:
+def test_follow_names_the_first_pose_out_of_reach() -> None:
     poses = line(UR5E, HOME, np.array([0.0, 0.0, 2.0]), np.zeros(3))
-    found = sp.follow(UR5E, poses)
+    found = sp.plan_path(UR5E, poses)
     assert not found
     reached = int(np.isfinite(found.q[:, 0]).sum())
     assert f"at {reached}: the target is out of reach" in str(found)
@@ -232,7 +232,7 @@ def test_a_reconfiguration_is_reported_and_timed() -> None:
     s = np.linspace(0, 1, 120)
     q = HOME + np.outer(s, [0, 0, 0, 0, 0, 9.0]) - [0, 0, 0, 0, 0, 2.0]
     poses = UR5E.fk(q)
-    found = sp.follow(robot, poses)
+    found = sp.plan_path(robot, poses)
     assert found.success
     assert len(found.reconfigurations) == 1
     change = found.reconfigurations[0]
@@ -250,7 +250,7 @@ def test_reconfigurations_need_no_closed_form() -> None:
     arm = sp.dh([(0.4, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0)], limits=[(-2, 2)] * 3)
     a = np.linspace(0, 3 * np.pi, 200)
     circle = np.stack([0.5 * np.cos(a), 0.5 * np.sin(a), 0 * a], axis=1)
-    found = sp.follow(arm, circle, tasks=sp.PositionTask())
+    found = sp.plan_path(arm, circle, tasks=sp.PositionTask())
     assert found.success
     assert 1 <= len(found.reconfigurations) <= 2
     np.testing.assert_allclose(arm.fk(found.q)[:, :3, 3], circle, atol=1e-6)
@@ -259,7 +259,7 @@ def test_reconfigurations_need_no_closed_form() -> None:
 def test_repeated_targets_do_not_slow_down_the_motion() -> None:
     poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3), 20)
     limits = sp.Limits.for_robot(UR5E, max_acceleration=10.0)
-    once, twice = (sp.follow(UR5E, poses[np.repeat(np.arange(20), k)]) for k in (1, 2))
+    once, twice = (sp.plan_path(UR5E, poses[np.repeat(np.arange(20), k)]) for k in (1, 2))
     assert twice.q.shape == (40, 6)
     np.testing.assert_array_equal(twice.q[::2], once.q)
     np.testing.assert_array_equal(twice.q[1::2], once.q)
@@ -274,38 +274,38 @@ def test_a_function_of_the_path_length_is_followed() -> None:
         made[:3, 3] += 0.1 * np.array([np.sin(s / 0.1), np.cos(s / 0.1) - 1, 0])
         return made
 
-    found = sp.follow(UR5E, circle, length=0.6)
+    found = sp.plan_path(UR5E, circle, length=0.6)
     assert found.continuous
     for s in np.linspace(0, 0.6, 500):
         off = np.linalg.norm(UR5E.fk(found.pieces[0].at(s))[:3, 3] - circle(s)[:3, 3])
         assert off <= 1e-4
     with pytest.raises(errors.InputError, match="needs length="):
-        sp.follow(UR5E, circle)
+        sp.plan_path(UR5E, circle)
 
 
 def test_positions_and_axes_are_followed() -> None:
     s = np.linspace(0, 1, 30)[:, None]
     p = UR5E.fk(HOME)[:3, 3] + s * [0.1, 0.1, -0.1]
-    found = sp.follow(UR5E, p, tasks=sp.PositionTask())
+    found = sp.plan_path(UR5E, p, tasks=sp.PositionTask())
     assert found.continuous
     np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 3], p, atol=1e-6)
     axes = np.tile(UR5E.fk(HOME)[:3, 2], (30, 1))
-    found = sp.follow(UR5E, [p, axes], tasks=[sp.PositionTask(), sp.AxisTask()])
+    found = sp.plan_path(UR5E, [p, axes], tasks=[sp.PositionTask(), sp.AxisTask()])
     assert found.continuous
     np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], axes, atol=1e-6)
 
 
 def test_a_toleranced_task_is_followed() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3), 30)
-    found = sp.follow(UR5E, poses, tasks=sp.PoseTask(about="z"))
+    found = sp.plan_path(UR5E, poses, tasks=sp.PoseTask(about="z"))
     assert found.continuous
     np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], poses[:, :3, 2], atol=1e-5)
 
 
-def test_bad_paths_are_named() -> None:
+def test_bad_paths_of_follow_are_named() -> None:
     with pytest.raises(errors.InputError, match="one leading axis"):
-        sp.follow(UR5E, UR5E.fk(HOME))
+        sp.plan_path(UR5E, UR5E.fk(HOME))
     with pytest.raises(errors.InputError, match="finite"):
-        sp.follow(UR5E, np.full((3, 4, 4), np.nan))
+        sp.plan_path(UR5E, np.full((3, 4, 4), np.nan))
     with pytest.raises(errors.InputError, match="prefer must be"):
-        sp.follow(UR5E, line(UR5E, HOME, np.zeros(3) + 0.01, np.zeros(3)), prefer="best")  # type: ignore[arg-type]
+        sp.plan_path(UR5E, line(UR5E, HOME, np.zeros(3) + 0.01, np.zeros(3)), prefer="best")  # type: ignore[arg-type]

@@ -29,9 +29,9 @@ from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array
 from supple.paths.branches import Branches
-from supple.paths.followed import Followed, Reconfiguration
 from supple.paths.graph import Cost, Part, fewest_changes
 from supple.paths.layers import Layers
+from supple.paths.planned_path import PlannedPath, Reconfiguration
 from supple.paths.problem import PathProblem, Track
 from supple.paths.refine import Refined, refined
 from supple.paths.self_motion import SelfMotion
@@ -47,7 +47,7 @@ _ROUTES = 40  # number of routes that are tried before the path ends where the l
 
 
 @known_arguments(**HINTS)
-def follow(
+def plan_path(
     robot: Robot,
     path: Any,
     *,
@@ -59,12 +59,12 @@ def follow(
     position_tolerance: float = 1e-4,
     rotation_tolerance: float = 1e-3,
     threads: int | None = None,
-) -> Followed:
+) -> PlannedPath:
     """Find configurations along a whole path, without a jump wherever that is possible.
 
-        follow(robot, poses)                    a sequence of poses (N, 4, 4) -> Followed
-        follow(robot, f, length=0.5)            a function of the path length
-        follow(robot, poses).timed(limits)      the fastest motion -> Trajectory
+        plan_path(robot, poses)                    a sequence of poses (N, 4, 4) -> PlannedPath
+        plan_path(robot, f, length=0.5)            a function of the path length
+        plan_path(robot, poses).timed(limits)      the fastest motion -> Trajectory
 
     The result stays on one branch if a branch goes along the whole path. Otherwise it has the
     fewest reconfigurations, with the place and reason of each. For arms of 6 joints all solutions
@@ -97,7 +97,7 @@ def follow(
     selected, single = selected_tasks(robot, frame, tasks)
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:
-        raise InputError("follow needs tasks of frames; given: an open task or a PostureTask")
+        raise InputError("plan_path needs tasks of frames; given: an open task or a PostureTask")
     if not callable(prefer) and prefer not in PREFERENCES:
         names = ", ".join(f'"{each}"' for each in PREFERENCES)
         raise InputError(f"prefer must be {names} or a function; given: {short_repr(prefer)}")
@@ -125,7 +125,7 @@ def follow(
     return replace(found, reconfigurations=(back, *found.reconfigurations))
 
 
-def _farthest(path: PathProblem, start: Array | None) -> Followed:
+def _farthest(path: PathProblem, start: Array | None) -> PlannedPath:
     """Return the best route along a path; targets are met less closely if that leads farther."""
     found, exact = _followed(path, start)
     if exact is None or np.isfinite(found.q[path.targets.place == exact]).all():
@@ -143,7 +143,7 @@ class _Route(NamedTuple):
     reachable: int
 
 
-def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | None]:
+def _followed(path: PathProblem, start: Array | None) -> tuple[PlannedPath, int | None]:
     """Return the best route along a path, from the configuration `start` or, if None, from any.
 
     The index of the first target that is met less closely than others is returned as well.
@@ -152,7 +152,7 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[Followed, int | N
     if not layers.count:
         q = np.full((len(path.targets.place), path.robot.nq), np.nan)
         obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
-        return Followed(path.robot, q, (), (), obstacle, 0.0, 0.0), None
+        return PlannedPath(path.robot, q, (), (), obstacle, 0.0, 0.0), None
     best: _Route | None = None
     for attempt in range(_ROUTES):
         parts = fewest_changes(layers.graph, layers.begin)
@@ -211,8 +211,8 @@ def _reason(layers: Layers, part: Part) -> str:
     return reason if i == part.layers[-1] else f"{reason} at {place:g}"
 
 
-def _result(path: PathProblem, route: _Route) -> Followed:
-    """Return the result of `follow` from the pieces of a path and the changes between them."""
+def _result(path: PathProblem, route: _Route) -> PlannedPath:
+    """Return the result of `plan_path` from the pieces of a path and the changes between them."""
     x, pieces = path.targets.x, route.pieces
     q = np.full((len(x), path.robot.nq), np.nan)
     for joints, _, _ in pieces:
@@ -235,7 +235,7 @@ def _result(path: PathProblem, route: _Route) -> Followed:
         )
         for (before, after), reason in zip(pairwise(pieces), route.reasons, strict=True)
     ]
-    return Followed(
+    return PlannedPath(
         path.robot,
         q[path.targets.place],
         tuple(each.joints for each in pieces),
