@@ -155,7 +155,7 @@ def test_arguments_at_the_wrong_place_get_a_hint() -> None:
 
 
 def test_solve_has_few_parameters() -> None:
-    assert len(inspect.signature(sp.solve).parameters) <= 12
+    assert len(inspect.signature(sp.solve).parameters) <= 13
 
 
 def test_a_solver_returns_a_report_with_any_form_of_arguments() -> None:

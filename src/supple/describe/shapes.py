@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,10 @@ class Sphere(PickledByFields):
     radius: float
     pose: Array = field(default_factory=_identity)
 
+    if TYPE_CHECKING:
+
+        def __init__(self, radius: float, pose: npt.ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         _set_length(self, "radius", above=0)
         _set_pose(self)
@@ -55,6 +59,10 @@ class Capsule(PickledByFields):
     length: float
     pose: Array = field(default_factory=_identity)
 
+    if TYPE_CHECKING:
+
+        def __init__(self, radius: float, length: float, pose: npt.ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         _set_length(self, "radius", above=0)
         _set_length(self, "length", least=0)
@@ -73,6 +81,10 @@ class Box(PickledByFields):
 
     size: Array
     pose: Array = field(default_factory=_identity)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, size: npt.ArrayLike, pose: npt.ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         size = _lengths(self.size, (3,), "Box: size")
@@ -97,6 +109,10 @@ class Cylinder(PickledByFields):
     length: float
     pose: Array = field(default_factory=_identity)
 
+    if TYPE_CHECKING:
+
+        def __init__(self, radius: float, length: float, pose: npt.ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         _set_length(self, "radius", above=0)
         _set_length(self, "length", above=0)
@@ -113,6 +129,10 @@ class HalfSpace(PickledByFields):
     """
 
     pose: Array = field(default_factory=_identity)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, pose: npt.ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         _set_pose(self)
@@ -132,6 +152,12 @@ class ConvexHull(PickledByFields):
     points: Array
     radius: float = 0.0
     pose: Array = field(default_factory=_identity)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, points: npt.ArrayLike, radius: float = 0.0, pose: npt.ArrayLike = ...
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         points = _lengths(self.points, None, "ConvexHull: points")
@@ -162,6 +188,12 @@ class Mesh(PickledByFields):
     file: str
     scale: Array = field(default_factory=lambda: np.ones(3))
     pose: Array = field(default_factory=_identity)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, file: str, scale: npt.ArrayLike = ..., pose: npt.ArrayLike = ...
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         file: object = self.file
