@@ -330,18 +330,18 @@ def test_an_arm_stops_at_a_wall_of_a_world_and_names_it() -> None:
     panda = sp.urdf(Path(__file__).parent / "data/panda.urdf")
     world = sp.World({"wall": Box([0.1, 2.0, 2.0], [0.75, 0.0, 0.5])})
     q = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
-    servo = sp.Servo(panda, dt=0.004, world=world, clearance=0.02)
+    servo = sp.Servo(panda, dt=0.004, world=world, clearance=0.01)
     target = panda.fk(q)
     target[0, 3] = 0.9  # behind the wall
     for _ in range(1500):
-        q = servo(q, target)
+        q = servo(q, target=target)
         nearest = servo.nearest
         assert nearest
-        assert nearest.distance >= 0.02 - ROUNDING
+        assert nearest.distance >= 0.01 - ROUNDING
     assert servo.status & StepStatus.COLLISION_LIMIT
     assert "wall" in nearest.names
     assert "wall" in str(servo.explain())
     servo.world = world.without("wall")
     for _ in range(1500):
-        q = servo(q, target)
+        q = servo(q, target=target)
     assert not servo.status & StepStatus.COLLISION_LIMIT

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from supple import _core
-from supple.collision.model import check_world, model_of
+from supple.collision.model import CollisionModel, check_world, model_of
 from supple.collision.world import World
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
@@ -34,25 +33,27 @@ class Nearest(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """A collision model of the kernel, and the names of the shapes of its pairs."""
+    """A collision model of the kernel, and the model that names its shapes."""
 
     kernel: _core.CollisionModel | None
-    names: Sequence[tuple[str, str]]
+    model: CollisionModel | None = None
 
     def pair(self, index: int) -> tuple[str, str]:
         """Return the names of the two shapes of a pair."""
-        return self.names[index] if index < len(self.names) else ("shape", f"pair {index}")
+        if self.model is None:
+            return ("shape", f"pair {index}")
+        one, other = self.model.pairs[index].tolist()
+        return self.model.parts.owner[one], self.model.parts.owner[other]
 
 
 def guarded(robot: Robot, world: World | _core.CollisionModel | None) -> Guarded:
     """Return the model of a robot in a world; a model of the kernel has no names."""
     if world is None:
-        return Guarded(None, ())
+        return Guarded(None)
     if isinstance(world, _core.CollisionModel):
-        return Guarded(world, ())
+        return Guarded(world)
     model = model_of(robot, check_world(world))
-    owner = model.parts.owner
-    return Guarded(model.kernel, [(owner[i], owner[j]) for i, j in model.pairs.tolist()])
+    return Guarded(model.kernel, model)
 
 
 def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -> tuple[str, ...]:
