@@ -104,7 +104,7 @@ def test_solve_is_inspected_pickled_and_copied_like_a_function() -> None:
     assert inspect.isfunction(own)
     assert str(own.__doc__).startswith("Find a configuration")
     assert list(inspect.signature(own).parameters)[:3] == ["robot", "target", "frame"]
-    assert len(inspect.signature(own).parameters) <= 12
+    assert len(inspect.signature(own).parameters) <= 13
     assert pickle.loads(pickle.dumps(own)) is own
     assert copy.deepcopy(own) is own
     assert "solve" in repr(own)

@@ -106,7 +106,7 @@ def test_the_arm_moves_smoothly_to_a_solution() -> None:
         simulation.advance(DT)
         steps.append(simulation.q)
     np.testing.assert_allclose(simulation.q, goal, atol=1e-9)
-    way = straight_motion(HOME, goal, DT)
+    way = straight_motion(UR5E, HOME, goal, DT)
     assert np.abs(np.diff(way[:2], axis=0)).max() < 1e-4  # from rest
     assert np.abs(np.diff(steps, axis=0)).max() < 0.02 * np.abs(goal - HOME).max()
 

@@ -18,9 +18,8 @@ from supple.motion.linearization import Linearization
 if TYPE_CHECKING:
     from supple.control.servo import Servo
 
-_MENTIONED_LOSS = (
-    1e-3  # fraction of a command, lost to damping, above which a report mentions the loss
-)
+# Fraction of a command, lost to damping, above which a report mentions the loss.
+_MENTIONED_LOSS = 1e-3
 _SAME = 1e-6  # relative difference below which two joint velocities count as parallel
 
 

@@ -32,9 +32,8 @@ _ROUNDS = 14  # maximum number of divisions
 _LOSSES = 6  # number of rounds in which cells are divided to lose less time
 _GAIN = 3e-4  # fraction of the duration that a round must gain before more cells are so divided
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-_MIN_SQUARED_SPEED = (
-    1e-6  # least squared speed for b = 1, relative to the largest, if only speeds are limited
-)
+# Least squared speed for b = 1, relative to the largest, if only speeds are limited.
+_MIN_SQUARED_SPEED = 1e-6
 _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
 

@@ -23,9 +23,8 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.layers import Layers
 from supple.paths.problem import EDGE, JUMP, PathProblem
 
-_SAME_BRANCH_WITHIN = (
-    0.05  # joint displacement below which a solution continues at the same index [rad]
-)
+# Joint displacement below which a solution continues at the same index [rad].
+_SAME_BRANCH_WITHIN = 0.05
 _TURNS = 3  # number of full turns of a joint that are tried in each direction
 _SMALL_STEPS = 32  # number of small steps between two targets where branches are not connected
 _SAME = 1e-3  # distance below which two solutions are the same [rad]

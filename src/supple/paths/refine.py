@@ -22,9 +22,8 @@ _RECHECKED_INTERVALS = 4  # intervals on either side of an added sample that are
 _MARGIN = 16  # samples beyond those intervals that the spline of such a check goes through
 _PARTS = 2, 4  # numbers of parts of an interval that is divided, and of one of its parts
 _MOST = 20  # largest number of samples, for each target
-_TOLERANCE_FRACTION = (
-    0.5  # fraction of the tolerances allowed at the checks; errors between them may be larger
-)
+# Fraction of the tolerances allowed at the checks; errors between them may be larger.
+_TOLERANCE_FRACTION = 0.5
 
 
 class Refined(NamedTuple):

@@ -22,9 +22,8 @@ from supple.paths.layers import FEW, SEEDS, Layers
 from supple.paths.problem import JUMP, PathProblem, Track
 from supple.paths.tracks import coarse, continued, tracks
 
-_MIN_SOLUTION_DISTANCE = (
-    0.05  # distance, in units of the joints, below which a solution is not a new one
-)
+# Distance, in units of the joints, below which a solution is not a new one.
+_MIN_SOLUTION_DISTANCE = 0.05
 
 
 class SelfMotion(Layers):

@@ -13,9 +13,8 @@ from supple.kinematics.configuration import coordinate_difference, difference, i
 from supple.motion.linearization import Array
 from supple.tasks.evaluation import linearize
 
-_SINGULAR = (
-    1e-6  # fraction of the largest singular value below which a singular value counts as zero
-)
+# Fraction of the largest singular value below which a singular value counts as zero.
+_SINGULAR = 1e-6
 _LAMBDA2 = 1e-12  # damping of the corrector, needed only at an exact singularity
 _CORRECTOR_TOLERANCE = 1e-11  # error [m, rad] at which the corrector stops
 _CORRECTIONS = 12
