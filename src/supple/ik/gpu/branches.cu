@@ -31,7 +31,7 @@ struct BranchRequest {
   double position, rotation;  // tolerances [m], [rad]
   int count;
   int q0_stride;  // nq, or 0 if all targets share one q0
-  int nearest;  // whether the solutions nearest to q0 come first
+  int nearest;    // whether the solutions nearest to q0 come first
 };
 
 namespace {

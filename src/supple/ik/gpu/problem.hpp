@@ -51,8 +51,8 @@ struct Request {
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
   int directions, probes;  // of `reach`
-  int max_seeds;          // for each problem; 0 for the default
-  int q0_stride;             // nq, or 0 if all problems share one q0
+  int max_seeds;           // for each problem; 0 for the default
+  int q0_stride;           // nq, or 0 if all problems share one q0
   int nearest;             // whether the solution nearest to q0 is wanted
   int max_solutions;       // for each problem
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
