@@ -259,7 +259,8 @@ __global__ void suited(IkProblem<double> ik, double* q, double* target, double* 
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
   const int n = ik.chain.nv;
   for (int j = 0; j < n; ++j) {
-    q[j] = nearest_wrap(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
+    const double to = wrapped_difference(turn[j], q[j], 0);
+    q[j] = nearest_wrap(q[j], to, turn[j], ik.lower[j], ik.upper[j]);
   }
   evaluate(ik, at);
   double work_of_posture[5 * columns];
