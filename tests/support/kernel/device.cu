@@ -59,6 +59,20 @@
 #include "supple/task/spec.hpp"
 #include "supple/servo/velocity.hpp"
 #include "supple/servo/yielding.hpp"
+#include "supple/collision/certificate.hpp"
+#include "supple/collision/distance.hpp"
+#include "supple/collision/gjk.hpp"
+#include "supple/collision/model.hpp"
+#include "supple/collision/penetration.hpp"
+#include "supple/collision/placed.hpp"
+#include "supple/collision/point.hpp"
+#include "supple/collision/segment.hpp"
+#include "supple/collision/shape.hpp"
+#include "supple/collision/simplex.hpp"
+#include "supple/robot/configuration.hpp"
+#include "supple/servo/guard.hpp"
+#include "supple/servo/stop_motion.hpp"
+#include "supple/task/points.hpp"
 
 namespace supple {
 
