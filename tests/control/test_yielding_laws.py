@@ -61,7 +61,9 @@ def test_what_is_feasible_is_not_damped(shape: str, six: float, seven: float) ->
             bends = [np.linalg.norm(part, axis=1).max() for part in (bend[:, :3], bend[:, 3:])]
             worst = offs(robot, np.array(q), poses).max(axis=0)
             kept[robot.dof].append(bool((worst < 5e-5 + np.array(bends)).all()))
-            far += robot.dof == 6 and worst[0] > 3e-3
+            beyond = robot.dof == 6 and worst[0] > 3e-3
+            assert not beyond or seed >= CASES or shape in ("turn", "along"), (seed, name, worst)
+            far += beyond
     assert far <= 0.04 * len(kept[6])
     assert np.mean(kept[6]) >= six
     assert np.mean(kept[7]) >= seven
