@@ -44,11 +44,10 @@ COUNT = 40
 
 
 @pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[None]:
+def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
         solvers.gpu_solver.cache_clear()
-        emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        yield
+        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
     solvers.gpu_solver.cache_clear()
 
 
@@ -109,8 +108,11 @@ def test_a_center_of_mass_is_met_as_on_the_cpu() -> None:
     assert np.abs(arm.center_of_mass(found.q) - c)[:, :2].max() <= 1e-6
 
 
-def test_iterations_linked_separately_agree_with_the_cpu() -> None:
+def test_iterations_linked_separately_agree_with_the_cpu(
+    emulated: emulator.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The iterations of a large problem, whose code is linked separately, agree with the CPU."""
+    monkeypatch.setattr(emulated, "linked", True)
     robot = tree()
     tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
     q = robot.random(24, seed=9)
