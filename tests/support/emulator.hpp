@@ -4,11 +4,11 @@
 #pragma once
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-
-#include <vector>
 
 struct Index {
   unsigned x;
@@ -22,8 +22,9 @@ namespace emulated {
 constexpr int threads = 32;
 constexpr std::size_t stack = 1 << 20;
 inline Index thread, block, block_size, grid_size;
-inline ucontext_t turns, context[threads];
-inline bool alive[threads];
+inline ucontext_t context[threads];       // where a thread starts
+inline jmp_buf turns, position[threads];  // jumps are faster: they keep the signal mask
+inline bool alive[threads], begun[threads];
 inline int current;
 inline uint64_t told[threads];
 inline void (*body)(void**);
@@ -31,7 +32,7 @@ inline void** arguments;
 
 inline void others() {
   const int self = current;
-  swapcontext(&context[self], &turns);
+  if (!_setjmp(position[self])) _longjmp(turns, 1);
   current = self;
 }
 
@@ -48,12 +49,20 @@ T of_lane(T x, int lane) {
 inline void life() {
   body(arguments);
   alive[current] = false;
-  swapcontext(&context[current], &turns);
+  _longjmp(turns, 1);
+}
+
+// Runs a thread until it waits for others or ends.
+inline void resume(int thread) {
+  if (_setjmp(turns)) return;
+  if (begun[thread]) _longjmp(position[thread], 1);
+  begun[thread] = true;
+  setcontext(&context[thread]);
 }
 
 // Launches a CUDA kernel on a one-dimensional grid.
 inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
-  std::vector<char> memory(threads * stack);
+  static char* const memory = static_cast<char*>(malloc(threads * stack));
   body = kernel;
   arguments = given;
   grid_size.x = unsigned(blocks);
@@ -62,8 +71,9 @@ inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
     block.x = unsigned(warp * threads / size);
     for (int i = 0; i < threads; ++i) {
       alive[i] = true;
+      begun[i] = false;
       getcontext(&context[i]);
-      context[i].uc_stack.ss_sp = memory.data() + i * stack;
+      context[i].uc_stack.ss_sp = memory + i * stack;
       context[i].uc_stack.ss_size = stack;
       context[i].uc_link = nullptr;
       makecontext(&context[i], life, 0);
@@ -75,7 +85,7 @@ inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
         any = true;
         current = i;
         thread.x = unsigned(warp * threads % size + i);
-        swapcontext(&turns, &context[i]);
+        resume(i);
       }
     }
   }

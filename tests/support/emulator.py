@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,14 @@ def _divided(text: str) -> tuple[str, str]:
 
 
 def _joined(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Join files with the same shared text and constants; the headers that they repeat come once."""
+    """Join files with the same shared text and constants, with the headers of all only once."""
     groups: dict[tuple[str, str], list[str]] = {}
     for shared, rest in parts:
         groups.setdefault((shared, rest.partition("}")[0]), []).append(rest)
     joined = []
     for (shared, _), rests in groups.items():
-        common = os.path.commonprefix(rests)
+        same = (len(set(letters)) == 1 for letters in zip(*rests, strict=False))
+        common = rests[0][: sum(takewhile(bool, same))]
         headers = common[: common.rfind(_END) + len(_END)] if _END in common else ""
         joined.append((shared, headers + "".join(rest[len(headers) :] for rest in rests)))
     return joined
