@@ -42,14 +42,28 @@ SIZE = (9.5, 6.5)  # [inch]; `draw` may set another
 
 def rendered(outcome: Outcome, name: str, format: str) -> bytes:
     """Return the figure as a file in one of `FORMATS`: the same bytes for the same numbers."""
+    return written(laid_out(outcome), name, format)
+
+
+def laid_out(outcome: Outcome) -> Figure:
+    """Return the figure of an outcome, with all panels and texts at their final places."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    file = io.BytesIO()
-    with matplotlib.rc_context({**palette.LOOK, "svg.hashsalt": name}):
+    with matplotlib.rc_context(palette.LOOK):
         figure = Figure(figsize=SIZE, layout="constrained")
         outcome.draw(figure)
         check_annotations(figure)
+        figure.set_layout_engine(None)  # laid out once: writing a file does not do it again
+    return figure
+
+
+def written(figure: Figure, name: str, format: str) -> bytes:
+    """Return a figure as a file in one of `FORMATS`."""
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context({**palette.LOOK, "svg.hashsalt": name}):
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
         figure.savefig(file, format=format, metadata=metadata)
     return file.getvalue()

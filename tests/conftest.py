@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+
+# With a process on each core, threads of BLAS only wait for each other. This precedes NumPy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

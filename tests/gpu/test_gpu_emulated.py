@@ -223,7 +223,7 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
     # Without redundancy there are two solutions, with the elbow on either side.
     T = ARM.fk(np.array([0.3, 0.7, -0.4]))
     pose = PoseTask(rows=("x", "y", "rz"))
-    both = solve(ARM, T, tasks=pose, solutions=20, device="cuda")
+    both = solve(ARM, T, tasks=pose, solutions=20, max_seeds=128, device="cuda")
     assert both.success.all()
     np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
 

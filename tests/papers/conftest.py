@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+from matplotlib.figure import Figure
 from supple.papers import EXPERIMENTS, Outcome, style
 
 Ran = Callable[[str], Outcome]
@@ -18,6 +19,18 @@ def ran() -> Ran:
 
 
 @pytest.fixture(scope="session")
-def drawn(ran: Ran) -> Callable[[str], bytes]:
+def pictures(ran: Ran) -> Callable[[str], Figure]:
+    """Return a function from the name of an experiment to its figure, laid out as in a file."""
+    return cache(lambda name: style.laid_out(ran(name)))
+
+
+@pytest.fixture(scope="session")
+def drawn(pictures: Callable[[str], Figure]) -> Callable[[str], bytes]:
     """Return a function from the name of an experiment to its figure as SVG."""
-    return cache(lambda name: style.rendered(ran(name), name, "svg"))
+
+    def made(name: str) -> bytes:
+        svg = style.written(pictures(name), name, "svg")
+        pictures(name).draw_without_rendering()  # sizes of texts again in the pixels of a screen
+        return svg
+
+    return cache(made)

@@ -64,7 +64,8 @@ def test_progress_of_every_experiment_rises_to_one() -> None:
 def test_the_figure_of_every_experiment_is_drawn(drawn: Callable[[str], bytes], name: str) -> None:
     picture = drawn(name)
     assert ElementTree.fromstring(picture).tag.endswith("svg")
-    assert b"nan" not in picture.lower().split(b"</metadata>")[1]
+    text = re.sub(rb"base64,[^\"]*", b"", picture.split(b"</metadata>")[1])  # without images
+    assert b"nan" not in text.lower()
 
 
 @pytest.mark.parametrize(("format", "begins"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
@@ -79,10 +80,10 @@ def test_drawing_a_figure_twice_gives_the_same_file(
 
 
 @every
-def test_every_panel_of_a_figure_has_a_title_and_labels(ran: Ran, name: str) -> None:
-    figure = Figure()
-    ran(name).draw(figure)
-    shown = [ax for ax in figure.axes if ax.axison or ax.name == "3d"]
+def test_every_panel_of_a_figure_has_a_title_and_labels(
+    pictures: Callable[[str], Figure], name: str
+) -> None:
+    shown = [ax for ax in pictures(name).axes if ax.axison or ax.name == "3d"]
     assert shown
     for ax in shown:
         assert any(ax.get_title(loc=side) for side in ("left", "center", "right"))

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import combinations
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
-from supple.papers import EXPERIMENTS, Outcome, style
-
-from supple.plot import palette
+from supple.papers import EXPERIMENTS, Outcome
 
 Array = np.ndarray
 Ran = Callable[[str], Outcome]
 Pictures = Callable[[str], Figure]
 every = pytest.mark.parametrize("name", EXPERIMENTS)
-
-
-@pytest.fixture(scope="module")
-def pictures(ran: Ran) -> Pictures:
-    """Return a function from the name of an experiment to its figure, laid out as in a file."""
-
-    def made(name: str) -> Figure:
-        with matplotlib.rc_context(palette.LOOK):
-            figure = Figure(figsize=style.SIZE, layout="constrained")
-            FigureCanvasAgg(figure)
-            ran(name).draw(figure)
-            figure.canvas.draw()
-        return figure
-
-    return cache(made)
 
 
 def panels(figure: Figure) -> Iterator[Axes]:
