@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -78,6 +79,13 @@ def samples(shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Ar
     return np.array(J), np.array(e)
 
 
+@cache
+def problems(shape: tuple[int, int], seed: int) -> list[Linearization]:
+    """Return the linearizations of `samples`, decomposed once for all steps."""
+    each = zip(*samples(shape, np.random.default_rng(seed)), strict=True)
+    return [Linearization(J, e) for J, e in each]
+
+
 def distinct(J: Array) -> bool:
     """Return whether the nonzero singular values differ: only then are their vectors unique."""
     sigma = np.linalg.svd(J, compute_uv=False)
@@ -102,7 +110,8 @@ def amplification(step: Step, J: Array) -> float:
 def test_steps_in_the_kernel_agree_with_those_in_python(
     step: Step, shape: tuple[int, int], isa: str
 ) -> None:
-    J, e = samples(shape, np.random.default_rng(shape[0] * 100 + shape[1]))
+    lins = problems(shape, shape[0] * 100 + shape[1])
+    J, e = np.array([lin.J for lin in lins]), np.array([lin.e for lin in lins])
     chosen = _core.isa()
     _core.use_isa(isa)
     try:
@@ -115,7 +124,7 @@ def test_steps_in_the_kernel_agree_with_those_in_python(
         unique = not ("SDLS" in str(step) or getattr(step, "rank", None))
         if not unique and not distinct(J[i]):
             continue  # the step then depends on the choice of singular vectors
-        here = step(Linearization(J[i], e[i]))
+        here = step(lins[i])
         bound = 1e-14 * max(shape) * amplification(step, J[i]) * max(1.0, np.linalg.norm(e[i]))
         np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
 
@@ -170,8 +179,8 @@ def test_a_step_of_a_batch_does_not_depend_on_other_rows(count: int) -> None:
 @pytest.mark.parametrize("step", DAMPED, ids=str)
 def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
     """(JᵀJ + λ²) q̇ = Jᵀe, up to the backward error of each method."""
-    for J, e in zip(*samples(shape, np.random.default_rng(3)), strict=True):
-        lin = Linearization(J, e)
+    for lin in problems(shape, 3):
+        J, e = lin.J, lin.e
         lambda2 = step.rule(lin)
         dq = step(lin)
         # The scale is that of the stacked matrix [J; λ]; Cholesky solves (J Jᵀ + λ²) z = e first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Sample:
     e: Array
     before: Array | None
 
-    @property
+    @cached_property  # decomposed once for all rules and steps
     def linearization(self) -> Linearization:
         before = None if self.before is None else Linearization(self.before, self.e)
         return Linearization(self.J, self.e, before)
