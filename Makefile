@@ -35,7 +35,8 @@ NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_plan_
            tests/control/test_all_limits.py tests/control/test_changed_limits.py \
            tests/control/test_halting.py tests/control/test_limit_statuses.py \
            tests/control/test_spelling.py tests/control/test_coming_to_rest.py \
-           tests/ik/test_plan_path_scale.py
+           tests/ik/test_plan_path_scale.py tests/collision/test_distances.py \
+           $(shell grep -lE "^from sizes import" -r tests --include=test_*.py)
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
@@ -81,11 +82,12 @@ soak:
 soak-servo: $(INSTALLED)
 	$(BIN)/python tools/soak_servo.py --steps 1e7
 
-# 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size.
+# 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size;
+# SUPPLE_NIGHTLY=1: all cases of the tests of which the suite runs a part (tests/support/sizes.py).
 # SUPPLE_SEED=... draws others.
 test-nightly: $(INSTALLED) $(VENV)/test-tools
 	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
-		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 \
+		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 SUPPLE_DISTANCE_CASES=24 SUPPLE_NIGHTLY=1 \
 		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
 test-robots: $(INSTALLED) $(VENV)/test-tools $(VENV)/many-robots/installed

@@ -26,22 +26,22 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
 
-# Folders and files whose tests share an expensive fixture: each runs in one process.
-TOGETHER = ("tests/papers/", "tests/describe/test_mjcf_bounds.py")
+# Folders whose files share expensive fixtures: each folder runs in one process.
+TOGETHER = ("tests/papers/",)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process of `pytest -n` one test function at a time, with all its parameters."""
+    """Give each process of `pytest -n` one file at a time, so that its caches are filled once."""
     from xdist.scheduler import LoadScopeScheduling
 
     together = (*TOGETHER, "tests/gpu/") if supple.devices() else TOGETHER  # they share one GPU
 
-    class ByFunction(LoadScopeScheduling):
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((p for p in together if nodeid.startswith(p)), nodeid.partition("[")[0])
+            return next((p for p in together if nodeid.startswith(p)), nodeid.partition("::")[0])
 
-    return ByFunction(config, log)
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

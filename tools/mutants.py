@@ -237,7 +237,7 @@ def run_tests(
 
     The status is None after a timeout.
     """
-    environment = os.environ | {"PYTHONPATH": str(folder)}
+    environment = os.environ | {"PYTHONPATH": str(folder), "SUPPLE_NIGHTLY": "1"}  # all cases
     environment.pop("SUPPLE_MUTANT", None)
     if number:
         environment["SUPPLE_MUTANT"] = str(number)

@@ -26,7 +26,7 @@ from convex import (
 )
 from supple.errors import InputError
 
-CASES = int(os.environ.get("SUPPLE_DISTANCE_CASES", "24"))  # poses for each pair of kinds
+CASES = int(os.environ.get("SUPPLE_DISTANCE_CASES", "8"))  # poses for each pair of kinds
 NAMES = {SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CYLINDER: "cylinder"}
 NAMES |= {HALF_SPACE: "half-space", HULL: "hull"}
 IDS = [f"{NAMES[a]}-{NAMES[b]}" for a, b in PAIRS_OF_KINDS]

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops import robot
+from sizes import nightly
 from supple import Limits, Servo, StepStatus, load, simulate
 from supple.errors import InputError
 
@@ -67,7 +68,7 @@ def box(limit: Limit, q: float, v: float, c: float, dt: float) -> tuple[float, f
     return float(low[0]), float(high[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=nightly(60, 20), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_box_holds_exactly_the_speeds_from_which_a_joint_can_stop(seed: int) -> None:
     """A joint can stop within all limits from both ends of the box, but not from beyond them."""
@@ -211,7 +212,7 @@ def test_jerk_limits_need_steps_of_equal_lengths() -> None:
         simulate(arm, [0.1, 0.2], velocity=np.zeros(6), times=[0, 0.1, 0.3], limits=limits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=nightly(60, 20), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_after_a_change_above_its_limits_a_joint_keeps_its_speed_limit(seed: int) -> None:
     """The next change cannot keep the limits on both jerk and acceleration; jerk is exceeded."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from loops import Array, robot, somewhere
+from sizes import nightly
 from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, StepStatus, damping
 from supple.control.diagnostics import Direction
 from supple.criteria import RestPosture
@@ -70,7 +71,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
         robot("panda"), PoseTask(), dt=dt, step=STEPS[name], limits=LIMITS[limits], order=order
     )
     rng, q = np.random.default_rng(4), Q
-    for _ in range(12):
+    for _ in range(nightly(12, 4)):
         before = servo.qd
         q = servo(q, rng.normal(size=6) * rng.choice([0.01, 1.0]))
         check(servo, servo.explain(), before, order, dt)

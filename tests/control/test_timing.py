@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 import supple as sp
+from sizes import nightly
 from supple import errors
 from supple.paths import JointPath
 from supple.paths.spline import Spline
@@ -110,8 +111,13 @@ def test_a_timed_path_is_nearly_as_fast_as_the_optimum_of_an_lp(name: str) -> No
     assert 0.995 * oracle < motion.t[-1] < 1.005 * oracle
 
 
-@pytest.mark.parametrize("name", ["waves", "more waves", "four points"])
-@pytest.mark.parametrize("slow", [0.2, 0.01])
+@pytest.mark.parametrize(
+    ("name", "slow"),
+    [
+        *(("waves", 0.2), ("more waves", 0.01), ("four points", 0.2)),
+        *nightly([("waves", 0.01), ("more waves", 0.2), ("four points", 0.01)], []),
+    ],
+)
 def test_with_jerk_limits_a_path_is_nearly_as_fast_as_successive_lps(
     name: str, slow: float
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from arm_tasks import REDUNDANT, label, robot_of
+from sizes import nightly
 from supple import (
     Limits,
     OrientationTask,
@@ -20,6 +21,7 @@ from supple.steps import Yielding
 from supple.tasks import Task
 from yielding_law import YieldingLaw
 
+CASES = nightly(24, 8)  # configurations of each robot and task
 SIZES = {PositionTask: 3, OrientationTask: 3, PoseTask: 6}
 OTHERS: list[tuple[str, Task]] = [
     ("ur5e", PoseTask()),
@@ -39,6 +41,7 @@ def law_of(servo: Servo) -> YieldingLaw:
 def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
     """Return configurations inside the limits, half of them with a small singular value."""
     rng, found, law = np.random.default_rng(seed), [], law_of(servo)
+    each = min(10, count // 2)
     lower = np.maximum(servo.limits.lower, -3) + 0.02
     upper = np.minimum(servo.limits.upper, 3) - 0.02
     while len(found) < count:
@@ -49,7 +52,7 @@ def near_singularities(servo: Servo, count: int, seed: int) -> list[np.ndarray]:
         sigma = np.array([np.linalg.svd(law.jacobian(q))[1] for q in tried])
         distinct = (np.diff(sigma, axis=1) < -1e-3).all(axis=1)
         small = sigma[:, -1] < 0.1 * law.kappa
-        found += [*tried[distinct & small][:10], *tried[distinct & ~small][:10]]
+        found += [*tried[distinct & small][:each], *tried[distinct & ~small][:each]]
     return found[:count]
 
 
@@ -68,7 +71,7 @@ def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float
     servo = Servo(robot, task, dt=dt, step=Yielding(), limits=limits)
     law, size = law_of(servo), SIZES[type(task)]
     ruled = 0
-    for q in near_singularities(servo, 24, seed=3):
+    for q in near_singularities(servo, CASES, seed=3):
         qd = rng.normal(0, 0.3, robot.dof) * rng.integers(0, 2)
         velocity = rng.normal(0, 0.2, size) * rng.choice([0.1, 1, 5])
         servo.reset(qd)
@@ -82,7 +85,7 @@ def test_the_yielding_step_is_that_of_its_rules(name: str, task: Task, dt: float
             np.testing.assert_allclose(servo._step, expected, rtol=0, atol=5e-3 * scale)
             last, qd = servo.qd - qd, servo.qd.copy()
             ruled += not exact
-    assert 1 <= ruled <= 47
+    assert 1 <= ruled < 2 * CASES
 
 
 @pytest.mark.parametrize("dt", [0.004, 0.05])
@@ -94,7 +97,7 @@ def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: f
     limits = Limits.for_robot(robot, max_acceleration=20.0)
     servo = Servo(robot, task, dt=dt, step=Yielding(), limits=limits)
     law = law_of(servo)
-    for q in near_singularities(servo, 30, seed=4):
+    for q in near_singularities(servo, nightly(30, 15), seed=4):
         target = robot.fk(q)
         target[:3, 3] += rng.normal(0, 1, 3) * rng.choice([1e-4, 1e-2, 1])
         turn = rng.normal(0, 1, 3) * rng.choice([1e-4, 1e-2, 0.5])
@@ -107,7 +110,7 @@ def test_the_yielding_step_corrects_target_offsets_by_its_rules(name: str, dt: f
         scale = float(np.linalg.norm(expected))
         np.testing.assert_allclose(servo._step, expected, rtol=0, atol=5e-3 * scale)
         ruled += not exact
-    assert ruled >= 5
+    assert ruled >= nightly(5, 3)
 
 
 def test_self_motion_leads_away_from_position_limits() -> None:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import supple as sp
+from sizes import nightly
 from solving import solve
 from supple.paths.refine import refined
 
@@ -68,7 +69,8 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
     return changes
 
 
-@pytest.mark.parametrize("seed", [*range(24), 38])  # 38: targets next to a fold of the elbow
+# 38: targets next to a fold of the elbow
+@pytest.mark.parametrize("seed", [*range(nightly(24, 8)), 38])
 def test_follow_of_six_joints_has_the_fewest_reconfigurations(seed: int) -> None:
     """Where joints must exceed their ranges, `plan_path` changes no more than the exact search."""
     rng = np.random.default_rng(seed)
@@ -88,7 +90,7 @@ def test_follow_of_six_joints_has_the_fewest_reconfigurations(seed: int) -> None
         assert min(np.abs(robot.fk(change.before) - poses[at - k]).max() for k in (0, 1)) < 1e-6
 
 
-@pytest.mark.parametrize("seed", [*range(8), 45])  # 45: a passage along joint limits
+@pytest.mark.parametrize("seed", [*range(nightly(8, 2)), 45])  # 45: a passage along joint limits
 def test_follow_of_seven_joints_has_the_fewest_reconfigurations(seed: int) -> None:
     rng = np.random.default_rng(seed)
     middle = (PANDA.lower + PANDA.upper) / 2

@@ -54,7 +54,13 @@ sp.solve(panda, T, framee="x")
 """
 
 
-def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which mypy keeps what it knows of supple and NumPy between the tests."""
+    return tmp_path_factory.mktemp("mypy")
+
+
+def errors_of_mypy(folder: Path, cache: Path, files: dict[str, str]) -> list[str]:
     """Return the errors that mypy reports for files of these names and texts."""
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -65,7 +71,7 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
     optional = "[mypy-cupy.*,torch.*,jax.*,pyarrow.*]\nignore_missing_imports = true\n"
     (folder / "mypy.ini").write_text(f"[mypy]\ncheck_untyped_defs = true\n{optional}")
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(folder / "x"), *files],
+        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(cache), *files],
         cwd=folder,
         env=os.environ | found,
         capture_output=True,
@@ -76,16 +82,16 @@ def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
     return [line for line in run.stdout.splitlines() if "error:" in line]
 
 
-def test_mypy_knows_the_types_of_results(tmp_path: Path) -> None:
+def test_mypy_knows_the_types_of_results(tmp_path: Path, cache: Path) -> None:
     pytest.importorskip("mypy")
-    errors = errors_of_mypy(tmp_path, {"results.py": RESULTS})
+    errors = errors_of_mypy(tmp_path, cache, {"results.py": RESULTS})
     last = len(RESULTS.splitlines())  # the line with the misspelt argument
     assert errors
     assert all(line.startswith(f"results.py:{last}:") for line in errors), errors
     assert 'did you mean "frame"?' in errors[0]
 
 
-def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path) -> None:
+def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path, cache: Path) -> None:
     """The code blocks of each page form one program, with the line numbers of the page."""
     pytest.importorskip("mypy")
     files = {}
@@ -98,4 +104,4 @@ def test_mypy_accepts_the_code_of_the_documents(tmp_path: Path) -> None:
         if any(lines):
             files[f"{page.stem.lower()}_page.py"] = "\n".join(lines)
     assert len(files) > 4
-    assert "\n".join(errors_of_mypy(tmp_path, files)) == ""
+    assert "\n".join(errors_of_mypy(tmp_path, cache, files)) == ""

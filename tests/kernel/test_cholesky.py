@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,14 @@ def test_cholesky_factors_and_solves_matrices_of_any_rank(lane: Lane, n: int) ->
     assert not any(said[name] for name in lost)
 
 
+@cache
+def nearly_singular(n: int, smallest: float, dtype: np.dtype) -> np.ndarray:
+    """Return ten matrices (10, n, n), the same for lanes of all widths."""
+    rng = np.random.default_rng(n)
+    sigma = np.append(np.linspace(2, 1, n - 1), smallest)
+    return np.stack([gram(from_spectrum(rng, n, n, sigma), dtype) for _ in range(10)])
+
+
 @sizes
 @pytest.mark.parametrize("smallest", SMALLEST)
 def test_cholesky_is_accurate_as_a_matrix_becomes_singular(
@@ -81,9 +91,7 @@ def test_cholesky_is_accurate_as_a_matrix_becomes_singular(
 ) -> None:
     # While all pivots are positive, the factor is exact to rounding. If a pivot is set to zero,
     # off-diagonal entries of up to its square root are lost as well.
-    rng = np.random.default_rng(n)
-    sigma = np.append(np.linspace(2, 1, n - 1), smallest)
-    a = np.stack([gram(from_spectrum(rng, n, n, sigma), lane.dtype) for _ in range(10)])
+    a = nearly_singular(n, smallest, lane.dtype)
     factor, x, full, wrong_product, wrong_solution = solved(lane, a)
     assert np.isfinite(factor).all()
     assert np.isfinite(x).all()

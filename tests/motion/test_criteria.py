@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import supple
+from sizes import nightly
 from supple.criteria import Clearance, GravityTorque, LimitDistance, Manipulability, RestPosture
 from supple.criteria.shapes import Capsule, Sphere, closest_points
 from supple.describe import Description, Joint, Mimic
@@ -139,7 +140,7 @@ numbers = st.sampled_from([-1.0, 0.0, 1.0, 0.5, 1e-9, -1 / 3]) | st.floats(-2, 2
 points = st.tuples(numbers, numbers, numbers)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=nightly(150, 50), deadline=None)
 @given(points, points, points, points)
 def test_closest_points_of_segments_are_those_of_a_brute_force_search(
     a: Array, b: Array, c: Array, d: Array

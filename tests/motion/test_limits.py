@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import supple
+from sizes import nightly
 from spectra import orthonormal
 from supple import _core, damping
 from supple.motion.limits import Limits
@@ -109,7 +110,7 @@ def test_a_step_in_a_box_is_the_minimizer_found_by_trial(
             np.testing.assert_allclose(x, best, atol=1e-7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=nightly(150, 50), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([(2, 2), (3, 7), (6, 6), (6, 7), (12, 25), (6, 30), (9, 5)]),
@@ -202,7 +203,7 @@ def test_limited_steps_of_a_batch_satisfy_the_kkt_conditions(
         assert (gradient <= noise)[at_high & ~at_low].all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=nightly(100, 40), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_limited_steps_keep_box_and_norm_with_the_least_damping(
     seed: int, least: float, lambda2: float
@@ -226,7 +227,7 @@ def test_limited_steps_keep_box_and_norm_with_the_least_damping(
         assert np.linalg.norm(x) >= bound * (1 - 1e-8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(200, 60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_mode_scale_of_limits_keeps_the_direction_of_a_step(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -258,7 +259,7 @@ def arm(**more: object) -> Limits:
     return Limits(**(numbers | more))  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(200, 60), deadline=None)
 @given(
     st.floats(-1, 1),
     st.floats(0.3, 30),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sizes import nightly
 from spectra import orthonormal
 from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
@@ -72,7 +73,7 @@ def test_samples_of_priority_tests_include_conflicts_and_rank_deficiency() -> No
 
 
 @pytest.mark.parametrize("step", [*DAMPED, *UNDAMPED], ids=lambda s: getattr(s, "__name__", str(s)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=nightly(150, 50), deadline=None)
 @given(tasks=levels())
 def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> None:
     priority = Priority(step)
