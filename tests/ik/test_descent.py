@@ -9,6 +9,7 @@ import pytest
 
 import supple
 from rules import key
+from sizes import nightly
 from solving import solve
 from supple import DLS, Linearization, PoseTask, SolveStatus, damping
 from supple.damping import RULES, Region
@@ -54,8 +55,9 @@ def descended(
 def test_a_search_takes_the_iterations_of_its_damping_rule(
     rule: KernelRule, max_step: float | None
 ) -> None:
-    ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
-    ends[6:, 3] = PANDA.upper[3]  # half of the targets are at a limit
+    count = nightly(12, 6)
+    ends, away = PANDA.random(count, seed=21), np.random.default_rng(3).normal(size=(count, 7))
+    ends[count // 2 :, 3] = PANDA.upper[3]  # half of the targets are at a limit
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
     compared = 0
     for T, q0 in zip(PANDA.fk(ends), begin, strict=True):
@@ -67,7 +69,8 @@ def test_a_search_takes_the_iterations_of_its_damping_rule(
         compared += 1
         np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-8)
         assert found.iterations == iterations
-    assert compared >= (4 if isinstance(rule, Region) and rule.direction else 8)
+    least = count // 3 if isinstance(rule, Region) and rule.direction else 2 * count // 3
+    assert compared >= least
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)

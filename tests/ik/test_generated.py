@@ -53,7 +53,7 @@ def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
 @pytest.mark.parametrize("exponent", [-20, -7, 1, 20, None])
 def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int | None) -> None:
     """Floating-point numbers scale exactly by powers of two, so the results do as well."""
-    for seed in (*range(FIRST, FIRST + max(8, CASES // 4)), *ODD):
+    for seed in (*range(FIRST, FIRST + max(8, CASES // 8)), *ODD):
         case = generated.case(seed, 100 if seed == ODD[0] else TARGETS, size=1.0)
         if exponent is None:
             factor = 2.0 ** np.random.default_rng((3, seed)).integers(-20, 21)

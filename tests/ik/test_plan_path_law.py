@@ -2,7 +2,7 @@
 
 Every path has a result: configurations and splines without NaN, inside the limits everywhere, with
 the deviation that is reported, and a reason where the path ends. SUPPLE_PATHS sets the number of
-paths (default 120).
+paths (default 60).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from supple.tasks.layout import compile_tasks
 
 Array = np.ndarray
 
-PATHS = int(os.environ.get("SUPPLE_PATHS", "120"))
+PATHS = int(os.environ.get("SUPPLE_PATHS", "60"))
 ROUNDING = 1e-12
 # Seeds among 10^4 whose paths once broke a law: a solution of a misaligned arm off the path, a
 # target within the tolerances called out of reach, a joint that turned beyond its limit.

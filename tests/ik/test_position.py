@@ -10,6 +10,7 @@ import pytest
 
 import supple
 from oracles import Pinocchio
+from sizes import nightly
 from solving import solve
 from supple import AxisTask, PoseTask, PositionTask, SolveStatus
 from targets import apart, boundary, hold
@@ -206,8 +207,9 @@ def test_solutions_from_the_previous_q_do_not_jump_along_a_path(name: str) -> No
 
 def test_the_nearest_solution_is_no_farther_from_q0_than_others() -> None:
     robot = supple.load("puma560")
-    T = robot.fk(robot.random(100, seed=16))
-    starts = robot.random(100, seed=17)
+    count = nightly(100, 40)
+    T = robot.fk(robot.random(count, seed=16))
+    starts = robot.random(count, seed=17)
     batch = solve(robot, T, q0=starts)
     assert batch.success.all()
     better = 0
@@ -216,7 +218,7 @@ def test_the_nearest_solution_is_no_farther_from_q0_than_others() -> None:
         moves = np.abs(every.q - q0).max(axis=1)
         assert (solve(robot, target, q0=q0).q == q).all()
         better += np.abs(q - q0).max() <= moves.min() + 1e-3
-    assert better >= 75  # the nearest of eight solutions is not always the nearest of all
+    assert better >= 0.75 * count  # the nearest of eight solutions is not always the nearest of all
 
 
 def test_several_solutions_are_distinct_and_verified() -> None:

@@ -9,13 +9,19 @@ import pytest
 from matplotlib.figure import Figure
 from supple.papers import EXPERIMENTS, Outcome, style
 
+from sizes import nightly
+
 Ran = Callable[[str], Outcome]
 
 
 @pytest.fixture(scope="session")
 def ran() -> Ran:
-    """Return a function from the name of an experiment to its outcome, which is cached."""
-    return cache(lambda name: EXPERIMENTS[name]())
+    """Return a function from the name of an experiment to its outcome, which is cached.
+
+    The suite draws fewer random paths than a nightly run.
+    """
+    fewer = {"mk-paths": {"paths": nightly(500, 60)}}
+    return cache(lambda name: EXPERIMENTS[name](**fewer.get(name, {})))
 
 
 @pytest.fixture(scope="session")

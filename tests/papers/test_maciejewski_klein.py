@@ -23,6 +23,7 @@ from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
 # The literal transcription of the filter is shared with the tests of motion.
 from filtering_paper import Estimated, eq14, repaired
+from sizes import nightly
 
 Array = np.ndarray
 Ran = Callable[[str], Outcome]
@@ -404,7 +405,7 @@ def test_random_paths_have_the_properties_described_in_the_paper(
 
 def test_shares_of_paths_are_means_of_single_verdicts(ran: Ran) -> None:
     outcome = ran("mk-paths")
-    assert len(outcome.curves["path"]) >= 500
+    assert len(outcome.curves["path"]) >= nightly(500, 60)
     for name, share in outcome.quantities.items():
         verdicts = outcome.curves[name]
         assert set(verdicts) <= {0.0, 1.0}
