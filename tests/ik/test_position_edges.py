@@ -210,6 +210,24 @@ def test_solve_notices_a_changed_list_of_tasks() -> None:
 # ---- time ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("target", [FAR.tolist(), FAR[None]], ids=["list", "batch"])
+def test_a_timeout_counts_from_the_beginning_of_a_call(
+    target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the targets takes longer than the timeout in this test."""
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.5)
+        return known(*given)
+
+    known = solver.per_task
+    assert np.all(solve(PANDA, target, timeout=10.0).status == SolveStatus.UNREACHABLE)
+    monkeypatch.setattr(solver, "per_task", slow)
+    found = solve(PANDA, target, timeout=0.4)
+    assert np.all(np.asarray(found.status) == SolveStatus.TIMEOUT)
+    assert np.max(found.iterations) <= 10
+
+
 @pytest.mark.parametrize("timeout", [np.inf, np.float32("inf"), 1e300, 10**400, 1e10], ids=range(5))
 @pytest.mark.parametrize("target", [TARGET, TARGET[None]], ids=["one", "batch"])
 def test_huge_and_infinite_timeouts_are_accepted(target: np.ndarray, timeout: Any) -> None:

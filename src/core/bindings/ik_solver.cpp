@@ -74,7 +74,7 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
 std::string PySolver::constants() const {
   return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
          text::constants("Closest", closest_.ik, feature_scale_.data()) +
-         text::wishes(posture_index_, posture_weight_, wrap_);
+         text::posture_constants(posture_index_, posture_weight_, wrap_);
 }
 
 nb::tuple PySolver::operations() const {
