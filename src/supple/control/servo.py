@@ -187,7 +187,7 @@ class Servo(_core.Servo):
             slow_condition=slow,
             halt_condition=halt,
             inputs=[
-                input_spec(task, robot.dof, rows)
+                input_spec(task, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
             ],
             plausible_lower=np.minimum(low, bounds.lower).tolist(),

@@ -26,10 +26,8 @@ from supple.motion.linearization import Array
 from supple.steps.step import DLS
 from supple.tasks import (
     AxisTask,
-    OrientationTask,
     PoseTask,
     PositionTask,
-    PostureTask,
     Task,
     TaskLike,
 )
@@ -189,7 +187,7 @@ def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Ar
 
 def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
     """Replace nonfinite targets of a batch by valid ones; also return a mask of the finite ones."""
-    core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
+    core = len(task.target_shapes[0]) if task.target_shapes else 1
     try:
         array = as_doubles(real_numbers(given, "targets must be real numbers"))
     except InputError:
@@ -235,7 +233,7 @@ def _compiled(
 ) -> CompiledProblem:
     if any(isinstance(task, OpenTask) for task in tasks):
         raise InputError("tasks must not include an OpenTask, which the kernel cannot evaluate")
-    met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
+    met = [i for i, task in enumerate(tasks) if not task.is_preference]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
     moved = met + [i for i in range(len(tasks)) if i not in met]
@@ -264,7 +262,7 @@ def _compiled(
         if is_long.any():
             reach = rest
     slides = _prismatic_units(robot, reach, is_long, max_step)
-    resting, pull = _postures(robot, rows[len(met) :], layout)
+    posture_index, posture_weight = _postures(robot, rows[len(met) :], layout)
     measures = [
         Measure.ROTATION if c >= 3 else Measure.POSITION
         for one in rows[: len(met)]
@@ -305,8 +303,8 @@ def _compiled(
         float_tolerance=float_tolerance,
         default_starts=default_starts,
         max_lambda2=_DAMPING * _MAX_DAMPING_ERROR * scale**2,
-        posture_index=resting,
-        posture_weight=pull,
+        posture_index=posture_index,
+        posture_weight=posture_weight,
         feature_scale=starts.scale.tolist(),
         table_size=_TABLE,
         targets=_kinds(tasks, moved, layout),
@@ -317,7 +315,7 @@ def _compiled(
         layout,
         tuple(moved),
         primary,
-        tuple(resting),
+        tuple(posture_index),
         rule,
         (damping, max_step),
         starts,
@@ -518,10 +516,10 @@ def _postures(
     """Return the index of each coordinate's rest position in a target, and its relative weight."""
     if not rows:
         return [], []
-    rest, pull = [-1] * robot.dof, [0.0] * robot.dof
+    index, weights = [-1] * robot.dof, [0.0] * robot.dof
     first = sum(layout.kernel.target_sizes) - sum(len(one.picked) for one in rows)
     for one in rows:
         for j, weight in zip(one.picked, one.weights, strict=True):
-            rest[j], pull[j] = first, weight**2
+            index[j], weights[j] = first, weight**2
             first += 1
-    return rest, [p / max(pull) for p in pull]
+    return index, [weight / max(weights) for weight in weights]
