@@ -24,7 +24,8 @@ from supple.control.status_array import StatusArray
 from supple.damping import DampingRule, ErrorNorm
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
-from supple.ik.problem import seed_range, task_numbers
+from supple.ik.problem import task_numbers
+from supple.ik.seeds import seed_range
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus

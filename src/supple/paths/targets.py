@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from supple import _core
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
-from supple.ik.problem import CompiledProblem, robot_size
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import robot_size
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
 from supple.tasks.inputs import per_task
