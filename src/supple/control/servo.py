@@ -80,7 +80,7 @@ class Servo(LastStep):
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
     """
 
-    @known_arguments(**HINTS)
+    @known_arguments(**HINTS, damping="It belongs to the step: step=supple.DLS(rule).")
     def __init__(
         self,
         robot: Robot,
