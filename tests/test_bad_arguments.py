@@ -195,13 +195,14 @@ OTHERS: dict[str, Call] = {
     "solve robot": lambda x: sp.solve(x, T),
     **{
         f"solve {name}": kwarg(sp.solve, PANDA, T, name=name)
-        for name in ("tasks", "prefer", "position_tolerance", "rotation_tolerance", "timeout")
+        for name in ("tasks", "prefer", "position_tolerance", "rotation_tolerance")
     },
     "Solver robot": lambda x: sp.Solver(x)(T),
     **{
         f"Solver {name}": lambda x, name=name: sp.Solver(PANDA, **{name: x})(T)
         for name in ("damping", "max_step", "max_seeds", "threads", "device", "precision")
     },
+    "Solver timeout": lambda x: sp.Solver(PANDA, timeout=x)(T),
     "several count": lambda x: sp.Solver(PANDA).several(T, x),
     **{
         f"batch {name}": kwarg(sp.Solver(PANDA).batch, PATH, name=name)

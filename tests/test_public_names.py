@@ -83,3 +83,11 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
 def test_a_renamed_function_is_named_by_the_error(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"now called {new}"):
         getattr(supple, old)
+
+
+@pytest.mark.parametrize("place", ["damping", "steps", "redundancy", "criteria", "collision"])
+def test_a_name_of_a_module_is_found_by_the_error(place: str) -> None:
+    elsewhere = set(importlib.import_module(f"supple.{place}").__all__) - set(supple.__all__)
+    for name in sorted(elsewhere):
+        with pytest.raises(AttributeError, match=f"{name}'; it is in supple\\."):
+            getattr(supple, name)

@@ -222,10 +222,10 @@ def misses_direction(servo: sp.Servo, before: np.ndarray, flags: int) -> bool:
 
     The result is False if the status has the flag DIRECTION_LOST.
     """
-    now, size = direction_of(servo), np.linalg.norm(servo._asked)
+    now, size = direction_of(servo), np.linalg.norm(servo._command)
     if flags & int(StepStatus.DIRECTION_LOST) or not now.any():
         return False
-    asked = servo._asked / size if size > 0 else servo._asked
+    asked = servo._command / size if size > 0 else servo._command
     return bool(min(np.linalg.norm(now - asked), np.linalg.norm(now - before)) > DIRECTION)
 
 

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import supple as sp
-from supple.cli.group import cli
+from commands import found, run
 
 DATA = Path(__file__).parents[1] / "collision/data"
 PANDA = str(DATA / "panda.urdf")
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(cli, words, env={"COLUMNS": "120"})
-
-
-def found(*words: str, code: int = 0) -> Any:
-    done = run(*words, "--json")
-    assert done.exit_code == code, done.output
-    return json.loads(done.stdout, parse_constant=pytest.fail)
 
 
 def scene(folder: Path, radius: float) -> str:

@@ -7,7 +7,6 @@ number of motions and SUPPLE_GUARDED_STEPS the number of steps of each.
 from __future__ import annotations
 
 import copy
-import importlib.util
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 import supple as sp
 from convex import BOX, CAPSULE, SPHERE, Shape, free_scene, model_of, random_pose
 from generated import seeds
+from programs import tool
 from supple import _core
 from supple.collision import Box
 from supple.control.status import StepStatus
@@ -34,13 +34,7 @@ EXCEEDED = int(StepStatus.COLLISION_EXCEEDED)
 
 @pytest.fixture(scope="module")
 def soak() -> ModuleType:
-    path = Path(__file__).parents[2] / "tools/soak_servo.py"
-    spec = importlib.util.spec_from_file_location("soak_servo", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tool("soak_servo")
 
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS))

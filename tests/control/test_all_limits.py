@@ -6,9 +6,7 @@ their number.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -16,6 +14,7 @@ import pytest
 
 from generated import seeds
 from loops import robot
+from programs import tool
 from supple import Limits, Servo, StepStatus
 
 MOTIONS = int(os.environ.get("SUPPLE_MOTIONS", "24"))
@@ -29,13 +28,7 @@ EXCEEDED = (
 
 @pytest.fixture(scope="module")
 def soak() -> ModuleType:
-    path = Path(__file__).parents[2] / "tools/soak_servo.py"
-    spec = importlib.util.spec_from_file_location("soak_servo", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tool("soak_servo")
 
 
 @pytest.mark.parametrize("seed", seeds(MOTIONS))

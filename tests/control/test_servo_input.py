@@ -24,7 +24,7 @@ from supple import (
     simulate,
 )
 from supple.criteria import RestPosture
-from supple.errors import InputError
+from supple.errors import InputError, UnknownNameError
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import EstimatedDLS, NumericalFilter, StatefulStep, WeightedDLS
 
@@ -354,3 +354,9 @@ def test_servos_in_parallel_threads_give_the_results_of_single_runs() -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(walk, range(16)))
     np.testing.assert_array_equal(alone, together)
+
+
+def test_damping_given_to_a_servo_gets_a_hint_at_the_step() -> None:
+    make: Any = Servo
+    with pytest.raises(UnknownNameError, match=r"unknown argument 'damping'.*step=supple.DLS"):
+        make(robot("panda"), dt=0.01, damping=0.1)

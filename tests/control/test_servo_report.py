@@ -197,7 +197,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
         )
         damped = servo._chosen > 0 and servo.lambda2 > 0
         if servo._yields:
-            damped = np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._asked)
+            damped = np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._command)
         assert (StepStatus.DAMPED in status) == damped
         if StepStatus.NORM_LIMIT in status:
             assert report.max_norm is not None

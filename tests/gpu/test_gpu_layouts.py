@@ -129,7 +129,7 @@ def test_kinds_of_targets_have_the_values_of_the_kernel() -> None:
     (names,) = re.findall(r"enum Kind : int \{ (.*) \};", text)
     kinds = {name: i for i, name in enumerate(names.split(", "))}
     assert kinds["plain"] == targets.PLAIN
-    assert {task.__name__: kind for task, (kind, _) in targets.KINDS.items()} == {
+    assert {task.__name__: kind for task, kind in targets.KINDS.items()} == {
         "PoseTask": kinds["pose"],
         "PositionTask": kinds["position"],
         "AxisTask": kinds["direction"],

@@ -15,7 +15,8 @@ from supple import DLS, Linearization, PoseTask, SolveStatus, damping
 from supple.damping import RULES, Region
 from supple.damping.rule import KernelRule
 from supple.errors import InputError
-from supple.ik.problem import compile_problem, seed_range
+from supple.ik.problem import compile_problem
+from supple.ik.seeds import seed_range
 from targets import hold
 
 PANDA = supple.load("panda")

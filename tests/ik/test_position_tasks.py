@@ -13,7 +13,8 @@ import supple
 from solving import solve
 from supple import PoseTask, PositionTask, PostureTask
 from supple.errors import InputError
-from supple.ik.problem import compile_problem, seed_range
+from supple.ik.problem import compile_problem
+from supple.ik.seeds import seed_range
 from supple.ik.subproblems import subproblems_of
 from supple.tasks.layout import compile_tasks
 from targets import PANDA, reached

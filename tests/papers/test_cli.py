@@ -13,19 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from rich.cells import cell_len
 from supple.papers import EXPERIMENTS
 
 import supple
+from commands import run
 from supple.cli import COMMANDS
-from supple.cli.group import cli
 
 SCRIPT = Path(sys.executable).with_name("supple")
-
-
-def run(*words: str, columns: int = 120) -> Result:
-    return CliRunner().invoke(cli, words, env={"COLUMNS": str(columns)})
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from supple.gpu.device import on_a_gpu
 
 _IN_ONE_LINE = {
     *("frame", "tasks", "q0", "prefer", "max_move", "position_tolerance", "rotation_tolerance"),
-    *("timeout", "explain"),
+    "explain",
 }
 _OF_BATCH = ("progress", "stream")
 

@@ -15,6 +15,9 @@ FILES = (PUBLIC, TRAITS, FORMULAS, EXAMPLES)
 TASK = re.compile(r"^class ([A-Z]\w*Task)\(", re.MULTILINE)
 GOAL = re.compile(r"^    goal: ClassVar\[Goal\] = Goal\.(\w+)", re.MULTILINE)
 FUNCTIONS = ("jacobian", "offset", "reached", "bias_acceleration", "command")
+# Tests of the kind of a task. Poses alone have closed forms and conversions of their own, and open
+# tasks are evaluated in Python; all else is asked of the class attributes of `Task`.
+DISTINGUISHED = re.compile(r"isinstance\([^()]*\)|\bis \w+Task\b")
 ELSEWHERE = {"OpenTask"}  # public in `supple.redundancy`, with tests of its own
 DEFAULT = "frame"  # the goal that the functions of the kernel compute where no branch is taken
 TURNED = {"axis"}  # goals whose J and J̇q̇ are rows of a frame's twist
@@ -49,7 +52,7 @@ def body_of(text: str, function: str) -> str:
 
 
 def strangers(root: Path) -> Iterator[str]:
-    """Yield the files besides those of the recipe that ask which goal a task has."""
+    """Yield the files besides those of the recipe that ask which kind or goal a task has."""
     for folder in ("include", "src/core"):
         for path in (root / folder).rglob("*.[ch]pp"):
             place = path.relative_to(root).as_posix()
@@ -57,5 +60,13 @@ def strangers(root: Path) -> Iterator[str]:
                 yield place
     for path in (root / "src/supple").rglob("*.py"):
         place = path.relative_to(root).as_posix()
-        if not place.startswith(PYTHON) and re.search(r"\bGoal\.[A-Z]", path.read_text("utf-8")):
+        if place.startswith(PYTHON):
+            continue
+        text = path.read_text("utf-8")
+        if re.search(r"\bGoal\.[A-Z]", text) or any(map(_is_special, DISTINGUISHED.findall(text))):
             yield place
+
+
+def _is_special(kinds: str) -> bool:
+    """Return whether a test of the kind of a task names others than poses and open tasks."""
+    return bool(set(re.findall(r"\w+Task\b", kinds)) - {"Task", "PoseTask", "OpenTask"})

@@ -1,13 +1,12 @@
 // Decisions that the CPU and GPU drivers share: which input is valid, which seeds the starts have,
-// when polishing ends, which solutions are distinct or preferred, and how they are written and
-// merged.
+// which solutions are the same or preferred, and how they are written and merged. The loops that
+// end a search are in verdict.hpp.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only distribute the work: over lanes on a CPU,
 // over threads and warps on a GPU.
 #pragma once
 
 #include "supple/ik/postprocess.hpp"
-#include "supple/ik/reachability.hpp"
 #include "supple/ik/restarts.hpp"
 
 namespace supple {
@@ -146,57 +145,6 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
   return integrate_coordinate(q0, radius * (2 * sequence_value(k, ik.seed_stride[j]) - 1));
 }
 
-// Decides when polishing a start in double precision ends. Several iterations without progress are
-// allowed, because convergence toward a singular pose is only linear, and the cost oscillates near
-// a singular pose.
-template <class L>
-struct PolishProgress {
-  L least = L(1e300), idle = L(0);
-
-  // Call it once in each iteration. Returns the lanes that are still making progress.
-  SUPPLE_INLINE mask_t<L> update(const L& cost, int iteration_factor) {
-    const mask_t<L> lower = cost <= L(polish_progress) * least;
-    least = select(lower, cost, least);
-    idle = select(lower, L(0), idle + L(1));
-    return idle < L(polish_window * iteration_factor);
-  }
-};
-
-// ---- verdict -----------------------------------------------------------------------------------
-
-// Reviews the failed starts of a problem. The problem is decided at the latest after its last start
-// (`last`). Returns whether it is decided: by a solution, or by the closest pose if the target is
-// proven to be out of reach or there are no more starts. An executor does the work, on the lanes of
-// a CPU or in the threads of a warp:
-//
-//   on.converge()            continues the failed starts to local minima of the cost; returns
-//                            whether one of them meets the target
-//   on.least_cost()          the smallest cost of a local minimum
-//   on.bound()               the lower bound on the error, negative until it is known; assignable
-//   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
-//   on.settle()              finds the closest pose in double precision; returns whether it is a
-//                            solution
-template <class Executor>
-SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, int starts,
-                                    bool last, float newton_gain) {
-  const bool promising = on.converge();
-  bool over = last || exhausted(budget, starts, on.least_cost(), newton_gain);
-  if (!promising && on.bound() < 0) on.bound() = on.unreachable_error();
-  if (!promising && on.bound() > 0) {
-    over = over || is_closest(sqrt(on.least_cost()), on.bound(), newton_gain, starts);
-  }
-  if (!promising && !over) return false;
-  return on.settle() || over;
-}
-
-// Returns the outcome of a decided problem. `bound` is the lower bound on its error.
-SUPPLE_FN Outcome outcome_of(bool solved, bool stopped, float bound) {
-  return solved      ? Outcome::solved
-         : stopped   ? Outcome::timeout
-         : bound > 0 ? Outcome::unreachable
-                     : Outcome::not_converged;
-}
-
 // ---- choice of solutions -----------------------------------------------------------------------
 
 // Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint
@@ -237,12 +185,12 @@ SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
   return has_wraps && (has_posture || nearest || max_solutions > 1);
 }
 
-// Returns the angle toward which joint j is unwound: *posture if given, else *q0 if given, else the
-// middle of its range.
-SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, const double* posture,
-                                const double* q0) {
-  if (posture) return *posture;
-  if (q0) return *q0;
+// Returns the angle toward which joint j is unwound: number `posture` of the target if that is not
+// negative, else that of q0 (n,) if given, else the middle of its range.
+SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, int posture,
+                                const double* target, const double* q0) {
+  if (posture >= 0) return target[posture];
+  if (q0) return q0[j];
   return ik.seed_lower[j] + 0.5 * ik.seed_range[j];
 }
 

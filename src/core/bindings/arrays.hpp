@@ -35,6 +35,17 @@ template <class... Args>
   throw nb::value_error(function);  // unreachable: the function raises
 }
 
+// Returns the number of items of a list or tuple, or -1 for other objects.
+inline Py_ssize_t items_in(PyObject* given) {
+  return PyList_CheckExact(given)    ? PyList_Size(given)
+         : PyTuple_CheckExact(given) ? PyTuple_Size(given)
+                                     : -1;
+}
+// Returns item i of a list or tuple, borrowed.
+inline PyObject* item_of(PyObject* given, Py_ssize_t i) {
+  return PyList_CheckExact(given) ? PyList_GetItem(given, i) : PyTuple_GetItem(given, i);
+}
+
 // Returns a new, uninitialized array.
 inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);

@@ -289,18 +289,21 @@ class PyBranches {
     static PyObject* const name[] = {
         PyUnicode_InternFromString("q"), PyUnicode_InternFromString("position_error"),
         PyUnicode_InternFromString("rotation_error"), PyUnicode_InternFromString("_complete")};
+    static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
     const npy_intp size = npy_intp(all.sampled.size());
     const nb::object value[] = {as_array(all.q, NPY_DOUBLE, {size, problem().nq()}),
                                 column(all.error, 0, 2), column(all.error, 1, 2),
                                 nb::borrow(certain ? Py_True : Py_False)};
     auto* const type = reinterpret_cast<PyTypeObject*>(single_->solutions.ptr());
-    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    nb::object made = nb::steal(PyType_GenericAlloc(type, 0));
     const nb::object fields = nb::steal(PyDict_Copy(single_->fields.ptr()));
     bool complete = made.is_valid() && fields.is_valid();
     for (int i = 0; i < 4 && complete; ++i) {
       complete = PyDict_SetItem(fields.ptr(), name[i], value[i].ptr()) == 0;
     }
-    complete = complete && PyObject_GenericSetDict(made.ptr(), fields.ptr(), nullptr) == 0;
+    // Not PyObject_GenericSetDict: from Python 3.13 on, attributes would not be looked up in
+    // `fields`.
+    complete = complete && PyObject_GenericSetAttr(made.ptr(), dict_name, fields.ptr()) == 0;
     if (!complete) throw nb::python_error();
     return made;
   }

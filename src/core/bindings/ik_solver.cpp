@@ -74,7 +74,7 @@ PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
 std::string PySolver::constants() const {
   return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
          text::constants("Closest", closest_.ik, feature_scale_.data()) +
-         text::wishes(posture_index_, posture_weight_, wrap_);
+         text::posture_constants(posture_index_, posture_weight_, wrap_);
 }
 
 nb::tuple PySolver::operations() const {
@@ -87,12 +87,9 @@ bool PySolver::read_target(nb::handle target, double* numbers) const {
   if (count < 1) return false;
   // With one task, a list is not a target but a batch of targets.
   if (count == 1) return read_one_target(target, 0, numbers);
-  if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
-      PySequence_Fast_GET_SIZE(target.ptr()) != count) {
-    return false;
-  }
+  if (items_in(target.ptr()) != count) return false;
   for (int i = 0; i < count; ++i) {
-    if (!read_one_target(PySequence_Fast_GET_ITEM(target.ptr(), i), i, numbers)) return false;
+    if (!read_one_target(item_of(target.ptr(), i), i, numbers)) return false;
   }
   return true;
 }

@@ -17,7 +17,7 @@ inline constexpr int pose_size = 16, rotation_size = 9;
 // Writes a number to `to`. Returns whether `given` is a Python number, or a float64 of NumPy.
 inline bool put_number(PyObject* given, double* to) {
   if (PyFloat_Check(given)) {
-    *to = PyFloat_AS_DOUBLE(given);
+    *to = PyFloat_AsDouble(given);
     return true;
   }
   if (!PyLong_CheckExact(given)) return false;
@@ -69,11 +69,10 @@ inline bool put_numbers(nb::handle given, int rows, int columns, double* to) {
         return false;
     }
   }
-  if (!PyList_CheckExact(given.ptr()) && !PyTuple_CheckExact(given.ptr())) return false;
   const int count = rows > 1 ? rows : columns;
-  if (PySequence_Fast_GET_SIZE(given.ptr()) != count) return false;
+  if (items_in(given.ptr()) != count) return false;
   for (int i = 0; i < count; ++i) {
-    PyObject* const one = PySequence_Fast_GET_ITEM(given.ptr(), i);
+    PyObject* const one = item_of(given.ptr(), i);
     if (rows > 1 ? !put_numbers(one, 1, columns, to + i * columns) : !put_number(one, to + i)) {
       return false;
     }

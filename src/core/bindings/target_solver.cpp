@@ -36,20 +36,20 @@ class SolutionClass {
       throw nb::type_error("the solution class must have 12 slots");
     for (int i = 0; i < solution_fields; ++i) {
       slot_[i] = given.attr(slots[i]);
-      if (!Py_TYPE(slot_[i].ptr())->tp_descr_set)
-        throw nb::type_error("the slots of the solution class must be plain members");
+      set_[i] =
+          reinterpret_cast<descrsetfunc>(PyType_GetSlot(Py_TYPE(slot_[i].ptr()), Py_tp_descr_set));
+      if (!set_[i]) throw nb::type_error("the slots of the solution class must be plain members");
     }
   }
 
-  // Returns a new solution with these fields, in the order of `__slots__`.
-  nb::object make(const std::array<nb::object, solution_fields>& field) const {
+  // Returns a new solution with these fields, borrowed, in the order of `__slots__`. A null field
+  // is one that Python could not make.
+  nb::object make(const std::array<nb::handle, solution_fields>& field) const {
     auto* const type = reinterpret_cast<PyTypeObject*>(class_.ptr());
-    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    nb::object made = nb::steal(PyType_GenericAlloc(type, 0));
     bool complete = made.is_valid();
     for (int i = 0; complete && i < solution_fields; ++i) {
-      PyObject* const slot = slot_[i].ptr();
-      complete =
-          field[i].is_valid() && Py_TYPE(slot)->tp_descr_set(slot, made.ptr(), field[i].ptr()) == 0;
+      complete = field[i].is_valid() && set_[i](slot_[i].ptr(), made.ptr(), field[i].ptr()) == 0;
     }
     if (!complete) throw nb::python_error();
     return made;
@@ -58,6 +58,7 @@ class SolutionClass {
  private:
   nb::object class_;
   std::array<nb::object, solution_fields> slot_;
+  std::array<descrsetfunc, solution_fields> set_;
 };
 
 nb::object bytes_of(const double* numbers, int count) {
@@ -134,7 +135,7 @@ class PyTargetSolver {
     solver_->run(bounds, request);
     if (outcome == Outcome::nonfinite) return {};
     blocked = outcome == Outcome::blocked;
-    nb::object asked = nb::none();
+    nb::object asked, seed;
     if (solver_->several_tasks()) {
       const int size = solver_->targets();
       numbers[size] = bounds.position;
@@ -142,12 +143,16 @@ class PyTargetSolver {
       asked = bytes_of(numbers, size + 2);
     }
     // Bytes are a copy of q0, which the caller may change later, and are made faster than an array.
-    return solution_.make(
-        {std::move(q), nb::borrow(statuses_[int(outcome)]), nb::steal(PyFloat_FromDouble(error[0])),
-         nb::steal(PyFloat_FromDouble(error[1])), nb::steal(PyLong_FromLong(effort[0])),
-         nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0))), nb::none(), robot_,
-         seeded ? bytes_of(request.q0, int(n)) : nb::none(), solver_->given_tasks, std::move(asked),
-         check_});
+    if (seeded) seed = bytes_of(request.q0, int(n));
+    const nb::object position = nb::steal(PyFloat_FromDouble(error[0])),
+                     rotation = nb::steal(PyFloat_FromDouble(error[1])),
+                     iterations = nb::steal(PyLong_FromLong(effort[0])),
+                     restarts = nb::steal(PyLong_FromLong(std::max(effort[1] - 1, 0)));
+    const nb::handle none = Py_None;
+    return solution_.make({q, PyTuple_GetItem(statuses_.ptr(), int(outcome)), position, rotation,
+                           iterations, restarts, none, robot_, seeded ? nb::handle(seed) : none,
+                           solver_->given_tasks,
+                           solver_->several_tasks() ? nb::handle(asked) : none, check_});
   }
 
  private:
@@ -168,15 +173,15 @@ class PyTargetSolver {
 // takes a tenth of the time of a short search.
 PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
   static PyObject* const q0_name = PyUnicode_InternFromString("q0");
-  const Py_ssize_t count = PyTuple_GET_SIZE(args), more = named ? PyDict_GET_SIZE(named) : 0;
+  const Py_ssize_t count = PyTuple_Size(args), more = named ? PyDict_Size(named) : 0;
   PyObject* q0 = nullptr;  // null for other arguments
   if (count == 1 && more == 0) q0 = Py_None;
   if (count == 1 && more == 1) q0 = PyDict_GetItemWithError(named, q0_name);
-  if (count == 2 && more == 0) q0 = PyTuple_GET_ITEM(args, 1);
+  if (count == 2 && more == 0) q0 = PyTuple_GetItem(args, 1);
   try {
     if (q0 && nb::inst_ready(self)) {
       const PyTargetSolver& solver = *nb::inst_ptr<PyTargetSolver>(self);
-      PyObject* const target = PyTuple_GET_ITEM(args, 0);
+      PyObject* const target = PyTuple_GetItem(args, 0);
       bool blocked = false;
       nb::object made = solver.solve(target, q0, blocked);
       if (blocked)

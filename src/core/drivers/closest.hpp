@@ -41,6 +41,31 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
+// The failed starts of a problem on the lanes of a minimization (`converge_to_minima`).
+struct FailuresOnLanes : LaneExecutor<float> {
+  IterateState<SearchLanes>& at;
+  FailedStarts& failures;
+  float least;  // smallest cost found
+  int entry[lanes];
+
+  bool load(int lane) {
+    if (failures.minimized == failures.count) return false;
+    entry[lane] = failures.minimized++;
+    const float* const q = failures.q + entry[lane] * ik.chain.nq;
+    for (int j = 0; j < ik.chain.nq; ++j) set(at.q[j], lane, q[j]);
+    return true;
+  }
+  bool is_hopeless(int count, float cost) {
+    least = std::min(least, cost);
+    return count >= hopeless_after && cost > hopeless_factor * least;
+  }
+  void keep(int lane, const Minimization<SearchLanes>& minimum) {
+    const int n = ik.chain.nq, to = entry[lane];
+    failures.cost[to] = get(minimum.value, lane);
+    for (int j = 0; j < n; ++j) failures.q[to * n + j] = get(minimum.q[j], lane);
+  }
+};
+
 // Minimizes the cost, with the weights of the closest pose, starting from the failed starts of a
 // problem, on lanes of floats, and keeps the best results. Returns whether one of them is a
 // solution within the tolerances of the search.
@@ -48,44 +73,13 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.minimized;
   const int n = ik.chain.nq, k = ik.targets;
-  float least = failures.minimized ? failures.cost[0] : huge_cost;
   IterateState<SearchLanes>& at = workspace.minimize;
-  Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
-  int entry[lanes], iteration[lanes], open = 0;
-  const auto load = [&](int lane) {
-    iteration[lane] = 0;
-    entry[lane] = failures.minimized < failures.count ? failures.minimized++ : -1;
-    if (entry[lane] < 0) return;
-    ++open;
-    const float* const q = failures.q + entry[lane] * n;
-    for (int j = 0; j < n; ++j) set(at.q[j], lane, q[j]), set(minimum.q[j], lane, q[j]);
-    set(minimum.value, lane, huge_cost);
-    set(minimum.newton_gain, lane, ik.newton_gain);
-  };
   for (int i = 0; i < k; ++i) at.target[i] = SearchLanes(float(request.target[problem * k + i]));
   for (int j = 0; j < n; ++j) at.q[j] = SearchLanes(failures.count ? failures.q[j] : 0.0f);
-  for (int i = 0; i < lanes; ++i) load(i);
-  bool solved = false;
-  while (open && !solved && !stopped(request)) {
-    evaluate(ik, at);
-    const mask_t<SearchLanes> met = converged(ik, at);
-    const mask_t<SearchLanes> done = minimize(ik, at, minimum, at.cost, at.cost);
-    for (int i = 0; i < lanes; ++i) {
-      if (entry[i] < 0) continue;
-      const float cost = get(minimum.value, i);
-      least = std::min(least, cost);
-      solved |= bool(get(met, i));
-      ++iteration[i];
-      const bool over = get(done, i) || solved ||
-                        iteration[i] == ik.iteration_factor * search_newton_iterations ||
-                        (iteration[i] >= hopeless_after && cost > hopeless_factor * least);
-      if (!over) continue;
-      failures.cost[entry[i]] = cost;
-      for (int j = 0; j < n; ++j) failures.q[entry[i] * n + j] = get(minimum.q[j], i);
-      --open;
-      load(i);
-    }
-  }
+  const Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
+  const float least = failures.minimized ? failures.cost[0] : huge_cost;
+  FailuresOnLanes on{{request, ik}, at, failures, least, {}};
+  const bool solved = converge_to_minima(ik, at, minimum, on);
   float* const end = failures.cost + failures.count;
   const int kept = std::min(failures.count, polish_lanes);  // the best ones, sorted by cost
   for (int i = 0; i < kept; ++i) {
@@ -99,24 +93,21 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   return solved;
 }
 
-// Returns a lower bound on the weighted error of a problem's target over all configurations, from
-// the table of heights, or 0 if the table does not show that the target is out of reach.
-float unreachable_error(const SolveRequest& request, std::ptrdiff_t problem) {
-  const IkProblem<double>& ik = *request.polish;
-  for (int i = 0; i < request.reach->probes(); ++i) {
-    const Reach* const reach = request.reach->view(i + 1, request.stop, request.stop_context);
-    if (!reach) break;
-    const double least = least_distance(*reach, i, request.target + problem * ik.targets, 0, 1);
-    if (is_out_of_reach(*reach, i, least, ik.position_tolerance, ik.rotation_tolerance)) {
-      return float(reach->probe[i].weight * least);
-    }
+// The table of heights, which one thread builds and reads (`unreachable_error`).
+struct ReachOnLanes {
+  const SolveRequest& request;
+
+  const Reach* reach(int i) const {
+    return request.reach->view(i + 1, request.stop, request.stop_context);
   }
-  return 0;
-}
+  int first() const { return 0; }
+  int stride() const { return 1; }
+  double largest(double x) const { return x; }
+};
 
 // Finds the closest pose in double precision, from the best failed starts or, if `failures` is
 // null, from the initial guess (see `fallback_coordinate`). The results are in workspace.polish;
-// returns the index of the best lane.
+// returns the index of the best lane, a solution if there is one.
 int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                  const FailedStarts* failures) {
   const IkProblem<double>& ik = *request.closest;
@@ -131,21 +122,13 @@ int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff
     for (int j = 0; j < n; ++j) set(at.q[j], i, fallback_coordinate(request, problem, j));
     set_polish_target(request, at, i, problem);
   }
-  Minimization<PolishLanes> minimum =
+  const Minimization<PolishLanes> minimum =
       start_minimization(ik, at, workspace.polish_work, count ? min_gain_factor : 1);
-  mask_t<PolishLanes> done = minimum.value < PolishLanes(0);
-  for (int i = 0; i < ik.iteration_factor * polish_newton_iterations; ++i) {
-    evaluate(ik, at);
-    if (any(converged(ik, at))) break;
-    done = done | minimize(ik, at, minimum, at.cost, at.cost);
-    for (int j = 0; j < n; ++j) at.q[j] = select(done, minimum.q[j], at.q[j]);
-    if (all(done) || stopped(request)) break;
-  }
-  for (int j = 0; j < n; ++j) at.q[j] = select(at.cost < minimum.value, at.q[j], minimum.q[j]);
-  evaluate(ik, at);
+  const auto solved = minimize_error(ik, at, minimum, LaneExecutor<double>{request, ik});
+  const PolishLanes cost = any(solved) ? select(solved, at.cost, PolishLanes(3e300)) : at.cost;
   int best = 0;
   for (int i = 1; i < polish_lanes; ++i) {
-    if (get(at.cost, i) < get(at.cost, best)) best = i;
+    if (get(cost, i) < get(cost, best)) best = i;
   }
   return best;
 }
@@ -168,7 +151,7 @@ bool accepts(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t p
 }
 
 // Reviews the failed starts of a problem on lanes (`review_failed_starts`).
-struct LaneExecutor {
+struct ReviewOnLanes {
   const SolveRequest& request;
   Workspace& workspace;
   std::ptrdiff_t problem;
@@ -178,7 +161,12 @@ struct LaneExecutor {
   bool converge() { return converge_to_minimum(request, workspace, problem, failures); }
   float least_cost() const { return failures.cost[0]; }
   float& bound() { return failures.bound; }
-  float unreachable_error() const { return supple::unreachable_error(request, problem); }
+  float unreachable_error() const {
+    const IkProblem<double>& ik = *request.polish;
+    return supple::unreachable_error(request.reach->probes(), request.target + problem * ik.targets,
+                                     ik.position_tolerance, ik.rotation_tolerance,
+                                     ReachOnLanes{request});
+  }
   bool settle() {
     best = find_closest(request, workspace, problem, &failures);
     return get(converged(*request.polish, workspace.polish), best) &&
@@ -195,7 +183,7 @@ bool decide_failed(const SolveRequest& request, Workspace& workspace, std::ptrdi
                    FailedStarts& failures, int iterations, int starts, bool last) {
   const bool early = request.polish->rows <= 6 && !failures.minimized;
   if (!last && failures.since_review < (early ? first_review : review_interval)) return false;
-  LaneExecutor on{request, workspace, problem, failures};
+  ReviewOnLanes on{request, workspace, problem, failures};
   const float newton_gain = request.minimized->newton_gain;
   if (!review_failed_starts(on, request.budget, starts, last, newton_gain)) return false;
   int best = on.best;

@@ -228,17 +228,18 @@ std::string constants(const char* name, const Servo<double>& servo) {
   return in_struct(name, all);
 }
 
-std::string wishes(std::vector<int> rest, std::vector<double> pull,
-                   const std::vector<double>& turn) {
-  const int n = int(turn.size());
-  const bool posture = !rest.empty();
-  const bool turns = std::any_of(turn.begin(), turn.end(), [](double x) { return x > 0; });
-  rest.resize(turn.size(), -1);
-  pull.resize(turn.size(), 0);
+std::string posture_constants(std::vector<int> posture, std::vector<double> posture_weight,
+                              const std::vector<double>& wrap) {
+  const int n = int(wrap.size());
+  const bool has_posture = !posture.empty();
+  const bool has_wraps = std::any_of(wrap.begin(), wrap.end(), [](double x) { return x > 0; });
+  posture.resize(wrap.size(), -1);
+  posture_weight.resize(wrap.size(), 0);
   return "namespace supple {\n\nstruct Posture {\n  using T = double;\n"
-         "  static constexpr bool posture = " +
-         of(posture) + ", turns = " + of(turns) + ";\n" + line("int", "rest", n, rest.data()) +
-         line("T", "pull", n, pull.data()) + line("T", "turn", n, turn.data()) +
+         "  static constexpr bool has_posture = " +
+         of(has_posture) + ", has_wraps = " + of(has_wraps) + ";\n" +
+         line("int", "posture", n, posture.data()) +
+         line("T", "posture_weight", n, posture_weight.data()) + line("T", "wrap", n, wrap.data()) +
          "};\n\n}  // namespace supple\n";
 }
 

@@ -20,9 +20,9 @@ std::string constants(const char* name, const IkProblem<double>& ik, const float
 std::string constants(const char* name, const Servo<double>& servo);
 
 // Returns C++ source with the preferences among solutions, as arrays (n,). For each coordinate,
-// `rest` is the index of its posture in the values of a target, or -1; `pull` is the weight of the
-// posture; `turn` is 2π if the joint has 2π wraps, else 0 [rad].
-std::string wishes(std::vector<int> rest, std::vector<double> pull,
-                   const std::vector<double>& turn);
+// `posture` is the index of its posture in the values of a target, or -1; `posture_weight` is the
+// weight of the posture; `wrap` is 2π if the joint has 2π wraps, else 0 [rad].
+std::string posture_constants(std::vector<int> posture, std::vector<double> posture_weight,
+                              const std::vector<double>& wrap);
 
 }  // namespace supple::text

@@ -56,9 +56,9 @@ class SingleSolver {
     bool over = false;
     while (running && !over && !enough()) {
       over = iterate(running);
-      if (!found_ && !rejected_ && decide_failed(false)) return;
+      if (!kept_.found && !rejected_ && decide_failed(false)) return;
     }
-    if (found_) return approach_q0();
+    if (kept_.found) return approach_q0();
     if (rejected_) return record_blocked(over);
     if (over) {  // time is up: the running starts count as failed
       evaluate(*request_.search, workspace_.search);
@@ -83,7 +83,7 @@ class SingleSolver {
                                  next_start_, last);
   }
   bool enough() const {
-    return found_ == (request_.nearest ? max_compared : request_.max_solutions) ||
+    return kept_.enough(request_.nearest, request_.max_solutions) ||
            (request_.max_rejected && rejected_ >= request_.max_rejected);
   }
 
@@ -186,7 +186,7 @@ class SingleSolver {
                        request_.q + problem_ * ik_.chain.nq);
     evaluate(ik_, workspace_.single);
     postprocess(request_, workspace_, problem_);
-    if (!request_.posture && !(displacement_from_q0() < least_displacement_)) return;
+    if (!request_.posture && !(displacement_from_q0() < kept_.least_displacement)) return;
     if (rejects(request_, problem_, workspace_.single.q)) return;
     record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_, next_start_);
   }
@@ -204,32 +204,34 @@ class SingleSolver {
   bool add_solution() {
     unwind_solution(request_, workspace_, problem_);
     if (rejects(request_, problem_, workspace_.single.q)) {
-      if (!rejected_++ && !found_) {
+      if (!rejected_++ && !kept_.found) {
         record(request_, problem_, 0, workspace_.single, 0, Outcome::blocked, iterations_,
                next_start_);
       }
       return false;
     }
-    add_accepted();
+    kept_.add(request_.nearest, Found{*this});
     return true;
   }
 
-  void add_accepted() {
-    const int n = ik_.chain.nq;
-    if (request_.nearest) {
-      const double displacement = displacement_from_q0();
-      if (++found_ > 1 && !(displacement < least_displacement_)) return;
-      least_displacement_ = displacement;
-      return record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_,
-                    next_start_);
+  // The solution in workspace.single, which is added to the others (`KeptSolutions`).
+  struct Found {
+    const SingleSolver& of;
+
+    double displacement() const { return of.displacement_from_q0(); }
+    bool is_known(int found) const {
+      const int n = of.ik_.chain.nq;
+      const double* known = of.request_.q + of.problem_ * of.request_.max_solutions * n;
+      for (int i = 0; i < found; ++i, known += n) {
+        if (is_same_solution(of.ik_, of.request_.wrap, known, of.workspace_.single.q)) return true;
+      }
+      return false;
     }
-    const double* known = request_.q + problem_ * request_.max_solutions * n;
-    for (int i = 0; i < found_; ++i, known += n) {
-      if (is_same_solution(ik_, request_.wrap, known, workspace_.single.q)) return;
+    void write(int number) const {
+      record(of.request_, of.problem_, number, of.workspace_.single, 0, Outcome::solved,
+             of.iterations_, of.next_start_);
     }
-    record(request_, problem_, found_++, workspace_.single, 0, Outcome::solved, iterations_,
-           next_start_);
-  }
+  };
 
   // Whether the search ends with the first solution.
   bool first_suffices() const { return request_.max_solutions == 1 && !request_.nearest; }
@@ -313,8 +315,8 @@ class SingleSolver {
   const IkProblem<double>& ik_;
   Workspace& workspace_;
   std::ptrdiff_t problem_;
-  int found_ = 0, next_start_ = 0, iterations_ = 0;
-  double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
+  int next_start_ = 0, iterations_ = 0;
+  KeptSolutions kept_;
   float close_cost_ = max_close_cost;
   int rejected_;                                       // number of rejected solutions
   int failed_ = 0;                                     // number of failed starts

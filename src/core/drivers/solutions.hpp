@@ -4,12 +4,10 @@
 #pragma once
 
 #include "drivers/workspace.hpp"
-#include "supple/ik/policy.hpp"
+#include "supple/ik/verdict.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
-
-constexpr int stop_interval = 8;  // iterations between two checks of the deadline
 
 // Returns the initial guess (n,) of a problem, or null.
 const double* q0_of(const SolveRequest& request, std::ptrdiff_t problem) {
@@ -54,39 +52,48 @@ bool is_valid(const SolveRequest& request, std::ptrdiff_t problem) {
                           q0_of(request, problem));
 }
 
+// Runs the loops of supple/ik/verdict.hpp on lanes.
+template <class T>
+struct LaneExecutor {
+  const SolveRequest& request;
+  const IkProblem<T>& ik;
+
+  template <class L>
+  void evaluate_error(IterateState<L>& at) const {
+    supple::evaluate_error(ik, at);
+  }
+  template <class L>
+  void evaluate(IterateState<L>& at) const {
+    supple::evaluate(ik, at);
+  }
+  template <class L>
+  mask_t<L> converged(const IterateState<L>& at) const {
+    return supple::converged(ik, at);
+  }
+  template <class L>
+  void descend(IterateState<L>& at) const {
+    evaluate_jacobian(ik, at);
+    supple::descend(ik, at);
+  }
+  template <class L>
+  mask_t<L> minimize(IterateState<L>& at, Minimization<L>& minimum) const {
+    return supple::minimize(ik, at, minimum, at.cost, at.cost);
+  }
+  bool stopped() const { return supple::stopped(request); }
+};
+
 // Polishes configurations of the search in double precision. Returns the lanes that are solutions.
-// A lane that has converged, or makes no progress, keeps its q while others continue.
 template <class L>
 mask_t<L> polish(const SolveRequest& request, IterateState<L>& at) {
-  const IkProblem<double>& ik = *request.polish;
-  PolishProgress<L> progress;
-  mask_t<L> open = L(0) == L(0);
-  for (int i = 0;; ++i) {
-    evaluate_error(ik, at);
-    const mask_t<L> solved = converged(ik, at);
-    open = open & !solved & progress.update(at.cost, ik.iteration_factor);
-    if (!any(open) || i == ik.iteration_factor * max_polish_iterations) return solved;
-    if (i % stop_interval == stop_interval - 1 && stopped(request)) return solved;
-    for (int r = 0; r < ik.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
-    evaluate_jacobian(ik, at);
-    descend(ik, at);
-  }
+  return polish(*request.polish, at, LaneExecutor<double>{request, *request.polish});
 }
 
-// Polishes workspace.single by Newton's method, which converges at a singular pose where damped
-// steps stall. Returns whether the result is a solution.
+// Polishes workspace.single by Newton's method. Returns whether the result is a solution.
 bool polish_singular(const SolveRequest& request, Workspace& workspace) {
   const IkProblem<double>& ik = *request.polish;
   IterateState<double>& at = workspace.single;
-  Minimization<double> minimum = start_minimization(ik, at, workspace.single_work);
-  for (int i = 0; i < ik.iteration_factor * polish_newton_iterations && !stopped(request); ++i) {
-    evaluate(ik, at);
-    if (converged(ik, at)) return true;
-    if (minimize(ik, at, minimum, at.cost, at.cost)) break;
-  }
-  for (int j = 0; j < ik.chain.nq; ++j) at.q[j] = minimum.q[j];
-  evaluate(ik, at);
-  return converged(ik, at);
+  const Minimization<double> minimum = start_minimization(ik, at, workspace.single_work);
+  return minimize_error(ik, at, minimum, LaneExecutor<double>{request, ik});
 }
 
 // ---- postprocessing ----------------------------------------------------------------------------
@@ -106,9 +113,7 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
   const double* const target = request.target + problem * ik.targets;
   const double* const q0 = q0_of(request, problem);
   const auto reference = [&](int j) {
-    const bool has_posture = request.posture && request.posture[j] >= 0;
-    return wrap_reference(ik, j, has_posture ? target + request.posture[j] : nullptr,
-                          q0 ? q0 + j : nullptr);
+    return wrap_reference(ik, j, request.posture ? request.posture[j] : -1, target, q0);
   };
   return unwind(
       ik, at, lane, request.wrap, workspace.posture_work, reference,

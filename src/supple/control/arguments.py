@@ -19,18 +19,10 @@ from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.tasks import (
-    AxisTask,
-    CenterOfMassTask,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Task,
-)
+from supple.tasks import Task
 from supple.tasks.inputs import per_task
 from supple.tasks.layout import CompiledTasks
-from supple.tasks.open_task import OpenRows, OpenTask
+from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import TaskRows
 
 _LONGEST_STEP = 5.0  # [s]: a larger value is probably in milliseconds, or a rate in Hz
@@ -156,23 +148,15 @@ def _curvature(rows: OpenRows, robot: Robot) -> float:
     return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
 
 
-def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
+def input_spec(task: Task, rows: int) -> _core.InputSpec:
     """Return the sizes of a task's velocity and target, which the compiled code reads directly."""
-    if isinstance(task, PostureTask):
-        count = dof if task.joints is None else len(task.joints)
-        return _core.InputSpec(velocity=count, target=count)
-    if isinstance(task, OpenTask):
-        return _core.InputSpec(velocity=rows, target=rows)
-    kind = type(task)  # not isinstance: a subclass may convert its input differently
-    if kind is PoseTask:
-        return _core.InputSpec(velocity=6, target=16)
-    if kind is PositionTask or kind is CenterOfMassTask:
-        return _core.InputSpec(velocity=3, target=3)
-    if kind is OrientationTask:
-        return _core.InputSpec(velocity=3, velocity_begin=3, target=9)
-    if kind is AxisTask:
-        return _core.InputSpec(velocity=3, velocity_begin=3)
-    return _core.InputSpec()
+    kind = type(task)
+    owner = next(each for each in kind.__mro__ if "input_spec" in vars(each))
+    converts = any(
+        getattr(kind, name) is not getattr(owner, name) for name in ("targets", "velocities")
+    )
+    # A subclass may convert its input differently from the class whose sizes it inherits.
+    return _core.InputSpec() if converts else task.input_spec(rows)
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

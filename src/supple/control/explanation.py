@@ -29,7 +29,7 @@ def explain_last_step(servo: Servo) -> Report:
     speed = float(np.linalg.norm(qd))
     second = (qd - before) / servo.dt + servo._rest_gain * before
     linearization = servo.linearization
-    asked = float(np.linalg.norm(servo._asked)) or 1.0
+    asked = float(np.linalg.norm(servo._command)) or 1.0
     share = float(np.linalg.norm(servo.lost)) / asked
     told = share > _MENTIONED_LOSS and servo._chosen > 0
     report = explain_taken(

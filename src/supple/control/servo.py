@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple import _core
 from supple._arrays.checks import coordinates, number
@@ -29,28 +28,20 @@ from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
 from supple.control.guard import Nearest, guarded, nearest_of
-from supple.control.status import StepStatus
-from supple.control.wrapped import gives_up, row_weights
+from supple.control.last_step import LastStep
 from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
-from supple.motion.linearization import Array, Linearization
 from supple.motion.readable import readable
-from supple.redundancy.priority import Priority
-from supple.steps.estimate import Estimates
 from supple.steps.step import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
 from supple.tasks import Task, TaskLike
 from supple.tasks.inputs import common_shapes
 from supple.tasks.layout import compile_selected
 
-_NOTHING = 1e-12  # fraction of a command below which a loss is due to rounding
-
-
-_DAMPED = int(StepStatus.DAMPED)
 # What to do instead of setting an attribute.
 _INSTEAD = {
     "robot": "make a new Servo(robot, ...)",
@@ -60,15 +51,9 @@ _INSTEAD = {
         for name in ("tasks", "step", "dt", "gain", "constraints", "clearance")
     },
 }
-_status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
 
 
-# A step with a numerical filter counts as damped if the filter removes more than this fraction,
-# α²/(σ² + α²), of the motion along the weakest direction.
-NEGLIGIBLE = 1e-9
-
-
-class Servo(_core.Servo):
+class Servo(LastStep):
     """A controller that moves a robot toward its tasks, one step of `dt` per call.
 
         q = servo(q, velocity)                    resolved rate:  J q̇ = velocity
@@ -95,7 +80,7 @@ class Servo(_core.Servo):
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
     """
 
-    @known_arguments(**HINTS)
+    @known_arguments(**HINTS, damping="It belongs to the step: step=supple.DLS(rule).")
     def __init__(
         self,
         robot: Robot,
@@ -187,7 +172,7 @@ class Servo(_core.Servo):
             slow_condition=slow,
             halt_condition=halt,
             inputs=[
-                input_spec(task, robot.dof, rows)
+                input_spec(task, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
             ],
             plausible_lower=np.minimum(low, bounds.lower).tolist(),
@@ -355,96 +340,11 @@ class Servo(_core.Servo):
             self._own.forget()
         self._reset(speed)
 
-    # ---- the last step -------------------------------------------------------------------------
-
-    @property
-    def qd(self) -> Array:
-        """Joint speeds (n,) of the last step, or set by `reset` [rad/s or m/s]."""
-        return self._qd
-
-    @property
-    def lambda2(self) -> float:
-        """Damping λ² of the last step, including increases by limits and the bound on the norm.
-
-        For `Priority`, the largest damping of all tasks.
-        """
-        return self._lambda2
-
-    @property
-    def estimates(self) -> Estimates | None:
-        """Estimated singular values and damping of a `NumericalFilter` or an `EstimatedDLS`.
-
-        None for other steps, and before the first step.
-        """
-        found = self._estimates
-        return None if found is None else Estimates(*found)
-
-    @property
-    def _damps(self) -> bool:
-        """Whether the last step was damped: in all directions, or in filtered directions only."""
-        if self._chosen > 0 and self._lambda2 > 0:
-            return True
-        found = self._estimates
-        if found is None:
-            return False
-        sigma, _, _, alpha2, _ = found
-        return alpha2 > NEGLIGIBLE * (sigma * sigma + alpha2)
-
-    @property
-    def active(self) -> NDArray[np.int8]:
-        """The limit that acts on each joint (n,): -1 for a lower limit, 1 for an upper, else 0.
-
-        `status` and `explain` tell whether the limit is one of position, speed, acceleration or
-        jerk.
-        """
-        return self._side.astype(np.int8)
-
-    @property
-    def status(self) -> StepStatus:
-        """The damping and limits that acted on the last step, as flags."""
-        return _status(self._causes())
-
-    def _causes(self) -> int:
-        """Return the status as an integer."""
-        flags = self._flags if self._begun else 0
-        if self._yields or not self._begun:
-            return flags
-        damped = self._damps or (
-            self._chosen == 0
-            and self._missed > _NOTHING
-            and bool(self._gives_up(self._J, self._e, self._step))
-        )
-        return flags | _DAMPED if damped else flags
-
-    @property
-    def lost(self) -> Array:
-        """The part (m,) of the weighted command that damping removes, before limits are applied.
-
-        Task velocity that no joint motion can produce (outside the range of J) is not included.
-        """
-        return self._lost
-
-    @property
-    def linearization(self) -> Linearization:
-        """J (m, n) and e (m,) of the last step, weighted, at the configuration where it began."""
-        return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
-
-    @property
-    def sigma_min(self) -> float:
-        """Smallest singular value of the weighted J in the last step."""
-        return self._sigma_min
-
     def explain(self) -> Report:
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
         if not self._begun:
             raise InputError("explain needs a step; given: a Servo that has not been called")
         return explain_last_step(self)
-
-    def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
-        """Return a mask (...) of the steps that, before limits, perform less than is possible."""
-        levels = self._layout.counts if isinstance(self.step, Priority) else None
-        weights = row_weights(self.step, self._layout.counts)
-        return gives_up(J, e, dq, weights=weights, levels=levels)
 
     # ---- copies --------------------------------------------------------------------------------
 

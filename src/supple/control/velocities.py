@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.control.velocity_ik import velocity_ik
+from supple.control.velocity_ik import GeneralVelocityIk, velocity_ik
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
@@ -61,8 +61,11 @@ def velocities(
     if not is_named(device, "cpu") and (device is not None or there):
         from supple.control.gpu_velocities import on_device  # NVIDIA's packages are optional
 
-        if prepared.layout.open:
-            raise InputError("an OpenTask is for device='cpu' only; given: a GPU")
+        if isinstance(prepared, GeneralVelocityIk):
+            raise InputError(
+                "a GPU takes tasks of frames only; given: "
+                + ", ".join(type(task).__name__ for task in prepared.layout.tasks)
+            )
         if threads is not None:
             raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
         if explain:

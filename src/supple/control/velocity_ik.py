@@ -24,7 +24,7 @@ from supple.motion.linearization import Linearization
 from supple.redundancy.priority import Augmented
 from supple.steps.batch import check_sizes, run_batch, with_effectors
 from supple.steps.step import Step, guaranteed_norm, kernel_of
-from supple.tasks import PostureTask, TaskLike
+from supple.tasks import TaskLike
 from supple.tasks.inputs import per_task, task_names
 from supple.tasks.layout import CompiledTasks, compile_selected
 
@@ -168,11 +168,11 @@ class VelocityIk:
         return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
 
 
-class OpenVelocityIk(VelocityIk):
-    """A `VelocityIk` with open tasks, which Python evaluates between two calls of the kernel.
+class GeneralVelocityIk(VelocityIk):
+    """A `VelocityIk` with tasks that are open or whose velocities are no twists.
 
-    A velocity is a sequence with one entry per task, in the form that the task documents, or the
-    velocity of a single task.
+    Python evaluates open tasks between two calls of the kernel. A velocity is a sequence with one
+    entry per task, in the form that the task documents, or the velocity of a single task.
     """
 
     def numbers(  # noqa: D102
@@ -257,7 +257,7 @@ def velocity_ik(
     """
     check_robot(robot)
     layout, single = compile_selected(robot, None, tasks)
-    if any(isinstance(task, PostureTask) for task in layout.tasks):
+    if any(task.is_preference for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
     kernel = with_effectors(kernel_of(plain), layout.all_effectors, len(layout.rows))
@@ -287,7 +287,8 @@ def _made(
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
-    return (OpenVelocityIk if layout.open else VelocityIk)(
+    general = bool(layout.open) or any(size != 6 for size in layout.kernel.velocity_sizes)
+    return (GeneralVelocityIk if general else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
         brakes=bool(np.isfinite([within.max_acceleration, within.max_jerk]).any()),

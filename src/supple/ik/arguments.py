@@ -149,7 +149,7 @@ class Settings:
             max_move=None if max_move is None else number(max_move, "max_move", above=0),
             position_tolerance=number(position_tolerance, "position_tolerance", above=0),
             rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
-            timeout=math.inf if timeout is None else seconds(timeout),
+            timeout=math.inf if timeout is None else _seconds(timeout),
             max_seeds=0 if max_seeds is None else count_of(max_seeds, "max_seeds", _MAX_SEEDS),
             threads=threads,
             device=device,
@@ -313,7 +313,7 @@ def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
     raise AssertionError("the kernel accepts all other numbers")
 
 
-def seconds(timeout: object) -> float:
+def _seconds(timeout: object) -> float:
     """Return a time limit [s]; limits of 1e9 s and more become infinite."""
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
         if timeout >= _INFINITE:

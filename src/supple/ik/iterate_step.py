@@ -24,7 +24,8 @@ from supple.control.status_array import StatusArray
 from supple.damping import DampingRule, ErrorNorm
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, raise_nonfinite
-from supple.ik.problem import seed_range, task_numbers
+from supple.ik.problem import task_numbers
+from supple.ik.seeds import seed_range
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
@@ -34,7 +35,7 @@ from supple.motion.linearization import Array, Linearization
 from supple.redundancy.priority import Augmented, Priority
 from supple.steps.batch import run_batch
 from supple.steps.step import DLS, kernel_of
-from supple.tasks import PostureTask, Task
+from supple.tasks import Task
 from supple.tasks.layout import CompiledTasks, FloatArray, side_by_side
 from supple.tasks.open_task import OpenTask
 
@@ -75,7 +76,7 @@ class StepSearch:
     _kernel: StepSpec | None = field(init=False)
 
     def __post_init__(self) -> None:
-        if any(isinstance(task, PostureTask) for task in self.layout.tasks):
+        if any(task.is_preference for task in self.layout.tasks):
             raise InputError(
                 "solve takes no PostureTask with step, or with an OpenTask: use "
                 "step=redundancy.NullSpace(step, criteria.RestPosture(q)); given: a PostureTask"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 from threading import Lock
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike
 from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.errors import HINTS, known_arguments
-from supple.ik.arguments import seconds
 from supple.ik.branches.solve_all import TOLERANCE
 from supple.ik.preference import Preference
 from supple.ik.solution import Solution
@@ -24,8 +22,7 @@ from supple.tasks import Task, TaskLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_RELEVANT = 0.01  # part of a timeout above which the time to prepare a solver is subtracted
-_OF_SOLVER = ("damping", "max_step", "step", "max_iterations", "max_seeds", "threads")
+_OF_SOLVER = ("damping", "max_step", "step", "max_iterations", "timeout", "max_seeds", "threads")
 _MOVED = {  # hints for `known_arguments`
     **{
         name: f"It is an argument of Solver: supple.Solver(robot, {name}=...)(target)."
@@ -112,7 +109,6 @@ def solve(
     max_move: float | None = None,
     position_tolerance: float = TOLERANCE,
     rotation_tolerance: float = TOLERANCE,
-    timeout: float | None = None,
     world: World | None = None,
     clearance: float = 0.0,
     explain: bool = False,
@@ -146,7 +142,6 @@ def solve(
             box. If there is no solution in it, the status is `SolveStatus.MAX_MOVE`.
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
-        timeout: Time limit of the call [s]; the status is then `SolveStatus.TIMEOUT`.
         world: Obstacles and shapes of links. The solution is then free of collisions, checked in
             double precision; if all solutions found collide, the status is `SolveStatus.BLOCKED`.
         clearance: Least distance of all pairs of parts that are checked [m].
@@ -163,7 +158,6 @@ def solve(
         "max_move": max_move,
         "position_tolerance": position_tolerance,
         "rotation_tolerance": rotation_tolerance,
-        "timeout": timeout,
         "world": world,
         "clearance": clearance,
     }
@@ -177,13 +171,7 @@ def solve(
     }
     if type(clearance) is float and clearance == 0.0:
         options.pop("clearance", None)
-    began = time.perf_counter()
-    solver = _solvers.of(robot, options)
-    spent = time.perf_counter() - began
-    if timeout is not None and spent > _RELEVANT * seconds(timeout):
-        # The problem was compiled first.
-        solver = Solver(robot, **options | {"timeout": max(0.0, timeout - spent)})
-    return solver(target, q0, explain)
+    return _solvers.of(robot, options)(target, q0, explain)
 
 
 def _is_constant(given: object) -> bool:

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from supple.errors import InputError, short_repr, unknown_name_error
-from supple.ik.problem import CompiledProblem, seed_range
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import seed_range
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, twice_from_middle
 from supple.motion.linearization import Array

@@ -19,17 +19,22 @@ from supple._core import Measure, TargetKind, TargetSpec
 from supple.damping import DampingRule, ErrorNorm
 from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
+from supple.ik.seeds import (
+    SeedTable,
+    joint_ranges,
+    seed_features,
+    seed_range,
+    task_sizes,
+    turns,
+)
 from supple.kinematics import Robot
-from supple.kinematics.frames import longest_path, may_turn
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
 from supple.steps.step import DLS
 from supple.tasks import (
     AxisTask,
-    OrientationTask,
     PoseTask,
     PositionTask,
-    PostureTask,
     Task,
     TaskLike,
 )
@@ -39,18 +44,15 @@ from supple.tasks.rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # number of entries in the table of seeds
 _ENTRIES = 512  # the same on a GPU; these configurations also determine the size of the robot
-_TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
 _NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
 _MAX_DISPLACEMENT = 1.0  # default maximum joint displacement in an iteration [rad, or of the reach]
 _SLOWEST = 1000  # largest factor by which a small max_step raises the number of iterations
-_LEAST_REACH = 1e-2  # smallest reach of a task, relative to the size of the robot
 # Constants for robots with long prismatic joints, relative to the reach of the other joints.
 _LONG_RANGE = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # factor of the columns of J of long joints; larger for less damping
 _MAX_DAMPING_ERROR = 10.0  # error above which the damping does not grow further
 _UNBOUNDED = 1e38  # largest displacement of a long joint in an iteration, in the kernel
-_LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
 # Fewer than `_FEW_JOINTS` revolute joints that move more rows of a task meet only special targets,
 # which few seeds find; other targets are often nearly met, which is no sign of a solution.
@@ -65,39 +67,6 @@ _KINDS: dict[type[Task], TargetKind] = {
 }
 _MAX_TASKS = 8  # largest number of tasks whose targets the kernel reads from Python objects
 _FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
-
-
-@dataclass(frozen=True, eq=False)
-class SeedTable:
-    """A table of seeds, looked up by the targets that they reach: src/core/drivers/seed_table.hpp.
-
-    Attributes:
-        seeds: Configurations (N, n).
-        discomfort: The discomfort of each (N,).
-        scale: Weights of the target values in the distance used to look up seeds (k,).
-    """
-
-    seeds: Array
-    discomfort: Array
-    scale: Array
-
-    @staticmethod
-    def of(robot: Robot, shares: Array, scale: Array) -> SeedTable:
-        """Return the table of a sequence (N, n) of evenly distributed shares of the ranges."""
-        low, span, _ = seed_range(robot)
-        is_even = np.arange(1, len(shares) + 1)[:, None] % _core.EVEN_SEEDS == 1
-        spacing = np.where(is_even | (turns(robot) > 0), 1.0, _core.MIDDLE_SPACING)
-        u = 2 * shares - 1
-        x = u * (spacing + (1 - spacing) * u**2)
-        limited = np.isfinite(robot.lower) | np.isfinite(robot.upper)
-        return SeedTable(low + 0.5 * (1 + x) * span, (limited * x**2).sum(axis=-1), scale)
-
-    def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
-        """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""
-        scaled = layout.reached(self.seeds) * self.scale.astype(np.float32)
-        weight = _core.LOOKED_UP_DISCOMFORT * scaled.var(axis=0).sum()
-        half = 0.5 * (scaled**2).sum(axis=-1) + weight * self.discomfort
-        return np.concatenate([scaled, half[:, None]], axis=-1).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +158,7 @@ def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Ar
 
 def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
     """Replace nonfinite targets of a batch by valid ones; also return a mask of the finite ones."""
-    core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
+    core = len(task.target_shapes[0]) if task.target_shapes else 1
     try:
         array = as_doubles(real_numbers(given, "targets must be real numbers"))
     except InputError:
@@ -235,7 +204,7 @@ def _compiled(
 ) -> CompiledProblem:
     if any(isinstance(task, OpenTask) for task in tasks):
         raise InputError("tasks must not include an OpenTask, which the kernel cannot evaluate")
-    met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
+    met = [i for i, task in enumerate(tasks) if not task.is_preference]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
     moved = met + [i for i in range(len(tasks)) if i not in met]
@@ -255,16 +224,16 @@ def _compiled(
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
     seeds = low + shares * span
     reached = layout.reached(seeds)
-    reach, largest = _sizes(rows[: len(met)], layout, reached)
+    reach, largest = task_sizes(rows[: len(met)], layout, reached)
     is_long = np.zeros(robot.dof, dtype=np.bool_)
     if robot.prismatic.any() and max_step is None:
         middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
-        rest, _ = _sizes(rows[: len(met)], layout, layout.reached(middle))
-        is_long = robot.prismatic & (_ranges(robot) > _LONG_RANGE * rest)
+        rest, _ = task_sizes(rows[: len(met)], layout, layout.reached(middle))
+        is_long = robot.prismatic & (joint_ranges(robot) > _LONG_RANGE * rest)
         if is_long.any():
             reach = rest
     slides = _prismatic_units(robot, reach, is_long, max_step)
-    resting, pull = _postures(robot, rows[len(met) :], layout)
+    posture_index, posture_weight = _postures(robot, rows[len(met) :], layout)
     measures = [
         Measure.ROTATION if c >= 3 else Measure.POSITION
         for one in rows[: len(met)]
@@ -276,7 +245,7 @@ def _compiled(
     scales = [_scale(each, measures, reach) for each in (relaxed, bounded, weights)]
     scale = scales[0]
     rule = damping or ErrorNorm(_DAMPING * scale)
-    features = np.array([x for one in rows for x in _features(one, reach)])
+    features = np.array([x for one in rows for x in seed_features(one, reach)])
     starts = SeedTable.of(robot, shares, features)
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     float_tolerance = _FLOAT_TOLERANCE * max(reach, largest)
@@ -305,8 +274,8 @@ def _compiled(
         float_tolerance=float_tolerance,
         default_starts=default_starts,
         max_lambda2=_DAMPING * _MAX_DAMPING_ERROR * scale**2,
-        posture_index=resting,
-        posture_weight=pull,
+        posture_index=posture_index,
+        posture_weight=posture_weight,
         feature_scale=starts.scale.tolist(),
         table_size=_TABLE,
         targets=_kinds(tasks, moved, layout),
@@ -317,7 +286,7 @@ def _compiled(
         layout,
         tuple(moved),
         primary,
-        tuple(resting),
+        tuple(posture_index),
         rule,
         (damping, max_step),
         starts,
@@ -394,43 +363,6 @@ def _iteration_factor(max_step: float | None) -> int:
     return math.ceil(min(_SLOWEST, _MAX_DISPLACEMENT / max(max_step, _MAX_DISPLACEMENT / _SLOWEST)))
 
 
-def turns(robot: Robot) -> Array:
-    """Return 2π for each coordinate whose range has room for a 2π wrap, else 0 (n,) [rad]."""
-    roomy = robot.upper - robot.lower >= 2 * np.pi
-    return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
-
-
-def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
-    """Return the lower end, the width and the stride of the sequence of seeds, each (n,).
-
-    Seed k is lower + width ((0.5 + k stride) mod 1), component by component. The sequence fills the
-    range evenly in any dimension n: stride_j = φ^-j with φ^(n+1) = φ + 1.
-    """
-    reach = np.where(robot.prismatic, robot_size(robot), np.pi)
-    lower = np.where(robot.lower > -_LARGEST_LIMIT, robot.lower, -np.inf)
-    upper = np.where(robot.upper < _LARGEST_LIMIT, robot.upper, np.inf)
-    low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
-    low = np.where(np.isfinite(lower), lower, low)
-    high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # For joints that may turn freely, the middle revolution suffices: others repeat its postures.
-    many = may_turn(robot) & (high - low > 4 * np.pi)
-    low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
-    high = np.where(many, low + 4 * np.pi, high)
-    several, middle = may_turn(robot) & (high - low > 2 * np.pi), 0.5 * (low + high)
-    low = np.where(several, middle - np.pi, low)
-    high = np.where(several, middle + np.pi, high)
-    phi = 2.0
-    for _ in range(60):
-        phi = (1 + phi) ** (1 / (robot.nq + 1))
-    return low, high - low, phi ** -np.arange(1.0, robot.nq + 1)
-
-
-def _ranges(robot: Robot) -> Array:
-    """Return the range of each joint (n,) [rad or m]; infinite without limits."""
-    far = (robot.lower <= -_LARGEST_LIMIT) | (robot.upper >= _LARGEST_LIMIT)
-    return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
-
-
 def _prismatic_units(
     robot: Robot, reach: float, is_long: NDArray[np.bool_], max_step: float | None
 ) -> dict[str, list[float]]:
@@ -446,82 +378,16 @@ def _prismatic_units(
     }
 
 
-def robot_size(robot: Robot) -> float:
-    """Return the order of magnitude of a robot's lengths [m]; 1 for a robot without lengths.
-
-    It is the largest distance that a frame may have from the first joint that carries it while
-    prismatic joints are at zero. If all links have zero length, it is the largest range of a
-    prismatic joint or advance of a screw per turn or, if no range is finite, the largest limit.
-    Without any of these, it is the distance of the robot from the origin of the world.
-    """
-    ranges = np.where(robot.prismatic, _ranges(robot), 2 * np.pi)
-    slides = [joint for joint in robot._tree.joints if joint.prismatic]
-    travels = [abs(joint.scale) * float(ranges[joint.coordinate]) for joint in slides]
-    limits = np.abs([robot.lower, robot.upper])[:, robot.prismatic]
-    return (
-        longest_path(robot)
-        or max((each for each in travels if math.isfinite(each)), default=0.0)
-        or float(limits[limits < _LARGEST_LIMIT].max(initial=0.0))
-        or max((abs(joint.offset) for joint in slides), default=0.0)
-        or longest_path(robot, from_world=True)
-        or 1.0
-    )
-
-
-def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
-    """Return the size of the workspace and the largest coordinate of a frame [m].
-
-    The size is the largest distance of a frame from its mean position over `reached` (N, k), but
-    not below a fraction of the robot's size: a frame may only turn, and rounding errors have no
-    size.
-    """
-    ends = np.cumsum(layout.kernel.target_sizes)
-    at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
-    size = robot_size(layout.robot)
-    if not at:
-        return size, size
-    far = max(float(np.linalg.norm(p - p.mean(axis=0), axis=1).max()) for p in at)
-    return max(far, _LEAST_REACH * size), max(float(np.abs(p).max()) for p in at)
-
-
-def _moves(rows: TaskRows) -> bool:
-    """Return whether a task has position rows."""
-    return rows.traits.has_position and min(rows.picked) < 3
-
-
-def _features(rows: TaskRows, reach: float) -> list[float]:
-    """Return the weight of each target value in the distance used to look up seeds.
-
-    A power of two, the unit of these distances, keeps their squares from underflow in float32.
-    """
-    place = 2.0 ** -math.frexp(reach)[1]
-    reach *= place
-    if rows.traits.is_linear:
-        return [0.0] * len(rows.picked)
-    if not rows.traits.has_position:
-        return [reach * _TURN**0.5] * rows.traits.target_size
-    if not rows.traits.has_pose:
-        return [float(c in rows.picked) for c in range(3)]
-    turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
-    if rows.about >= 0:
-        turns = [axis == rows.about for axis in range(3)]
-    places = [c in rows.picked or (rows.axes is not None and _moves(rows)) for c in range(3)]
-    return [
-        *(reach * (_TURN / 2) ** 0.5 * one for one in turns for _ in range(3)),
-        *(place * one for one in places),
-    ]
-
-
 def _postures(
     robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
     """Return the index of each coordinate's rest position in a target, and its relative weight."""
     if not rows:
         return [], []
-    rest, pull = [-1] * robot.dof, [0.0] * robot.dof
+    index, weights = [-1] * robot.dof, [0.0] * robot.dof
     first = sum(layout.kernel.target_sizes) - sum(len(one.picked) for one in rows)
     for one in rows:
         for j, weight in zip(one.picked, one.weights, strict=True):
-            rest[j], pull[j] = first, weight**2
+            index[j], weights[j] = first, weight**2
             first += 1
-    return rest, [p / max(pull) for p in pull]
+    return index, [weight / max(weights) for weight in weights]

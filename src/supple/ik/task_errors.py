@@ -14,7 +14,7 @@ from supple.ik.subproblems import groups_of, moving_joints
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
-from supple.tasks import PostureTask, Task
+from supple.tasks import Task
 from supple.tasks.inputs import task_name
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenTask
@@ -97,7 +97,7 @@ def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Arra
     A posture is a preference and has no error. The errors of a target that is not finite are
     infinite.
     """
-    order = sorted(range(len(tasks)), key=lambda i: isinstance(tasks[i], PostureTask))
+    order = sorted(range(len(tasks)), key=lambda i: tasks[i].is_preference)
     layout = compile_tasks(robot, tuple(tasks[i] for i in order))
     lead = q.shape[:-1]
     flat = np.ascontiguousarray(q.reshape(-1, robot.nq))
@@ -106,7 +106,7 @@ def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Arra
     made = np.full((len(flat), len(tasks), 2), np.inf)
     made[finite] = errors_of_tasks(layout, layout.error(flat[finite], aims[finite]))
     for k, i in enumerate(order):
-        if isinstance(tasks[i], PostureTask):
+        if tasks[i].is_preference:
             made[finite, k] = 0.0
     return made[:, np.argsort(order)].reshape(*lead, len(tasks), 2)
 
@@ -133,7 +133,7 @@ def surplus_rows(robot: Robot, tasks: Sequence[Task]) -> str:
 
     Rows with an allowed range do not count: they are met in a whole set of configurations.
     """
-    met = [task for task in tasks if not isinstance(task, PostureTask | OpenTask)]
+    met = [task for task in tasks if not task.is_preference and not isinstance(task, OpenTask)]
     if len(met) < len(tasks) and any(isinstance(task, OpenTask) for task in tasks):
         return ""  # the joints of an open task are not known
     for members, _ in groups_of([moving_joints(robot, task) for task in met]):

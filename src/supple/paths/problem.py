@@ -19,7 +19,8 @@ from supple.ik.branches.arms import AnyArm, Arm, ClosedFormArm, arm_of
 from supple.ik.branches.same_branch import largest_move
 from supple.ik.branches.solve_all import SAMPLES
 from supple.ik.driver import Driver
-from supple.ik.problem import CompiledProblem, turns
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import turns
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import rotating_rows
 from supple.kinematics import Robot

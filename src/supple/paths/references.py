@@ -12,7 +12,7 @@ from supple._arrays.checks import as_doubles, number, real_numbers
 from supple.control.arguments import step_length
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array
-from supple.tasks import OrientationTask, PoseTask, Task
+from supple.tasks import Task
 from supple.tasks.inputs import per_task
 from supple.tasks.layout import CompiledTasks
 
@@ -116,9 +116,10 @@ def _times(
 
 def _is_constant(reference: Reference, name: str, task: Task) -> bool:
     """Return whether a reference of one task is the same at all times: it has no time axis."""
-    matrix = name == "target" and isinstance(task, PoseTask | OrientationTask)
+    shapes = task.target_shapes if name == "target" else ()
+    axes = len(shapes[0]) if shapes else 1
     try:
-        return not callable(reference) and np.ndim(reference) == (2 if matrix else 1)  # type: ignore[arg-type]
+        return not callable(reference) and np.ndim(reference) == axes  # type: ignore[arg-type]
     except Exception:  # lists of different lengths, or raised by the object's own conversion
         return False
 

@@ -134,7 +134,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     q[0] = q0
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
-    lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
+    lambda2, command = np.empty(steps), np.empty((steps, len(layout.rows)))
     status, estimates = np.empty(steps, dtype=np.int32), []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
@@ -152,7 +152,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             q[k + 1],
         )
         qd[k + 1], side[k] = servo._qd, servo._side
-        lambda2[k], asked[k], status[k] = servo._lambda2, servo._asked, servo._causes()
+        lambda2[k], command[k], status[k] = servo._lambda2, servo._command, servo._causes()
         estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
@@ -163,7 +163,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         qd=qd[1:],
         lambda2=lambda2,
         sigma_min=np.linalg.svd(J.astype(np.float64), compute_uv=False)[:, -1],
-        command=asked / weights,
+        command=command / weights,
         velocity=np.einsum("kmn,kn->km", J, qd[1:]) / weights,
         error=error / weights,
         active=side.astype(np.int8),

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from supple import _core
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
-from supple.ik.problem import CompiledProblem, robot_size
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import robot_size
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array
-from supple.tasks import AxisTask
 from supple.tasks.inputs import per_task
 
 COUNT = 200  # number of intervals of a path given by a function, before refinement
@@ -101,7 +101,7 @@ class PathTargets:
         poses = [
             end
             for task, end in zip(self.problem.layout.tasks, ends, strict=True)
-            if not isinstance(task, AxisTask)
+            if task.on(robot).traits.has_position
         ]
         extents = [np.ptp(self.numbers[:, end - 3 : end], axis=0).max() for end in poses]
         length = max([robot_size(robot), *self.problem.units[robot.prismatic], *extents])

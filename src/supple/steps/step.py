@@ -93,8 +93,8 @@ class BatchStep:
             q: Configurations (..., n) [rad or m].
             velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
                 origin, in world axes unless the task specifies others; (..., k, 6) for k tasks.
-                Components without a row in the task are ignored. If one of the tasks is an
-                `OpenTask`, a sequence with one velocity per task, in the form of each task.
+                Components without a row in the task are ignored. If one of the tasks is not of a
+                frame, a sequence with one velocity per task, in the form of each task.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors. Because there are no targets, a task with `alternate=True` has the
                 ordinary J here, as in a `Servo` without a target.

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array
-from supple._core import Goal
+from supple._core import Goal, InputSpec
 from supple.kinematics import Robot
 from supple.kinematics.chain import z_onto
 from supple.motion.linearization import Array
-from supple.tasks.base import Task
+from supple.tasks.base import Shape, Task
 from supple.tasks.fields import (
     Weight,
     check_frames,
@@ -76,6 +76,9 @@ class AxisTask(Task):
             cone, there is only one row, the tilt  e = max(angle - cone, 0).
     """
 
+    target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
+    velocity_shape: ClassVar[Shape] = (3,)
+
     frame: str | None = None
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     weight: Weight = 1.0
@@ -101,6 +104,9 @@ class AxisTask(Task):
             "turn": z_onto(np.array(self.axis)),
         }
         return AxisRows(**{f.name: getattr(rows, f.name) for f in fields(rows)} | changed)
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=3, velocity_begin=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an AxisTask's target"

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, TypeAlias
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates
+from supple._core import InputSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, Linearization
 from supple.tasks.rows import TaskRows
 
+Shape: TypeAlias = tuple[int, ...]
+
 
 class Task:
-    """Base class of the tasks. Subclasses define the rows, targets and velocities."""
+    """Base class of the tasks. Subclasses define the rows, targets and velocities.
+
+    The class attributes are all that other files ask of a kind of task.
+    """
+
+    target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; none if a robot decides
+    velocity_shape: ClassVar[Shape] = ()
+    is_preference: ClassVar[bool] = False  # for `solve`, which meets all other tasks first
 
     def on(self, robot: Robot) -> TaskRows:
         """Return the rows of the task on a robot, with all names resolved.
@@ -40,6 +52,16 @@ class Task:
             InputError: The rows are in the axes of another frame, whose motion is unknown.
         """
         raise NotImplementedError
+
+    def input_spec(self, rows: int) -> InputSpec:
+        """Return the sizes of velocities and targets that the compiled code reads directly.
+
+        By default there are none: `velocities` and `targets` convert them in Python.
+
+        Args:
+            rows: The number of rows.
+        """
+        return InputSpec()
 
     def rows_of(self, robot: Robot) -> tuple[str, ...]:
         """Return the names of the rows, for example "x of panda_hand"."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array
-from supple._core import Goal
+from supple._core import Goal, InputSpec
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD, FixedFrame
 from supple.kinematics.dynamics import bodies
 from supple.kinematics.frames import ancestors_of, chain_of
 from supple.kinematics.named_chain import ROWS
 from supple.motion.linearization import Array
-from supple.tasks.base import Task
+from supple.tasks.base import Shape, Task
 from supple.tasks.fields import Weight, checked_rows, checked_weight, set_fields, weights_of, within
 from supple.tasks.rows import TaskRows
 from supple.tasks.tolerance import Tolerance, ranges_of
@@ -68,6 +68,9 @@ class CenterOfMassTask(Task):
             `PositionTask` [m].
     """
 
+    target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
+    velocity_shape: ClassVar[Shape] = (3,)
+
     rows: Sequence[str] | None = None
     weight: Weight = 1.0
     tolerance: Tolerance | None = None
@@ -100,6 +103,9 @@ class CenterOfMassTask(Task):
         given: object = self.tolerance  # as `__post_init__` has converted it
         ranges: dict[str, tuple[float, float]] = dict(given) if isinstance(given, tuple) else {}
         return within(made, [ranges.get(row) for row in rows])
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (3,), "a CenterOfMassTask's target", batch=True)

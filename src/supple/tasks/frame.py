@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, poses, real_numbers
+from supple._core import InputSpec
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.named_chain import ROWS
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, numbers_of
-from supple.tasks.base import Task
+from supple.tasks.base import Shape, Task
 from supple.tasks.fields import (
     Weight,
     check_frames,
@@ -213,6 +214,12 @@ class PoseTask(_TurningTask, _MetricTask):
         Buss 2009, section 2, for `alternate`.
     """
 
+    target_shapes: ClassVar[tuple[Shape, ...]] = ((4, 4),)
+    velocity_shape: ClassVar[Shape] = (6,)
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=6, target=16)
+
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         with _remedies(given, _NOT_A_POSE):
             return _twelve(poses(given, "a PoseTask's target"))
@@ -233,6 +240,11 @@ class PositionTask(_MetricTask):
     """
 
     known = ROWS[:3]
+    target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
+    velocity_shape: ClassVar[Shape] = (3,)
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         with _remedies(given, _NOT_A_POSITION):
@@ -259,6 +271,11 @@ class OrientationTask(_TurningTask):
     """
 
     known = ROWS[3:]
+    target_shapes: ClassVar[tuple[Shape, ...]] = ((3, 3), (4, 4))
+    velocity_shape: ClassVar[Shape] = (3,)
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=3, velocity_begin=3, target=9)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"

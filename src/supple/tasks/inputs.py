@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from supple.errors import InputError, join_names, short_repr
-from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
+from supple.tasks import PoseTask, Task
+from supple.tasks.base import Shape
 
 _MAX_NAMED = 8  # maximum number of tasks named in a message
 
@@ -50,20 +51,12 @@ def per_task(given: Any, single: bool, tasks: Sequence[Task], name: str = "targe
     raise InputError(f"{expected}; given: {shown}")
 
 
-_Shape: TypeAlias = tuple[int, ...]
-# Shapes of a target, and of a velocity or an acceleration.
-_SHAPES: dict[type, tuple[tuple[_Shape, ...], _Shape]] = {
-    PoseTask: (((4, 4),), (6,)),
-    PositionTask: (((3,),), (3,)),
-    OrientationTask: (((3, 3), (4, 4)), (3,)),
-    AxisTask: (((3,),), (3,)),
-}
-
-
-def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[_Shape, ...]:
+def common_shapes(tasks: Sequence[Task], name: str = "target") -> tuple[Shape, ...]:
     """Return the shapes that the targets or velocities of all tasks may have."""
-    known = (next((s for kind, s in _SHAPES.items() if isinstance(t, kind)), None) for t in tasks)
-    each = [() if s is None else s[0] if name == "target" else (s[1],) for s in known]
+    if name == "target":
+        each = [task.target_shapes for task in tasks]
+    else:
+        each = [(task.velocity_shape,) if task.velocity_shape else () for task in tasks]
     return tuple(shape for shape in each[0] if all(shape in other for other in each))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
+from supple._core import InputSpec
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import integrate_coordinate
@@ -85,6 +86,9 @@ class OpenTask(Readable, Task):
 
     def on(self, robot: Robot) -> OpenRows:  # noqa: D102
         return _rows_on(self, robot)
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=rows, target=rows)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return self._numbers(robot, given, "target")

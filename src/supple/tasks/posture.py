@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of
-from supple._core import Goal
+from supple._core import Goal, InputSpec
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference
@@ -66,6 +66,8 @@ class PostureTask(Task):
             names to ranges. Only for `Servo` and `simulate`.
     """
 
+    is_preference: ClassVar[bool] = True
+
     joints: Sequence[str] | None = None
     weight: Weight = 1.0
     tolerance: Tolerance | None = None
@@ -92,6 +94,9 @@ class PostureTask(Task):
         )
         ranges = dict(ranges_of(self.tolerance, names, "PostureTask: tolerance", single=True) or ())
         return within(made, [ranges.get(name) for name in names])
+
+    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+        return InputSpec(velocity=rows, target=rows)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (self._count(robot),), "a PostureTask's target", batch=True)

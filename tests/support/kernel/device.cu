@@ -26,6 +26,7 @@
 #include "supple/ik/restarts.hpp"
 #include "supple/ik/target.hpp"
 #include "supple/ik/turns.hpp"
+#include "supple/ik/verdict.hpp"
 #include "supple/robot/kinematics.hpp"
 #include "supple/math/lane.hpp"
 #include "supple/limits/limits.hpp"

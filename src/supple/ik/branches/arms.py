@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.ik.branches.general import general_arm, numbers_of
-from supple.ik.problem import CompiledProblem, robot_size
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import robot_size
 from supple.kinematics import Robot
 from supple.kinematics.named_chain import ROWS
 from supple.kinematics.structure import Structure, frozen_structure

@@ -12,7 +12,7 @@ from supple.kinematics import Robot
 from supple.kinematics.branch import branch_signs, has_branches
 from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
-from supple.tasks import PoseTask, PostureTask, TaskLike
+from supple.tasks import PoseTask, TaskLike
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
 
 _STEP = 0.02  # largest joint displacement between two samples of a motion [rad or m]
@@ -35,7 +35,7 @@ def on_same_branch(
 ) -> NDArray[np.bool_]:
     """Return whether q (..., n) is on the branch of q0 (..., n): see `Solution.same_branch`."""
     every = selected_tasks(robot, None, tasks)[0]
-    met = tuple(task for task in every if not isinstance(task, PostureTask))
+    met = tuple(task for task in every if not task.is_preference)
     shape = np.broadcast_shapes(q0.shape, q.shape)
     a, b = (np.array(np.broadcast_to(x, shape)).reshape(-1, robot.nq) for x in (q0, q))
     same = np.asarray(np.isfinite(a).all(axis=-1) & np.isfinite(b).all(axis=-1))

@@ -59,7 +59,7 @@ struct Point {
 
 __device__ __noinline__ bool polished(const BranchRequest& request, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  return polish_branch(ik, tolerances(request), at, [&] { descend(at); });
+  return polish_branch(ik, tolerances(request), at, [&] { take_step(at); });
 }
 
 // Polishes a candidate whose errors are too large or that was rounded to a limit. It uses memory of

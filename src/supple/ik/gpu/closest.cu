@@ -2,11 +2,44 @@
 #include "problem.hpp"
 
 namespace supple {
+namespace {
+
+// One failed start q (nq,) in one thread (`converge_to_minima`).
+struct FailureInThread {
+  const Request& request;
+  SearchReal* q;
+  float& cost;
+  bool loaded = false;
+
+  __device__ void evaluate(IterateState<SearchReal>& at) const {
+    supple::evaluate(RobotConstants<SearchReal>::ik, at);
+  }
+  __device__ bool converged(const IterateState<SearchReal>& at) const {
+    return search_converged(request, at);
+  }
+  __device__ bool minimize(IterateState<SearchReal>& at, Minimization<SearchReal>& minimum) const {
+    return newton_iteration<RobotConstants<SearchReal>::ik>(at, minimum, at.cost);
+  }
+  __device__ bool stopped() const { return false; }
+  __device__ bool load(int) {
+    const bool first = !loaded;
+    loaded = true;
+    return first;
+  }
+  // The threads of a warp wait for the slowest one, so that abandoning one saves no time.
+  __device__ bool is_hopeless(int, float) const { return false; }
+  __device__ void keep(int, const Minimization<SearchReal>& minimum) {
+    for (int j = 0; j < nq; ++j) q[j] = minimum.q[j];
+    cost = float(minimum.value);
+  }
+};
+
+}  // namespace
 
 // Minimizes the cost, starting from a failed start q (nq,). Returns whether an iterate met the
-// target; `value` receives the smallest cost.
+// target; `cost` receives the smallest cost.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
-                                    float& value) {
+                                    float& cost) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
@@ -15,17 +48,8 @@ __device__ bool converge_to_minimum(const Request& request, int problem, SearchR
   for (int i = 0; i < numbers; ++i) {
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
   }
-  Minimization<SearchReal> minimum = start_minimization(ik, at, work);
-  const int iterations = iteration_factor * search_newton_iterations;
-  bool met = false;
-  for (int i = 0; i < iterations && !met; ++i) {
-    evaluate(at);
-    met = search_converged(request, at);
-    if (minimize<ik>(at, minimum, at.cost)) break;
-  }
-  for (int j = 0; j < nq; ++j) q[j] = minimum.q[j];
-  value = float(minimum.value);
-  return met;
+  FailureInThread on{request, q, cost};
+  return converge_to_minima(ik, at, start_minimization(ik, at, work), on);
 }
 
 }  // namespace supple

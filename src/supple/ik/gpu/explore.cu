@@ -54,51 +54,46 @@ __device__ void restart(const Request& request, int problem, int start, int trie
   }
 }
 
-// The solutions found for a warp's problem: all distinct ones, or the one nearest to q0.
-struct Solutions {
-  int found = 0;
-  double least_displacement = 0;
+// The solution of one thread, which is added to those of the warp's problem (`KeptSolutions`).
+struct FoundInWarp {
+  const Request& request;
+  int problem, own;  // `own` is the thread that has found it
+  const Polished& polished;
+  double from_start;  // this thread's displacement from the problem's own start
+  int iterations, starts;
 
-  __device__ bool enough(const Request& request) const {
-    return found >= (request.nearest ? max_compared : request.max_solutions);
-  }
-
-  // Adds the solutions of all threads, one after the other.
-  __device__ void take(const Request& request, int problem, Polished& polished, int iterations,
-                       int starts) {
-    const int lane = threadIdx.x % 32;
-    unsigned solved = __ballot_sync(everyone, polished.solved);
-    const double here = polished.solved && request.nearest
-                            ? displacement_from_start(request, problem, polished.q)
-                            : 0;
-    for (; solved && !enough(request); solved &= solved - 1) {
-      const int own = __ffs(solved) - 1;
-      bool known = false;
-      if (request.nearest) {
-        const double displacement = __shfl_sync(everyone, here, own);
-        known = found > 0 && !(displacement < least_displacement);
-        if (!known) least_displacement = displacement;
-        if (!known && lane == own) {
-          record(request, problem, 0, polished, Outcome::solved, iterations, starts);
-        }
-        ++found;
-        continue;
-      }
-      double q[nq];
-      for (int j = 0; j < nq; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
-      for (int i = lane; i < found; i += 32) {
-        const double* const other = request.q + (problem * request.max_solutions + i) * nq;
-        known |= is_same_solution(RobotConstants<double>::ik, Posture::turn, other, q);
-      }
-      if (__any_sync(everyone, known)) continue;
-      if (lane == own) {
-        record(request, problem, found, polished, Outcome::solved, iterations, starts);
-      }
-      ++found;
-      __syncwarp();
+  __device__ double displacement() const { return __shfl_sync(everyone, from_start, own); }
+  __device__ bool is_known(int found) const {
+    double q[nq];
+    for (int j = 0; j < nq; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
+    bool known = false;
+    for (int i = threadIdx.x % 32; i < found; i += 32) {
+      const double* const other = request.q + (problem * request.max_solutions + i) * nq;
+      known |= is_same_solution(RobotConstants<double>::ik, Posture::wrap, other, q);
     }
+    return __any_sync(everyone, known);
+  }
+  __device__ void write(int number) const {
+    if (threadIdx.x % 32 == own) {
+      record(request, problem, number, polished, Outcome::solved, iterations, starts);
+    }
+    __syncwarp();
   }
 };
+
+// Adds the solutions of all threads, one after the other.
+__device__ void keep_solutions(const Request& request, int problem, const Polished& polished,
+                               int iterations, int starts, KeptSolutions& kept) {
+  const double from_start = polished.solved && request.nearest
+                                ? displacement_from_start(request, problem, polished.q)
+                                : 0;
+  unsigned solved = __ballot_sync(everyone, polished.solved);
+  for (; solved && !kept.enough(request.nearest, request.max_solutions); solved &= solved - 1) {
+    const int own = __ffs(solved) - 1;
+    kept.add(request.nearest,
+             FoundInWarp{request, problem, own, polished, from_start, iterations, starts});
+  }
+}
 
 // Replaces the closest pose by the closest pose found from the problem's own start, if
 // `prefers_own` accepts it.
@@ -133,7 +128,8 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int most = restart_budget(request.max_seeds, request.nearest).all;
   const bool near_own = several && request.nearest;
   // Whether the problem's own start has precedence: no result is accepted while it is running.
-  const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);
+  const bool own_first =
+      near_own || (several && Posture::has_posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
   for (int turn = first; turn < total; turn += stride) {
@@ -161,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     at.before = -1;
     FailedStarts failures;
     failures.clear(own.q);
-    Solutions solutions;
+    KeptSolutions kept;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
     bool open = true, settled = false;
     const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
@@ -218,10 +214,10 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
               (!near_own || displacement_from_start(request, problem, polished.q) <= near_q0);
           if (ends) record(request, problem, 0, polished, Outcome::solved, iterations, 1);
           if (__any_sync(everyone, ends)) break;
-          solutions.take(request, problem, polished, iterations, next + tried);
+          keep_solutions(request, problem, polished, iterations, next + tried, kept);
         }
         const bool waits = own_first && __any_sync(everyone, open && mine && !stalled);
-        if (solutions.enough(request) && !waits) break;
+        if (kept.enough(request.nearest, request.max_solutions) && !waits) break;
       }
       const bool solved = polished.solved;
       if (stalled && !solved) failures.store(here, float(at.cost));
@@ -231,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       mine = mine && !stalled;
       if (!__any_sync(everyone, open || again)) {  // all threads have failed
         const bool last = next >= most;
-        if (!several || !solutions.found) {
+        if (!several || !kept.found) {
           const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
           record_first(polished, lane == best, outcome_of(polished.solved, false, failures.bound));
@@ -243,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         again = true;
       }
       const unsigned asking = __ballot_sync(everyone, again);
-      if constexpr (!large) descend(at);
+      if constexpr (!large) take_step(at);
       if (again) {
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < most;

@@ -17,7 +17,7 @@ __device__ void iterate(IterateState<SearchReal>& at) {
     at.position = here.position;
     at.rotation = here.rotation;
     at.cost = here.cost;
-    descend(here);
+    take_step(here);
     at.before = here.before;
     for (int j = 0; j < nq; ++j) at.q[j] = own.q[j];
   }

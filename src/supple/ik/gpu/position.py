@@ -19,7 +19,8 @@ from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.targets import Reader
-from supple.ik.problem import CompiledProblem, turns
+from supple.ik.problem import CompiledProblem
+from supple.ik.seeds import turns
 from supple.ik.solutions import Solutions
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array

@@ -19,16 +19,16 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   unwind(request, problem, at);
   // A solution that was found from q0 itself is final. One that was chosen among several is moved
   // nearer to q0 if possible.
-  const bool chosen = request.nearest && !Posture::posture && request.effort[2 * row + 1] > 0;
-  if (outcome == Outcome::solved && (chosen || Posture::posture)) {
+  const bool chosen = request.nearest && !Posture::has_posture && request.effort[2 * row + 1] > 0;
+  if (outcome == Outcome::solved && (chosen || Posture::has_posture)) {
     double work[nq + 4 * nv], kept[nq];
     for (int j = 0; j < nq; ++j) kept[j] = own.q[j];
     const auto toward = [&](int j) {
-      return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
+      return Posture::has_posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
     const auto weight = [](int j) {
-      return Posture::posture ? Posture::pull[j]
-                              : 1 / square(joint_unit(RobotConstants<double>::ik, j));
+      return Posture::has_posture ? Posture::posture_weight[j]
+                                  : 1 / square(joint_unit(RobotConstants<double>::ik, j));
     };
     approach_posture_with_wraps(
         RobotConstants<double>::ik, at, work, toward, weight, [] { return true; },

@@ -1,12 +1,12 @@
 // Shared parts of the CUDA kernels of position inverse kinematics: problems, starts, solutions. The
-// decisions are shared with the CPU (supple/ik/policy.hpp).
+// decisions are shared with the CPU (supple/ik/policy.hpp, verdict.hpp).
 //
 // Compiled at run time for one robot, its tasks and a damping rule: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and `SearchReal`, the precision of the search: float, which
 // is fast, or double on request. No result in float is returned before it is verified in double.
 #pragma once
 
-#include "supple/ik/policy.hpp"
+#include "supple/ik/verdict.hpp"
 //
 #include "given.hpp"
 
@@ -84,11 +84,11 @@ extern __device__ void settle(const Request& request, int problem, const double*
 namespace {
 
 // Whether each problem has a start of its own: q0, or the posture of a posture task.
-__device__ bool has_own_start(const Request& request) { return request.q0 || Posture::posture; }
+__device__ bool has_own_start(const Request& request) { return request.q0 || Posture::has_posture; }
 
 // Coordinate j of the posture or, without one, the value nearest to zero that the limits allow.
 __device__ double posture(const Request& request, int problem, int j) {
-  const int k = Posture::rest[j];
+  const int k = Posture::posture[j];
   if (k >= 0) return request.target[problem * numbers + k];
   return ::fmin(::fmax(0.0, RobotConstants<double>::lower[j]), RobotConstants<double>::upper[j]);
 }
@@ -122,22 +122,23 @@ __device__ __forceinline__ void evaluate(IterateState<T>& at) {
 }
 
 template <class T>
-__device__ __forceinline__ void descend(IterateState<T>& at) {
+__device__ __forceinline__ void take_step(IterateState<T>& at) {
   constexpr bool any_rule = !uses_error_norm(RobotConstants<T>::ik);
   constexpr bool slides = RobotConstants<T>::ik.joint_scale != nullptr;
   descend<any_rule, slides>(RobotConstants<T>::ik, Fixed<rows>{}, Fixed<nv>{}, at);
 }
 
 template <const auto& ik, class T>
-__device__ __noinline__ bool minimize_noinline(IterateState<T>& at, Minimization<T>& minimum,
-                                               T value) {
+__device__ __noinline__ bool newton_iteration_noinline(IterateState<T>& at,
+                                                       Minimization<T>& minimum, T value) {
   return minimize(ik, at, minimum, value, at.cost);
 }
 
 // Performs one iteration of Newton's method.
 template <const auto& ik, class T>
-__device__ __forceinline__ bool minimize(IterateState<T>& at, Minimization<T>& minimum, T value) {
-  if constexpr (large) return minimize_noinline<ik>(at, minimum, value);
+__device__ __forceinline__ bool newton_iteration(IterateState<T>& at, Minimization<T>& minimum,
+                                                 T value) {
+  if constexpr (large) return newton_iteration_noinline<ik>(at, minimum, value);
   return minimize(ik, at, minimum, value, at.cost);
 }
 
@@ -186,7 +187,7 @@ __device__ bool search_converged(const Request& request, const IterateState<Sear
   return at.position <= tolerance && at.rotation <= request.rough_rotation;
 }
 
-__device__ bool converged(const Request& request, const IterateState<double>& at) {
+__device__ bool meets_tolerances(const Request& request, const IterateState<double>& at) {
   return at.position <= request.position && at.rotation <= request.rotation;
 }
 
@@ -194,25 +195,35 @@ __device__ void set_target(const Request& request, int problem, IterateState<dou
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
+// Polishes in one thread (supple/ik/verdict.hpp). `late` tells whether J is evaluated only when a
+// step needs it.
+template <bool late>
+struct PolishInThread {
+  const Request& request;
+
+  __device__ void evaluate_error(IterateState<double>& at) const {
+    if constexpr (late) {
+      supple::evaluate_error(RobotConstants<double>::ik, at);
+    } else {
+      evaluate<large>(at);
+    }
+  }
+  __device__ bool converged(const IterateState<double>& at) const {
+    return meets_tolerances(request, at);
+  }
+  __device__ void descend(IterateState<double>& at) const {
+    if constexpr (late) evaluate_jacobian(RobotConstants<double>::ik, at);
+    take_step(at);
+  }
+  __device__ bool stopped() const { return false; }
+};
+
 // Polishes in double precision as long as the cost falls. Returns whether it has converged. On
 // return, J is guaranteed to match q only with `needs_jacobian`.
 template <bool needs_jacobian>
 __device__ bool polish(const Request& request, IterateState<double>& at) {
-  constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  constexpr bool late = !needs_jacobian && !large;  // J is evaluated only when a step needs it
-  PolishProgress<double> progress;
-  for (int i = 0;; ++i) {
-    if constexpr (late) {
-      evaluate_error(ik, at);
-    } else {
-      evaluate<large>(at);
-    }
-    const bool solved = converged(request, at);
-    const bool open = progress.update(at.cost, iteration_factor);
-    if (solved || !open || i == iteration_factor * max_polish_iterations) return solved;
-    if constexpr (late) evaluate_jacobian(ik, at);
-    descend(at);
-  }
+  return polish(RobotConstants<double>::ik, at,
+                PolishInThread < !needs_jacobian && !large > {request});
 }
 
 // The largest joint displacement from a problem's own start.
@@ -227,19 +238,18 @@ __device__ double displacement_from_start(const Request& request, int problem, c
 // Returns whether the configuration has changed.
 __device__ __noinline__ bool unwind(const Request& request, int problem, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  const bool matters =
-      unwinding_matters(Posture::turns, Posture::posture, request.nearest, request.max_solutions);
+  const bool matters = unwinding_matters(Posture::has_wraps, Posture::has_posture, request.nearest,
+                                         request.max_solutions);
   if (!matters) return false;
-  const bool solved = converged(request, at);
+  const bool solved = meets_tolerances(request, at);
   double kept[nq];
   const auto reference = [&](int j) {
-    const double* const own = request.q0 ? request.q0 + problem * request.q0_stride + j : nullptr;
-    const double* const target = request.target + problem * numbers;
-    return wrap_reference(ik, j, Posture::rest[j] >= 0 ? target + Posture::rest[j] : nullptr, own);
+    const double* const q0 = request.q0 ? request.q0 + problem * request.q0_stride : nullptr;
+    return wrap_reference(ik, j, Posture::posture[j], request.target + problem * numbers, q0);
   };
   return supple::unwind(
-      ik, at, 0, Posture::turn, kept, reference, [&] { evaluate<large>(at); },
-      [&] { return !solved || converged(request, at); });
+      ik, at, 0, Posture::wrap, kept, reference, [&] { evaluate<large>(at); },
+      [&] { return !solved || meets_tolerances(request, at); });
 }
 
 }  // namespace

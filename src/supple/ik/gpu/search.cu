@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
         problem = -1;
       }
     }
-    descend(at);
+    take_step(at);
   }
 }
 

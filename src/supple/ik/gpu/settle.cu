@@ -2,6 +2,25 @@
 #include "problem.hpp"
 
 namespace supple {
+namespace {
+
+// Minimizes the error in one thread (`minimize_error`).
+struct SettleInThread {
+  const Request& request;
+
+  __device__ void evaluate(IterateState<double>& at) const {
+    supple::evaluate(Closest<double>::ik, at);
+  }
+  __device__ bool converged(const IterateState<double>& at) const {
+    return meets_tolerances(request, at);
+  }
+  __device__ bool minimize(IterateState<double>& at, Minimization<double>& minimum) const {
+    return newton_iteration<Closest<double>::ik>(at, minimum, at.cost);
+  }
+  __device__ bool stopped() const { return false; }
+};
+
+}  // namespace
 
 // Minimizes the error, starting from q, with the weights of `Closest` that define the closest pose.
 __device__ void settle(const Request& request, int problem, const double* q, float gain_factor,
@@ -12,15 +31,8 @@ __device__ void settle(const Request& request, int problem, const double* q, flo
   double work[nq + newton_scratch(nv)];
   for (int j = 0; j < nq; ++j) own.q[j] = clamped(q[j], j);
   set_target(request, problem, at);
-  Minimization<double> minimum = start_minimization(ik, at, work, gain_factor);
-  bool done = false;
-  for (int i = 1;; ++i) {
-    evaluate(ik, at);
-    polished.solved = converged(request, at);
-    if (polished.solved || done) break;
-    done = minimize<ik>(at, minimum, at.cost) || i == iteration_factor * polish_newton_iterations;
-    for (int j = 0; done && j < nq; ++j) own.q[j] = minimum.q[j];
-  }
+  const Minimization<double> minimum = start_minimization(ik, at, work, gain_factor);
+  polished.solved = minimize_error(ik, at, minimum, SettleInThread{request});
   polished.store(at);
 }
 

@@ -11,13 +11,12 @@ constexpr int first_starts = 0;
 // The joints of the whole problem; `limits` (2, n) holds the lower and the upper limits.
 __device__ JointRange joint_range(int n, const double* limits) { return {n, limits, limits + n}; }
 
-// Initializes the merged solutions. `step` is the stride from the q0 of one problem to the next: n,
-// or 0 if they share one q0.
-extern "C" __global__ void begin(const double* q0, int step, const double* limits, int n,
+// Initializes the merged solutions. `q0_stride` is n, or 0 if all problems share one q0.
+extern "C" __global__ void begin(const double* q0, int q0_stride, const double* limits, int n,
                                  SolutionArrays whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
-  begin_merge(whole, joint_range(n, limits), problem, q0 ? q0 + problem * step : nullptr,
+  begin_merge(whole, joint_range(n, limits), problem, q0 ? q0 + problem * q0_stride : nullptr,
               first_starts);
 }
 

@@ -15,24 +15,11 @@ from supple.gpu.arrays import DeviceArrayView, GpuArray, seen
 from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
-from supple.tasks import (
-    AxisTask,
-    CenterOfMassTask,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Task,
-)
+from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
 
-# The value of `Kind` in targets.cu for each task, and the possible shapes of its target.
-KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
-    PoseTask: (0, ((4, 4),)),
-    PositionTask: (1, ((3,),)),
-    AxisTask: (2, ((3,),)),
-    OrientationTask: (3, ((3, 3), (4, 4))),
-}
-PLAIN = 4  # `Kind` of values that are copied unchanged: postures and seeds
+# The value of `Kind` in targets.cu for tasks whose targets are converted.
+KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2, OrientationTask: 3}
+PLAIN = 4  # `Kind` of values that are copied unchanged: other targets, and seeds
 _MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
 _DTYPES = (np.float64, np.float32)
 
@@ -71,8 +58,9 @@ class Reader:
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
         each = []
-        for task, i in zip(tasks, self.problem.order, strict=True):
-            kind, shapes = _expected(task, self.problem.layout.robot.dof)
+        for task, i, size in zip(tasks, self.problem.order, sizes, strict=True):
+            kind = next((KINDS[one] for one in type(task).__mro__ if one in KINDS), PLAIN)
+            shapes = ((size,),) if kind == PLAIN else task.target_shapes
             name = "target" if len(tasks) == 1 else f"target {i}"
             each.append((kind, *self._viewed(given[i], shapes, stream, name)))
         try:
@@ -139,15 +127,6 @@ class Reader:
         self.device.launch(
             self._kernel, blocks, threads, stream, view, *numbers, ctypes.c_int(count)
         )
-
-
-def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """Return the kind of a task's target, and its possible shapes."""
-    if isinstance(task, PostureTask):
-        return PLAIN, ((dof if task.joints is None else len(task.joints),),)
-    if isinstance(task, CenterOfMassTask):
-        return PLAIN, ((3,),)
-    return KINDS[type(task)]
 
 
 def _view(

@@ -56,22 +56,21 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
   return least_entry(request, along, true, best);
 }
 
-// Returns a lower bound on the weighted error of a problem's target over all configurations, or 0
-// if the heights of its frames do not show that the target is out of reach.
-__device__ float unreachable_error(const Request& request, int problem) {
-  const double* const height = request.reach + 3 * request.directions;
-  const auto* const probe =
-      reinterpret_cast<const ReachProbe*>(height + request.probes * request.directions);
-  const Reach reach{request.directions, request.probes, request.reach, height, probe};
-  for (int i = 0; i < reach.probes; ++i) {
-    const double least = -least_of(
-        -least_distance(reach, i, request.target + problem * numbers, threadIdx.x % 32, 32));
-    if (is_out_of_reach(reach, i, least, request.position, request.rotation)) {
-      return float(probe[i].weight * least);
-    }
+// The table of heights, whose directions the threads of a warp share (`unreachable_error`).
+struct ReachInWarp {
+  Reach table;
+
+  __device__ explicit ReachInWarp(const Request& request) {
+    const double* const height = request.reach + 3 * request.directions;
+    const double* const probe = height + request.probes * request.directions;
+    table = {request.directions, request.probes, request.reach, height,
+             reinterpret_cast<const ReachProbe*>(probe)};
   }
-  return 0;
-}
+  __device__ const Reach* reach(int) const { return &table; }
+  __device__ int first() const { return threadIdx.x % 32; }
+  __device__ int stride() const { return 32; }
+  __device__ double largest(double x) const { return -least_of(-x); }
+};
 
 // The best failed starts of a warp's problem; each thread keeps its own.
 struct FailedStarts {
@@ -92,7 +91,7 @@ struct FailedStarts {
 };
 
 // Reviews the failed starts of a problem in the threads of a warp (`review_failed_starts`).
-struct WarpExecutor {
+struct ReviewInWarp {
   const Request& request;
   int problem;
   FailedStarts& failures;
@@ -114,7 +113,10 @@ struct WarpExecutor {
   }
   __device__ float least_cost() const { return failures.least; }
   __device__ float& bound() { return failures.bound; }
-  __device__ float unreachable_error() const { return supple::unreachable_error(request, problem); }
+  __device__ float unreachable_error() const {
+    return supple::unreachable_error(request.probes, request.target + problem * numbers,
+                                     request.position, request.rotation, ReachInWarp(request));
+  }
   __device__ bool settle() {
     double from[nq];
     for (int j = 0; j < nq; ++j) from[j] = failures.closest[j];
@@ -132,7 +134,7 @@ struct WarpExecutor {
 __device__ __noinline__ int decide_failed(const Request& request, int problem,
                                           FailedStarts& failures, int starts, bool last,
                                           Polished& polished) {
-  WarpExecutor on{request, problem, failures, polished};
+  ReviewInWarp on{request, problem, failures, polished};
   const RestartBudget budget = restart_budget(request.max_seeds, request.nearest);
   const float newton_gain = float(RobotConstants<SearchReal>::ik.newton_gain);
   return review_failed_starts(on, budget, starts, last, newton_gain) ? on.best : -1;
