@@ -136,6 +136,28 @@ nb::object PyCollisionModel::collides(nb::handle given, double clearance, int th
   return made;
 }
 
+nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, double clearance,
+                                         double absolute, double relative, bool first) const {
+  const CollisionModel<double>& model = view();
+  const std::ptrdiff_t pieces = rows_of_array(s) - 1, n = model.chain.nq;
+  check_at_least("s", 2, int(pieces) + 1);
+  const JointCurve<double> curve{
+      int(pieces), data_in<double>(s, NPY_DOUBLE, pieces + 1, "s"),
+      data_in<double>(coefficients, NPY_DOUBLE, 4 * pieces * n, "coefficients")};
+  for (std::ptrdiff_t i = 0; i < pieces; ++i) {
+    if (!(curve.s[i] < curve.s[i + 1])) throw_field_error("s", "increasing", curve.s[i + 1]);
+  }
+  for (std::ptrdiff_t i = 0; i < 4 * pieces * n; ++i) {
+    if (!std::isfinite(curve.coefficient[i]))
+      throw_field_error("coefficients", "finite", curve.coefficient[i]);
+  }
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
+  const CurveBound<double> found = kernel.curve_bound(
+      model, curve, {clearance, absolute, relative, first}, static_cast<double*>(scratch.get()));
+  return nb::make_tuple(found.bound, found.seen, found.begin, found.end, found.pair);
+}
+
 void PyCollisionModel::move(int shape, nb::handle pose) {
   owned_->move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
   ++moves_;
@@ -162,6 +184,11 @@ void bind_collision(nb::module_& m) {
       .def("collides", &PyCollisionModel::collides, "q"_a, "clearance"_a, "threads"_a = 1,
            nb::sig("def collides(self, q: numpy.typing.ArrayLike, clearance: float, threads: int = "
                    "1) -> numpy.typing.NDArray[numpy.bool_]"))
+      .def("curve_bound", &PyCollisionModel::curve_bound, "s"_a, "coefficients"_a, nb::kw_only(),
+           "clearance"_a, "absolute"_a, "relative"_a, "first"_a,
+           nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
+                   ", *, clearance: float, absolute: float, relative: float, first: bool) -> "
+                   "tuple[float, float, float, float, int]"))
       .def("move", &PyCollisionModel::move, "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(

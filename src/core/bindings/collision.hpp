@@ -28,6 +28,11 @@ class PyCollisionModel {
   nb::object min_distance(nb::handle q) const;
   // Returns for each configuration (..., n) whether some pair is closer than `clearance`.
   nb::object collides(nb::handle q, double clearance, int threads) const;
+  // Returns what is known about the distances along a curve of cubic pieces between parameters s
+  // (N + 1,) with coefficients (4, N, n): a lower bound, the smallest distance seen, and the first
+  // part that may be closer than `clearance`: its beginning, its end and a pair (-1 for none).
+  nb::object curve_bound(nb::handle s, nb::handle coefficients, double clearance, double absolute,
+                         double relative, bool first) const;
   void move(int shape, nb::handle pose);
 
  private:
