@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -180,6 +181,29 @@ def test_a_lower_bound_is_close_to_the_smallest_distance(seed: int) -> None:
     assert least - slack - speed <= made.min_clearance <= least + ROUNDING * max(1, case.size)
 
 
+def test_a_curve_is_judged_everywhere() -> None:
+    """Cubic pieces that swing far between their ends, with few and long ones."""
+    for seed in seeds(max(PATHS // 2, 8)):
+        rng = np.random.default_rng([seed, 34])
+        robot = sp.load(str(rng.choice(["ur5e", "panda", "stanford"])))
+        q = np.clip(robot.random(seed=seed), robot.lower, robot.upper)[None]
+        model = model_of(robot, drawn_world(rng, robot, 1.0, q, 6))
+        pieces = int(rng.integers(1, 4))
+        swing = rng.normal(size=(4, pieces, robot.dof)) * rng.choice([0.03, 0.2, 1.0])
+        swing[0] += q[0]
+        for i in range(1, pieces):  # continuous
+            swing[0, i] = swing[:, i - 1].sum(axis=0)
+        s = np.arange(pieces + 1, dtype=float)
+        for clearance in (0.0, 0.02):
+            made = curve_certificate(model, clearance, [Curve(s, swing)])
+            u = np.linspace(0, 1, 200)[:, None] ** np.arange(4)
+            least = least_distance(model, np.concatenate([u @ swing[:, i] for i in range(pieces)]))
+            assert least >= made.min_clearance - ROUNDING, seed
+            assert made.certified == (made.min_clearance >= clearance)
+            first = curve_certificate(model, clearance, [Curve(s, swing)], first=True)
+            assert first.certified == made.certified
+
+
 UR5E = sp.load("ur5e")
 SIDEWAYS = [0, np.pi / 2, 0]
 LINKS = {
@@ -225,8 +249,9 @@ def test_a_path_through_an_obstacle_ends_there() -> None:
     assert "wall" in str(inside.obstacle)
 
 
-def test_a_reconfiguration_leads_around_obstacles() -> None:
-    """The straight line between two configurations is blocked; the motion found is certified."""
+@cache
+def blocked_reconfiguration() -> tuple[sp.Robot, Array, sp.World]:
+    """Return a robot, a path with a reconfiguration, and an obstacle on its straight line only."""
     narrow = UR5E.with_limits(
         lower={"shoulder_pan_joint": -1, "elbow_joint": 0, "wrist_3_joint": 0.3},
         upper={"shoulder_pan_joint": 1, "wrist_3_joint": 3.5},
@@ -251,6 +276,12 @@ def test_a_reconfiguration_leads_around_obstacles() -> None:
     else:
         pytest.fail("no obstacle is in the way of the reconfiguration only")
     assert least_distance(model, at[None]) < 0
+    return narrow, poses, world
+
+
+def test_a_reconfiguration_leads_around_obstacles() -> None:
+    """The straight line between two configurations is blocked; the motion found is certified."""
+    narrow, poses, world = blocked_reconfiguration()
     found = sp.plan_path(narrow, poses, world=world, clearance=0.003)
     assert found.success
     assert found.certified
@@ -262,6 +293,21 @@ def test_a_reconfiguration_leads_around_obstacles() -> None:
     for each in found.reconfigurations:
         for via in each.via:
             assert np.abs(motion.q - via).max(axis=1).min() < 1e-9
+
+
+def test_a_reconfiguration_without_a_free_motion_is_not_certified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("supple.paths.obstacles._SAMPLES", 0)
+    robot, poses, world = blocked_reconfiguration()
+    found = sp.plan_path(robot, poses, world=world, clearance=0.003)
+    assert found.success
+    assert found.certificate is not None
+    assert not found.certified
+    (change,) = found.reconfigurations
+    assert found.certificate.interval == (change.at, change.at)
+    assert "ball" in (found.certificate.pair or ())
+    assert not found.timed().certified
 
 
 @pytest.mark.parametrize("mode", ["exact", "path"])

@@ -1,5 +1,6 @@
 #define NO_IMPORT_ARRAY
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "bindings/collision.hpp"
 #include "bindings/module.hpp"
+#include "drivers/rounded_hull.hpp"
 #include "kernels/collision.hpp"
 
 namespace supple {
@@ -164,7 +166,23 @@ void PyCollisionModel::move(int shape, nb::handle pose) {
   if (view().shape[shape].speed == 0) ++jumps_;
 }
 
+// Returns the indices of corners (k,) and the padding of a rounded hull of points (v, 3).
+nb::object corners_of(nb::handle points, const std::vector<int>& first, int most, double close) {
+  const std::ptrdiff_t count = rows_of_array(points);
+  const double* const data = data_in<double>(points, NPY_DOUBLE, 3 * count, "points");
+  check_at_least("first", 1, int(first.size()));
+  for (const int i : first) check_index("first", 0, int(count), i);
+  for (std::ptrdiff_t i = 0; i < 3 * count; ++i) {
+    if (!std::isfinite(data[i])) throw_field_error("points", "finite", data[i]);
+  }
+  const RoundedHull made = rounded_hull(int(count), data, first, most, close);
+  return nb::make_tuple(made.corner, made.padding);
+}
+
 void bind_collision(nb::module_& m) {
+  m.def("rounded_hull", &corners_of, "points"_a, "first"_a, "most"_a, "close"_a,
+        nb::sig("def rounded_hull(points: " SUPPLE_ARRAY
+                ", first: list[int], most: int, close: float) -> tuple[list[int], float]"));
   nb::class_<PyCollisionModel>(m, "CollisionModel",
                                "The shapes of a robot and its world, and the pairs to check.")
       .def(nb::init<const PyChain&, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle,
