@@ -115,6 +115,7 @@ EXAMPLES: tuple[object, ...] = (
     collision.HalfSpace(),
     collision.ConvexHull(np.eye(3), 0.1),
     collision.Mesh("a.stl", (1.0, 2.0, 3.0)),
+    collision.SphereCover((collision.Sphere(0.1),), 0.01),
     collision.Certificate(0.01, 0.005, (0.0, 1.0), ("a", "b")),
     collision.Contact(0.1, "a", "b", np.zeros((2, 3)), np.zeros(3)),
     collision.UncheckedPair("a", "b", "never"),

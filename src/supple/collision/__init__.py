@@ -5,6 +5,7 @@ and, if they differ from those of the robot's file, the shapes of links.
 """
 
 from supple.collision.certificate import Certificate
+from supple.collision.cover import SphereCover, sphere_links, spheres_of
 from supple.collision.hull import hull_of
 from supple.collision.model import Contact, collides, contacts
 from supple.collision.pairs import UncheckedPair, srdf_pairs, srdf_text, unchecked_pairs
@@ -28,10 +29,13 @@ __all__ = [
     "HalfSpace",
     "Mesh",
     "Sphere",
+    "SphereCover",
     "UncheckedPair",
     "collides",
     "contacts",
     "hull_of",
+    "sphere_links",
+    "spheres_of",
     "srdf_pairs",
     "srdf_text",
     "unchecked_pairs",
