@@ -92,8 +92,10 @@ def sphere_links(robot: Robot, *, count: int = COUNT) -> dict[str, tuple[Shape, 
     for link, shapes in robot.shapes.items():
         every: list[Shape] = []
         for shape in shapes:
-            is_mesh = isinstance(shape, Mesh)
-            every += spheres_of(shape, count=count).spheres if is_mesh else [shape]
+            if isinstance(shape, Mesh):
+                every += spheres_of(shape, count=count).spheres
+            else:
+                every.append(shape)
         made[link] = tuple(every)
     return made
 
@@ -139,13 +141,15 @@ def _divided(triangles: Array, most: int) -> Array:
         np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1
     ).sum()
     longest = 2 * np.sqrt(area / (_PER_SPHERE * most))
-    done, left = [], triangles
+    done: list[Array] = []
+    left, count = triangles, 0
     while len(left):
         edges = np.linalg.norm(left - np.roll(left, 1, axis=1), axis=2).max(axis=1)
         small = edges <= longest
-        if sum(map(len, done)) + 4 * len(left) > _PARTS:
+        if count + 4 * len(left) > _PARTS:
             small[:] = True
         done.append(left[small])
+        count += len(done[-1])
         a, b, c = left[~small].transpose(1, 0, 2)
         ab, bc, ca = (a + b) / 2, (b + c) / 2, (c + a) / 2
         four = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
@@ -201,7 +205,8 @@ def _greedy(far: Array, reach: float, most: int) -> NDArray[np.intp] | None:
     if not reached.any(axis=0).all():
         return None
     numbers = reached.astype(np.float32)  # of which products are fast
-    left, chosen = np.ones(far.shape[1], dtype=np.bool_), []
+    left = np.ones(far.shape[1], dtype=np.bool_)
+    chosen: list[int] = []
     while left.any():
         if len(chosen) == most:
             return None
