@@ -161,7 +161,11 @@ nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, 
 }
 
 void PyCollisionModel::move(int shape, nb::handle pose) {
-  owned_->move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
+  move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
+}
+
+void PyCollisionModel::move(int shape, const double* pose) {
+  owned_->move(shape, pose);
   ++moves_;
   if (view().shape[shape].speed == 0) ++jumps_;
 }
@@ -207,7 +211,7 @@ void bind_collision(nb::module_& m) {
            nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
                    ", *, clearance: float, absolute: float, relative: float, first: bool) -> "
                    "tuple[float, float, float, float, int]"))
-      .def("move", &PyCollisionModel::move, "shape"_a, "pose"_a,
+      .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(
           "pair_count", [](const PyCollisionModel& model) { return model.view().pairs; },

@@ -34,6 +34,8 @@ class PyCollisionModel {
   nb::object curve_bound(nb::handle s, nb::handle coefficients, double clearance, double absolute,
                          double relative, bool first) const;
   void move(int shape, nb::handle pose);
+  // Moves a shape of the world to a pose (4, 4).
+  void move(int shape, const double* pose);
 
  private:
   // Copies a row of a batch; raises an error for numbers that are not finite.

