@@ -160,6 +160,18 @@ nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, 
   return nb::make_tuple(found.bound, found.seen, found.begin, found.end, found.pair);
 }
 
+nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
+  const CollisionModel<double>& model = view();
+  std::vector<double> q(model.chain.nq);
+  configuration(one_configuration(given, model.chain.nq), 0, q.data());
+  const nb::object gradient = doubles({model.chain.nv});
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
+  const double found = kernel.cost(model, q.data(), distance, data_of<double>(gradient),
+                                   static_cast<double*>(scratch.get()));
+  return nb::make_tuple(found, gradient);
+}
+
 void PyCollisionModel::move(int shape, nb::handle pose) {
   move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
 }
@@ -211,6 +223,9 @@ void bind_collision(nb::module_& m) {
            nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
                    ", *, clearance: float, absolute: float, relative: float, first: bool) -> "
                    "tuple[float, float, float, float, int]"))
+      .def("cost", &PyCollisionModel::cost, "q"_a, "distance"_a,
+           nb::sig("def cost(self, q: numpy.typing.ArrayLike, distance: float) -> "
+                   "tuple[float, " SUPPLE_ARRAY "]"))
       .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(

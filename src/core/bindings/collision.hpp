@@ -33,6 +33,8 @@ class PyCollisionModel {
   // part that may be closer than `clearance`: its beginning, its end and a pair (-1 for none).
   nb::object curve_bound(nb::handle s, nb::handle coefficients, double clearance, double absolute,
                          double relative, bool first) const;
+  // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).
+  nb::object cost(nb::handle q, double distance) const;
   void move(int shape, nb::handle pose);
   // Moves a shape of the world to a pose (4, 4).
   void move(int shape, const double* pose);

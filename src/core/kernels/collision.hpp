@@ -33,6 +33,10 @@ struct CollisionKernel {
   int (*curve_scratch)(const CollisionModel<double>&);
   CurveBound<double> (*curve_bound)(const CollisionModel<double>&, const JointCurve<double>&,
                                     const CurveDemand<double>&, double* memory);
+  // The cost of pairs that are closer than a distance at q, and its gradient (n,), with the same
+  // memory.
+  double (*cost)(const CollisionModel<double>&, const double* q, double distance, double* gradient,
+                 double* memory);
 };
 
 }  // namespace supple
