@@ -25,6 +25,7 @@ from generated import seeds
 from supple import collision as c
 from supple.collision.certificate import Certificate, Curve, curve_certificate, polygon
 from supple.collision.model import CollisionModel, model_of
+from supple.describe import Description, Joint
 from supple.errors import InputError
 
 PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "60"))
@@ -202,6 +203,25 @@ def test_a_curve_is_judged_everywhere() -> None:
             assert made.certified == (made.min_clearance >= clearance)
             first = curve_certificate(model, clearance, [Curve(s, swing)], first=True)
             assert first.certified == made.certified
+        for above in (1e-6, 1e-5):  # almost kept
+            assert not curve_certificate(model, least + above, [Curve(s, swing)])
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_curve_of_slides_is_judged_by_its_bulge(seed: int) -> None:
+    """Slides have no curvature: only the deviation from the chord counts."""
+    rng = np.random.default_rng([seed, 35])
+    joints = [
+        Joint(f"j{i}", "prismatic", f"l{i}", f"l{i + 1}", axis=axis, lower=-9.0, upper=9.0)
+        for i, axis in enumerate(np.eye(3))
+    ]
+    robot = sp.Robot(Description("gantry", tuple(joints)))
+    world = sp.World({"ball": c.Sphere(0.2, (9, 9, 9))}, links={"l3": c.Sphere(0.1)})
+    model = model_of(robot, world.moved({"ball": rng.normal(size=3)}))
+    swing = rng.normal(size=(4, 1, 3))
+    made = curve_certificate(model, 0.0, [Curve(np.array([0.0, 1.0]), swing)])
+    u = np.linspace(0, 1, 2000)[:, None] ** np.arange(4)
+    assert least_distance(model, u @ swing[:, 0]) >= made.min_clearance - ROUNDING
 
 
 UR5E = sp.load("ur5e")
@@ -234,6 +254,21 @@ def test_a_branch_that_collides_is_not_taken() -> None:
     assert found.min_clearance >= 0.01
     assert np.abs(found.q - free.q).max() > 0.5
     assert "certified" in str(found)
+
+
+def test_a_thin_wall_between_two_targets_is_not_passed() -> None:
+    """All targets are free, and the tool is smaller than the wall is thick."""
+    poses = line(np.radians([0, -70, 100, -120, -90, 0]), np.array([0, 0.3, 0]), 31)
+    wall = c.Box([0.02, 0.001, 0.02], (poses[15, :3, 3] + poses[16, :3, 3]) / 2)
+    world = sp.World({"wall": wall}, links={"tool0": c.Sphere(0.0005)})
+    found = sp.plan_path(UR5E, poses, world=world)
+    assert not collides_anywhere(found, model_of(UR5E, world))
+    assert not found.continuous
+
+
+def collides_anywhere(found: sp.paths.PlannedPath, model: CollisionModel) -> bool:
+    q = np.concatenate([places(each, 3000) for each in motions_of(found)])
+    return bool(model.collides(q).any())
 
 
 def test_a_path_through_an_obstacle_ends_there() -> None:

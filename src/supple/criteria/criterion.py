@@ -277,7 +277,8 @@ class Clearance:
         kernel = model_of(self.robot, self.world).kernel
         if kernel is None:
             return 0.0, np.zeros(self.robot.dof, dtype=np.float64)
-        return kernel.cost(at, self.distance)
+        cost, gradient = kernel.cost(at, self.distance)
+        return cost, np.asarray(gradient, dtype=np.float64)
 
 
 def _vector(given: ArrayLike, name: str) -> Array:
