@@ -217,8 +217,10 @@ def test_a_curve_of_slides_is_judged_by_its_bulge(seed: int) -> None:
     ]
     robot = sp.Robot(Description("gantry", tuple(joints)))
     world = sp.World({"ball": c.Sphere(0.2, (9, 9, 9))}, links={"l3": c.Sphere(0.1)})
-    model = model_of(robot, world.moved({"ball": rng.normal(size=3)}))
     swing = rng.normal(size=(4, 1, 3))
+    on = [np.array([1, x, x**2, x**3]) @ swing[:, 0] for x in (0.0, 0.25, 0.5)]
+    bulge = on[1] - (on[0] + on[2]) / 2  # the ball is on the side to which the curve bends
+    model = model_of(robot, world.moved({"ball": on[1] + 0.32 * bulge / np.linalg.norm(bulge)}))
     made = curve_certificate(model, 0.0, [Curve(np.array([0.0, 1.0]), swing)])
     u = np.linspace(0, 1, 2000)[:, None] ** np.arange(4)
     assert least_distance(model, u @ swing[:, 0]) >= made.min_clearance - ROUNDING

@@ -32,11 +32,13 @@ class PyServo {
   // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
   // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
   // is None; it requires a `python_step`. `constraint_rows` maps q to the rows of constraints, [G,
-  // h, owner] (count, n + 2), or is None. `collision` is a CollisionModel, or None.
+  // h, owner] (count, n + 2), or is None. `collision` is a CollisionModel, or None;
+  // `tracking_error` (n,) is how far joints may be from the commanded motion, or empty.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows,
-          nb::object constraint_rows, nb::object collision, double clearance, bool wrapped,
-          bool stacked_targets, bool stacked_velocities)
+          nb::object constraint_rows, nb::object collision, double clearance,
+          const std::vector<double>& tracking_error, bool wrapped, bool stacked_targets,
+          bool stacked_velocities)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
@@ -96,7 +98,7 @@ class PyServo {
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     memory_.allocate(servo_, targets_, velocities_, remembers, isa().servo->scratch(servo_));
-    guard_.set(std::move(collision), clearance, servo_);
+    guard_.set(std::move(collision), clearance, tracking_error, servo_);
   }
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
@@ -485,12 +487,12 @@ void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
-                    nb::object, nb::object, double, bool, bool, bool>(),
+                    nb::object, nb::object, double, const std::vector<double>&, bool, bool, bool>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
            "python_step"_a.none(), "open_rows"_a.none() = nb::none(),
            "constraint_rows"_a.none() = nb::none(), "collision"_a.none() = nb::none(),
-           "clearance"_a = 0.0, "wrapped"_a = false, "stacked_targets"_a = false,
-           "stacked_velocities"_a = false)
+           "clearance"_a = 0.0, "tracking_error"_a = std::vector<double>{}, "wrapped"_a = false,
+           "stacked_targets"_a = false, "stacked_velocities"_a = false)
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

@@ -15,8 +15,10 @@ namespace supple {
 
 class ServoGuard {
  public:
-  // `model` is None without obstacles.
-  void set(nb::object model, double clearance, const Servo<double>& servo) {
+  // `model` is None without obstacles. `tracking` (n,) is how far joints may be from the commanded
+  // motion [rad or m]; empty if they are not.
+  void set(nb::object model, double clearance, const std::vector<double>& tracking,
+           const Servo<double>& servo) {
     object_ = std::move(model);
     if (object_.is_none()) return;
     if (!nb::isinstance<PyCollisionModel>(object_))
@@ -29,7 +31,10 @@ class ServoGuard {
     const CollisionModel<double>& view = model_->view();
     memory_.assign(isa().collision->guard_scratch(view), 0.0);
     G_.resize(std::size_t(view.pairs) * n), h_.resize(view.pairs), pairs_.resize(view.pairs);
+    tracking_.assign(tracking.begin(), tracking.end());
+    if (!tracking_.empty()) check_length("tracking_error", n, tracking_.size());
     guard_ = {.clearance = clearance,
+              .tracking = tracking_.empty() ? nullptr : tracking_.data(),
               .dt = servo.dt,
               .paced = false,
               .limit = servo.limit,
@@ -49,7 +54,8 @@ class ServoGuard {
     const double clearance = guard_.clearance, elapsed = elapsed_;
     const Doubles predicted = predicted_;
     model_ = nullptr;
-    set(std::move(model), clearance, servo);
+    set(std::move(model), clearance, std::vector<double>(tracking_.begin(), tracking_.end()),
+        servo);
     elapsed_ = 0;
     moves_ = -1;
     if (!old || !model_) return;
@@ -198,7 +204,7 @@ class ServoGuard {
   bool inside_ = false, inside_next_ = false;
   int moves_ = -1, jumps_ = 0;
   double elapsed_ = 0;  // [s], since the model was set
-  Doubles memory_, G_, h_, predicted_, next_;
+  Doubles memory_, G_, h_, predicted_, next_, tracking_;
   Ints pairs_;
 };
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple import _core
+from supple._arrays.checks import real_numbers
 from supple.collision.model import (
     CollisionModel,
     check_world,
@@ -15,6 +17,7 @@ from supple.collision.model import (
     new_model,
 )
 from supple.collision.world import World
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
@@ -70,6 +73,27 @@ def guarded(robot: Robot, world: World | _core.CollisionModel | None, own: bool 
         return Guarded(world)
     model = (new_model if own else model_of)(robot, check_world(world))
     return Guarded(model.kernel, model, own)
+
+
+def tracking_errors(given: ArrayLike, robot: Robot) -> Array:
+    """Return how far each joint may be from the commanded motion (n,), checked.
+
+    Raises:
+        InputError: It is neither one number nor (n,), or a number is negative or not finite.
+    """
+    values = np.asarray(real_numbers(given, "tracking_error must be one number or (n,)"))
+    if values.shape not in ((), (robot.dof,)):
+        raise InputError(
+            f"tracking_error must be one number or of shape ({robot.dof},); given: "
+            f"{short_repr(given)}"
+        )
+    made = np.array(np.broadcast_to(values, (robot.dof,)), dtype=np.float64)
+    if not (np.isfinite(made) & (made >= 0)).all():
+        raise InputError(
+            f"tracking_error must be finite and not negative; given: {short_repr(given)}"
+        )
+    made.flags.writeable = False
+    return made
 
 
 def moved_shapes(

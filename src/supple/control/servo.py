@@ -28,7 +28,7 @@ from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
-from supple.control.guard import Nearest, guarded, moved_shapes, nearest_of
+from supple.control.guard import Nearest, guarded, moved_shapes, nearest_of, tracking_errors
 from supple.control.status import StepStatus
 from supple.control.wrapped import gives_up, row_weights
 from supple.damping import Curvature
@@ -57,7 +57,7 @@ _INSTEAD = {
     "qd": "servo.reset(qd) sets the joint speeds",
     **{
         name: f"make a new Servo(robot, {name}=...)"
-        for name in ("tasks", "step", "dt", "gain", "constraints", "clearance")
+        for name in ("tasks", "step", "dt", "gain", "constraints", "clearance", "tracking_error")
     },
 }
 _status = functools.cache(StepStatus)  # cached, because making a combined flag takes microseconds
@@ -112,6 +112,7 @@ class Servo(_core.Servo):
         constraints: Sequence[Constraint] = (),
         world: World | None = None,
         clearance: float = 0.01,
+        tracking_error: ArrayLike = 0.0,
     ) -> None:
         """Prepare the controller.
 
@@ -139,6 +140,8 @@ class Servo(_core.Servo):
             world: Obstacles and the shapes of the robot. From any state with a certified stop, no
                 pair comes closer than `clearance` at any time within a step (docs/collision.md).
             clearance: The distance that is kept from obstacles and between links [m].
+            tracking_error: How far the joints may be from the commanded motion at any time, one
+                number or (n,) [rad or m]. Distances hold wherever the joints are within it.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
@@ -146,6 +149,7 @@ class Servo(_core.Servo):
         self._constraints = check_constraints(constraints)
         self._world, self._guarded = world, guarded(robot, world)
         self._clearance = number(clearance, "clearance", least=0)
+        self._tracking_error = tracking_errors(tracking_error, robot)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
         self._dt, self._order = step_length(dt), order
@@ -203,6 +207,7 @@ class Servo(_core.Servo):
             constraint_rows=rows_of(self._constraints, robot),
             collision=self._guarded.kernel,
             clearance=self._clearance,
+            tracking_error=self._tracking_error.tolist() if self._tracking_error.any() else [],
             wrapped=not self._single,
             stacked_targets=bool(common_shapes(self.tasks, "target")),
             stacked_velocities=bool(common_shapes(self.tasks, "velocity")),
@@ -290,6 +295,11 @@ class Servo(_core.Servo):
     def clearance(self) -> float:
         """The distance that is kept from obstacles and between links [m]."""
         return self._clearance
+
+    @property
+    def tracking_error(self) -> Array:
+        """How far the joints may be from the commanded motion (n,) [rad or m]."""
+        return self._tracking_error
 
     @property
     def nearest(self) -> Nearest | None:
@@ -467,6 +477,7 @@ class Servo(_core.Servo):
             "constraints": self._constraints,
             "world": self._world,
             "clearance": self._clearance,
+            "tracking_error": self._tracking_error,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
 
