@@ -9,9 +9,11 @@ sets the number of paths.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,13 @@ from generated import seeds
 from supple import collision as c
 from supple.collision.certificate import Certificate, Curve, curve_certificate, polygon
 from supple.collision.model import CollisionModel, model_of
+from supple.collision.scenes import scene_of
 from supple.describe import Description, Joint
 from supple.errors import InputError
 
 PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "60"))
 PARTS = 4
+DATA = Path(__file__).parent / "data"
 ROUNDING = 1e-13  # [m], for a robot of 1 m
 Array = np.ndarray
 COAL = importlib.util.find_spec("coal") is not None
@@ -256,6 +260,24 @@ def test_a_branch_that_collides_is_not_taken() -> None:
     assert found.min_clearance >= 0.01
     assert np.abs(found.q - free.q).max() > 0.5
     assert "certified" in str(found)
+
+
+GOALS = json.loads((DATA / "goals.json").read_text())
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: f"{goal['set']}{goal['number']}")
+def test_a_retreat_ends_only_where_no_solution_is_free(goal: dict[str, Any]) -> None:
+    """From goals of MotionBenchMaker the hand retreats by 10 cm, as far as a search finds any."""
+    robot = sp.urdf(DATA / f"{goal['robot']}.urdf")
+    world = sp.World(scene_of(goal["obstacles"], "goals", None)[0])
+    T = robot.fk([goal["goal"][name] for name in robot.joint_names])
+    poses = np.repeat(T[None], 40, axis=0)
+    poses[:, :3, 3] -= np.linspace(0, 0.1, 40)[:, None] * T[:3, 2]
+    found = sp.plan_path(robot, poses, world=world)
+    assert found.certified
+    if not found.success:
+        end = int(np.isfinite(found.q[:, 0]).sum())
+        assert not sp.Solver(robot, world=world, max_seeds=2000)(poses[end])
 
 
 def test_a_thin_wall_between_two_targets_is_not_passed() -> None:

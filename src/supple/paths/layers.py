@@ -160,7 +160,8 @@ class Layers(ABC):
         closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
         if self.loosened(at):
             closest = self.path.closest(at)
-        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
+        known = closest.success[0] and self.path.obstacles is None
+        return closest.q if known else self.path.searched(at, 1, seeds)
 
     def loosened(self, at: int) -> bool:
         """Allow larger errors of solutions if only then a target has any; return whether it has.
