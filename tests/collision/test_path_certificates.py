@@ -31,7 +31,7 @@ from supple.collision.scenes import scene_of
 from supple.describe import Description, Joint
 from supple.errors import InputError
 
-PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "60"))
+PATHS = int(os.environ.get("SUPPLE_CLEAR_PATHS", "40"))
 PARTS = 4
 DATA = Path(__file__).parent / "data"
 ROUNDING = 1e-13  # [m], for a robot of 1 m
