@@ -1,4 +1,4 @@
-"""Two arms through singularities by four methods, 100,000 poses, and a page that shows it all.
+"""Two arms through singularities by four methods, one along a box, 100,000 poses, and a page of it.
 
 make demo        or: python examples/demo.py [PAGE.html]
 """
@@ -17,6 +17,7 @@ from rich.progress import track as progress
 from rich.table import Table
 
 import supple as sp
+from supple.collision import Box, Capsule, contacts
 from supple.plot import palette
 from supple.plot.animation import Animation, Arm
 from supple.plot.figures import new_figure
@@ -157,6 +158,35 @@ def table_html(rows):
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
+def slide_along_a_box():
+    """Command a UR5e through a box, with the box and without; return the motions and a sentence."""
+    arm, start = sp.load("ur5e"), np.radians([0, -70, 100, -120, -90, 0])
+    links = {
+        "link2": Capsule(0.06, 0.42, sp.pose([0.2125, 0, 0.13], rpy=[0, np.pi / 2, 0])),
+        "link3": Capsule(0.05, 0.39, sp.pose([0.196, 0, 0.02], rpy=[0, np.pi / 2, 0])),
+        "tool0": Capsule(0.045, 0.05, [0, 0, -0.04]),
+    }
+    box = Box([0.3, 0.3, 0.4], arm.fk(start)[:3, 3] + [0, 0.3, -0.2])
+    world = sp.World({"box": box}, links=links)
+    command = {"velocity": [0, 0.2, -0.01, 0, 0, 0], "dt": DT, "duration": 3.0}
+    motions = {
+        "through the box": sp.simulate(arm, start, **command),
+        "along the box": sp.simulate(arm, start, world=world, clearance=0.01, **command),
+    }
+    through, along = (contacts_along(arm, world, each) for each in motions.values())
+    words = (
+        f"Commanded through a box, a UR5e would go {-1e3 * through:.0f} mm deep. With the box as "
+        f"its world it slides along it, {1e3 * along:.1f} mm away at the closest; "
+        f"{motions['along the box'].certificate}."
+    )
+    return arm, motions, words
+
+
+def contacts_along(arm, world, motion):
+    """Return the smallest distance of all pairs at the samples of a motion [m]."""
+    return min(contacts(arm, world, q)[0].distance for q in motion.q[::5])
+
+
 def solve_many():
     """Solve many poses with a progress bar, and return a sentence."""
     robot = sp.load("panda")
@@ -206,6 +236,10 @@ def main(path):
             curves(title, motions),
         )
         sections.append("\n".join(parts))
+    arm, motions, words = slide_along_a_box()
+    print(words)
+    moving = animation("UR5e: along a box", arm, motions)
+    sections.append(f"<h2>UR5e: along a box</h2>{moving}<p>{escape(words)}</p>")
     words = solve_many()
     print(words)
     page = f"""<!DOCTYPE html>

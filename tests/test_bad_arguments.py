@@ -28,7 +28,6 @@ PATH = np.array([T, T, T])
 WITH_POSTURE = [sp.PoseTask(), sp.PostureTask()]
 LOW, HIGH, FAST = PANDA.lower, PANDA.upper, PANDA.max_speed
 SHORT = {"dt": 0.01, "duration": 0.02}
-BALLS = [criteria.Sphere((1, 0, 0), 1)]
 Call = Callable[[Any], object]
 
 
@@ -151,8 +150,7 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "LimitDistance lower": (lambda x: criteria.LimitDistance(x, HIGH), LOW),
     "LimitDistance q": (criteria.LimitDistance(PANDA.lower, PANDA.upper), Q),
     "Manipulability q": (criteria.Manipulability(PANDA), Q),
-    "Sphere center": (lambda x: criteria.Sphere(x, 0.1), T[:3, 3]),
-    "Capsule start": (lambda x: criteria.Capsule(x, np.zeros(3), 0.1), T[:3, 3]),
+    "Clearance q": (criteria.Clearance(PANDA, sp.World(), 0.1), Q),
 }  # fmt: skip
 
 
@@ -270,9 +268,8 @@ OTHERS: dict[str, Call] = {
     "NumericalFilter": sp.steps.NumericalFilter,
     "SingularDirection sigma": lambda x: sp.steps.SingularDirection(TWIST, x),
     "Augmented weights": lambda x: sp.redundancy.Augmented(RULE, x),
-    "Sphere radius": lambda x: criteria.Sphere((0, 0, 0), x),
-    "Clearance robot": lambda x: criteria.Clearance(x, [], [], 0.1),
-    "Clearance bodies": lambda x: criteria.Clearance(PANDA, x, BALLS, 0.1),
+    "Clearance robot": lambda x: criteria.Clearance(x, sp.World(), 0.1),
+    "Clearance world": lambda x: criteria.Clearance(PANDA, x, 0.1),
     "Manipulability robot": criteria.Manipulability,
     "Manipulability frame": lambda x: criteria.Manipulability(PANDA, x),
     **{

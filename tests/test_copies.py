@@ -28,7 +28,6 @@ LINEAR = sp.Linearization(J, np.ones(6), before=sp.Linearization(J, np.ones(6)),
 DLS = sp.DLS(RULE)
 REST = criteria.RestPosture(Q)
 BOX = collision.Box((0.1, 0.2, 0.3), (0.0, 0.0, 1.0))
-BALL = criteria.Sphere((0.0, 0.0, 1.0), 0.1, "panda_hand")
 
 # An instance of each public class; several of classes whose fields may have different types.
 EXAMPLES: tuple[object, ...] = (
@@ -115,16 +114,16 @@ EXAMPLES: tuple[object, ...] = (
     collision.HalfSpace(),
     collision.ConvexHull(np.eye(3), 0.1),
     collision.Mesh("a.stl", (1.0, 2.0, 3.0)),
+    collision.SphereCover((collision.Sphere(0.1),), 0.01),
+    collision.Certificate(0.01, 0.005, (0.0, 1.0), ("a", "b")),
     collision.Contact(0.1, "a", "b", np.zeros((2, 3)), np.zeros(3)),
     collision.UncheckedPair("a", "b", "never"),
     sp.World({"box": BOX}, attached={"panda_hand": [BOX]}, speeds={"box": 0.1}),
-    criteria.Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.1),
-    criteria.Clearance(PANDA, [BALL], [criteria.Sphere((1.0, 0.0, 0.0), 0.2)], 0.1),
+    criteria.Clearance(PANDA, sp.World({"ball": collision.Sphere(0.2)}), 0.1),
     criteria.GravityTorque(PANDA.with_inertia("panda_hand", 1.0), np.ones(7)),
     criteria.LimitDistance(PANDA.lower, PANDA.upper),
     criteria.Manipulability(PANDA),
     REST,
-    BALL,
     redundancy.self_motion(PANDA, [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], step=0.5),
 )
 

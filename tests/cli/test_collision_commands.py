@@ -1,4 +1,4 @@
-"""The commands `check`, `pairs` and `solve --world`."""
+"""The commands `check` and `pairs`, and --world of `solve`, `plan-path` and `simulate`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,34 @@ def test_check_lists_the_nearest_pairs(tmp_path: Path) -> None:
     text = run("check", PANDA, scene(tmp_path, 0.05), "--srdf", str(DATA / "panda.srdf"))
     assert "59 shapes on 11 links, 1 obstacles" in text.output
     assert found(*words, "--clearance", str(near["distance"] + 1e-3), code=1)["collides"]
+
+
+def test_a_path_and_a_motion_in_a_world(tmp_path: Path) -> None:
+    robot = sp.urdf(PANDA)
+    start = np.append([0, -0.8, 0, -2.4, 0, 1.6, 0.8], robot.neutral()[7:])
+    T = np.repeat(robot.fk(start)[None], 20, axis=0)
+    T[:, 1, 3] += np.linspace(0, 0.2, 20)
+    np.savez(tmp_path / "path.npz", T=T)
+    q0 = ",".join(map(str, start))
+    words = (PANDA, str(tmp_path / "path.npz"), "--srdf", str(DATA / "panda.srdf"), "--q0", q0)
+    clear = (*words, "--world", scene(tmp_path, 0.01))
+    for command in ("plan-path", "simulate"):
+        made = found(command, *clear, "--clearance", "0.002")
+        assert made["certified"]
+        assert made["min_clearance"] >= 0.002
+        assert "certified" in run(command, *clear).output
+        said = run(command, *words[:2], "--q0", q0, "--clearance", "1")
+        assert "--world" in said.output
+    at = T[-1, :3, 3].tolist()
+    (tmp_path / "wall.json").write_text(
+        json.dumps([{"id": "ball", "type": "sphere", "radius": 0.05, "position": at}])
+    )
+    blocked = (*words, "--world", str(tmp_path / "wall.json"))
+    made = found("plan-path", *blocked, code=1)
+    assert "ball" in made["obstacle"]
+    made = found("simulate", *blocked, "--clearance", "0.002")
+    assert made["certified"]
+    assert made["status"]["COLLISION_LIMIT"]
 
 
 def test_solve_in_a_world(tmp_path: Path) -> None:

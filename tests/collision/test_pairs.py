@@ -67,6 +67,21 @@ def test_links_that_always_or_never_overlap() -> None:
     assert c.unchecked_pairs(far, never=True) == c.unchecked_pairs(far, never=True)
 
 
+def test_links_that_always_almost_touch_are_not_checked() -> None:
+    """The sphere of link a is at the first joint, from which link c has a constant distance."""
+    robot = chain({}, "rr")
+    for gap, checked in ((0.0005, False), (0.002, True)):
+        links = {
+            "a": c.Sphere(0.1, (0, 0, 1)),
+            "b": c.Sphere(0.01),
+            "c": c.Sphere(0.9 - gap),
+        }
+        found = {(one, other) for one, other, _ in c.unchecked_pairs(robot, links)}
+        assert (("a", "c") in found) is not checked
+        world = sp.World(links=links)
+        assert len(c.contacts(robot, world, robot.neutral())) == checked
+
+
 def test_pairs_of_a_model_move_relative_to_each_other() -> None:
     robot = chain(dict.fromkeys("abcde", SMALL), "rfrr")
     world = sp.World(

@@ -7,13 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import supple
-from sizes import nightly
+from supple.collision import Box, Capsule, Sphere, contacts
 from supple.criteria import Clearance, GravityTorque, LimitDistance, Manipulability, RestPosture
-from supple.criteria.shapes import Capsule, Sphere, closest_points
 from supple.describe import Description, Joint, Mimic
 from supple.errors import DescriptionError, InputError, UnknownNameError
 
@@ -28,16 +25,26 @@ def robot(name: str) -> supple.Robot:
 
 
 def frames(name: str) -> tuple[str, ...]:
-    """Return the frames that bodies are attached to: the end effector and one in the middle."""
+    """Return the frames that shapes are attached to: the end effector and one in the middle."""
     chosen = robot(name)
     return chosen.tips if name == "y" else (chosen.tips[0], chosen.frames[-3])
 
 
+def surroundings(name: str) -> supple.World:
+    """Return capsules and a sphere on frames of a robot, and obstacles."""
+    held = [(frame, [Capsule(0.05, 0.24, (0.05, -0.1, 0.05))]) for frame in frames(name)]
+    attached = dict(held)
+    attached[frames(name)[0]] = [*attached[frames(name)[0]], Sphere(0.1, (0.1, 0, 0.05))]
+    obstacles = {
+        "ball": Sphere(0.1, (0.4, 0.5, 0.3)),
+        "beam": Capsule(0.2, 1.8, supple.pose((-0.25, 0.65, -0.1), rpy=(0.3, 1.1, 0.2))),
+        "box": Box((0.2, 0.3, 0.4), supple.pose((0.3, -0.6, 0.2), rpy=(0.1, 0.2, 0.3))),
+    }
+    return supple.World(obstacles, attached=attached, links={}, unchecked=())
+
+
 def clearance(name: str, distance: float = 3.0) -> Clearance:
-    bodies = [Capsule((0, 0, 0), (0.1, -0.2, 0.1), 0.05, frame) for frame in frames(name)]
-    bodies.append(Sphere((0.1, 0, 0.05), 0.1, frames(name)[0]))
-    obstacles = [Sphere((0.4, 0.5, 0.3), 0.1), Capsule((-1, 0.3, 0.2), (0.5, 1.0, -0.4), 0.2)]
-    return Clearance(robot(name), bodies, obstacles, distance)
+    return Clearance(robot(name), surroundings(name), distance)
 
 
 def gravity(name: str) -> GravityTorque:
@@ -136,83 +143,59 @@ def brute(one: Array, other: Array, count: int = 400) -> float:
     return float(np.linalg.norm(p[:, None] - q, axis=-1).min())
 
 
-numbers = st.sampled_from([-1.0, 0.0, 1.0, 0.5, 1e-9, -1 / 3]) | st.floats(-2, 2)
-points = st.tuples(numbers, numbers, numbers)
-
-
-@settings(max_examples=nightly(150, 50), deadline=None)
-@given(points, points, points, points)
-def test_closest_points_of_segments_are_those_of_a_brute_force_search(
-    a: Array, b: Array, c: Array, d: Array
-) -> None:
-    one, other = np.array([a, b]), np.array([c, d])
-    p, q = closest_points(one, other)
-    found = np.linalg.norm(p - q)
-    for point, segment in ((p, one), (q, other)):  # the points are on the segments
-        assert (
-            brute(point[None].repeat(2, 0), segment)
-            <= np.linalg.norm(segment[1] - segment[0]) / 399 + 1e-12
-        )
-        assert (point >= segment.min(axis=0) - 1e-12).all()
-        assert (point <= segment.max(axis=0) + 1e-12).all()
-    spacing = (np.linalg.norm(one[1] - one[0]) + np.linalg.norm(other[1] - other[0])) / 2 / 399
-    assert found - 1e-12 <= brute(one, other) <= found + spacing + 1e-12
-
-
-@pytest.mark.parametrize("tilt", [0.0, 1e-16, 1e-12, 1e-9, 1e-8, 1e-6, 1e-3])
-@pytest.mark.parametrize("shift", [-3.0, -1.0, -0.3, 0.0, 0.7, 2.0])
-def test_closest_points_of_nearly_parallel_segments_are_exact(tilt: float, shift: float) -> None:
-    """No pair of points on a fine grid is closer, except by rounding."""
-    one = np.array([[0, 0, 0], [1, 0, 0.0]])
-    other = np.array([[shift, 0.5, 0], [shift + 1, 0.5 + tilt, -tilt]])
-    for x, y in ((one, other), (other, one), (one[::-1], other)):
-        p, q = closest_points(x, y)
-        assert np.linalg.norm(p - q) <= brute(x, y, 301) + 1e-14
-
-
-def test_closest_points_of_segments_of_length_zero_and_batches_agree() -> None:
-    rng = np.random.default_rng(3)
-    one, other = rng.normal(size=(5, 1, 2, 3)), rng.normal(size=(4, 2, 3))
-    one[0, 0, 1] = one[0, 0, 0]
-    other[0, 1] = other[0, 0]
-    p, q = closest_points(one, other)
-    assert p.shape == q.shape == (5, 4, 3)
-    assert np.linalg.norm(p - q, axis=-1)[0, 0] == pytest.approx(
-        np.linalg.norm(one[0, 0, 0] - other[0, 0])
-    )
-    for i, j in np.ndindex(5, 4):
-        alone = closest_points(one[i, 0], other[j])
-        assert (alone[0] == p[i, j]).all()
-        assert (alone[1] == q[i, j]).all()
-
-
 @pytest.mark.parametrize("name", ROBOTS)
 def test_distances_are_those_of_the_shapes_in_the_world(name: str) -> None:
-    criterion = clearance(name)
+    """The value is that of the distances; those of capsules and spheres agree with samples."""
+    criterion, world = clearance(name), surroundings(name)
     for q in robot(name).random(5, seed=4):
-        d, here, there = criterion.distances(q)
-        for i, body in enumerate(criterion.bodies):
-            T = robot(name).fk(q, body.frame)
-            placed = body.segment @ T[:3, :3].T + T[:3, 3]
-            for k, obstacle in enumerate(criterion.obstacles):
-                gap = brute(placed, obstacle.segment, 200) - body.radius - obstacle.radius
-                assert d[i, k] - 1e-12 <= gap <= d[i, k] + 0.01
-                apart = np.linalg.norm(here[i, k] - there[i, k])
-                assert d[i, k] == pytest.approx(apart - body.radius - obstacle.radius)
-        assert criterion.value(q) == pytest.approx((np.maximum(0, 3.0 - d) ** 2).sum() / 2)
+        one_each = {"box", "ball"}  # pairs of links with several shapes are listed by the nearest
+        listed = {each.other: each.distance for each in contacts(robot(name), world, q)}
+        assert one_each & set(listed)
+        value = 0.0
+        bodies = []
+        for frame, shapes in world.attached.items():
+            T = robot(name).fk(q, frame)
+            for shape in shapes:
+                half = getattr(shape, "length", 0.0) / 2
+                ends = (T @ shape.pose @ [[0, 0], [0, 0], [-half, half], [1, 1]])[:3].T
+                bodies.append((frame, ends, shape.radius))
+        for obstacle in (world.obstacles["ball"], world.obstacles["beam"]):
+            half = getattr(obstacle, "length", 0.0) / 2
+            ends = (obstacle.pose @ [[0, 0], [0, 0], [-half, half], [1, 1]])[:3].T
+            for _, own, radius in bodies:
+                gap = brute(own, ends, 200) - radius - obstacle.radius  # type: ignore[union-attr]
+                value += max(0.0, 3.0 - gap) ** 2 / 2
+        some = supple.World(
+            {key: world.obstacles[key] for key in ("ball", "beam")},
+            attached=world.attached,
+            links={},
+            unchecked=pairs_among(name),
+        )
+        own = Clearance(robot(name), some, 3.0).value(q)
+        assert value <= own <= value + 0.1
+        assert criterion.value(q) >= own
+
+
+def pairs_among(name: str) -> list[tuple[str, str]]:
+    """Return the pairs of links that carry the shapes."""
+    own = list(robot(name).description.links)
+    return [(one, other) for one in own for other in own if one != other]
 
 
 def test_clearance_ignores_distant_shapes_and_is_finite_for_touching_ones() -> None:
+    panda = robot("panda")
+    q, tip = panda.neutral(), panda.tips[0]
     far = clearance("panda", 0.0)
-    q = robot("panda").neutral()
-    d = far.distances(q)[0]
-    assert (far(q) == 0).all() == bool((d >= 0).all())
-    tip = robot("panda").fk(q)[:3, 3]
-    inside = Clearance(
-        robot("panda"), [Sphere((0, 0, 0), 0.1, robot("panda").tips[0])], [Sphere(tip, 0.1)], 0.1
-    )
-    assert inside.distances(q)[0] == pytest.approx(-0.2)
-    assert (inside(q) == 0).all()
+    apart = contacts(panda, far.world, q)[0].distance >= 0
+    assert bool((far(q) == 0).all()) is apart
+    at = panda.fk(q)[:3, 3]
+    world = supple.World({"ball": Sphere(0.1, at)}, attached={tip: Sphere(0.1)}, links={})
+    inside = Clearance(panda, world, 0.1)
+    assert inside.value(q) == pytest.approx(0.3**2 / 2)
+    assert np.isfinite(inside(q)).all()
+    alone = Clearance(panda, supple.World(links={}), 1.0)
+    assert alone.value(q) == 0
+    assert (alone(q) == 0).all()
 
 
 def test_the_cost_falls_along_the_negative_gradient() -> None:
@@ -241,12 +224,8 @@ def test_the_cost_falls_along_the_negative_gradient() -> None:
         (lambda: LimitDistance([0.0], [1.0])([np.inf]), "finite"),
         (lambda: Manipulability("panda"), "Robot"),  # type: ignore[arg-type]
         (lambda: Manipulability(robot("panda"))([0.0]), r"\(7,\)"),
-        (lambda: Sphere((0, 0), 1.0), r"\(3,\)"),
-        (lambda: Sphere((0, 0, 0), -1.0), "radius"),
-        (lambda: Capsule((0, 0, 0), (0, 0, np.inf), 1.0), "finite"),
-        (lambda: Capsule((0, 0, 0), (0, 0, 1), 1.0, 3), "frame"),  # type: ignore[arg-type]
-        (lambda: Clearance(robot("panda"), [], [Sphere((0, 0, 0), 1.0)], 1.0), "bodies"),
-        (lambda: Clearance(robot("panda"), [1], [Sphere((0, 0, 0), 1.0)], 1.0), "bodies"),  # type: ignore[list-item]
+        (lambda: Clearance(robot("panda"), [Sphere(1.0)], 1.0), "world must be a World"),  # type: ignore[arg-type]
+        (lambda: clearance("panda")([0.0]), r"\(7,\)"),
     ],
 )
 def test_bad_input_is_refused(make: object, says: str) -> None:
@@ -255,16 +234,17 @@ def test_bad_input_is_refused(make: object, says: str) -> None:
 
 
 def test_criteria_refuse_unknown_frames() -> None:
-    ball = Sphere((0, 0, 0), 1.0)
     with pytest.raises(UnknownNameError, match="nowhere"):
-        Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, "nowhere")], [ball], 1.0)
+        Clearance(robot("panda"), supple.World(attached={"nowhere": Sphere(1.0)}), 1.0)
     with pytest.raises(UnknownNameError, match="nowhere"):
         Manipulability(robot("panda"), "nowhere")
-    tip = robot("panda").tips[0]
-    with pytest.raises(InputError, match="frame of an obstacle"):
-        Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [Sphere((0, 0, 0), 1.0, tip)], 1.0)
     with pytest.raises(InputError, match="distance"):
-        Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [ball], math.nan)
+        Clearance(robot("panda"), supple.World(), math.nan)
+
+
+def test_shapes_of_earlier_versions_get_a_hint() -> None:
+    with pytest.raises(AttributeError, match=r"shapes are in supple\.collision"):
+        supple.criteria.Sphere  # noqa: B018
 
 
 def test_gravity_torques_of_screw_and_mimic_joints_have_exact_gradients() -> None:

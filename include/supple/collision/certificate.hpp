@@ -186,4 +186,23 @@ SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, cons
   return count;
 }
 
+// Returns the cost of all pairs that are closer than `distance`, the sum of (distance - d)²/2, at
+// the configuration of `placed`, and writes its gradient (n,). `near` (pairs,), `still` (joints,),
+// `bound` (moving,) and `row` (n,) are scratch memory.
+template <class L, class T>
+SUPPLE_FN T clearance_cost(const CollisionModel<T>& model, Placed<T>& placed, const T& distance,
+                           NearPair<T>* near, T* still, T* bound, T* row, T* gradient) {
+  for (int j = 0; j < model.chain.joints; ++j) still[j] = T(0);
+  for (int i = 0; i < model.chain.nv; ++i) gradient[i] = T(0);
+  const int count = near_pairs<L>(model, placed, still, distance, T(0), bound, model.pairs, near);
+  T cost(0);
+  for (int k = 0; k < count; ++k) {
+    const T short_by = max(distance - near[k].distance, T(0));
+    distance_gradient(model, placed, near[k], row);
+    for (int i = 0; i < model.chain.nv; ++i) gradient[i] = fma(-short_by, row[i], gradient[i]);
+    cost = fma(T(0.5) * short_by, short_by, cost);
+  }
+  return cost;
+}
+
 }  // namespace supple::inline SUPPLE_ISA

@@ -42,7 +42,8 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
   const int n = model.chain.nv;
   for (int i = 0; i < guard.near; ++i) {
     NearPair<T>& near = m.near[i];
-    near.least = least_distance(guard, near.speed, time, gap_of(m.placed, near));
+    const T gap = gap_at_rest(model, guard, m, m.placed, near);
+    near.least = least_distance(guard, near.speed, time, gap);
     m.floor[near.pair] = near.least;
   }
   for (int i = 0; i < model.chain.nq; ++i) m.at[i] = m.knot[i];
@@ -55,13 +56,14 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
     const bool bends = chord_of(model.chain, m, count, begin, end);
     to_joints(model.chain, m.delta, m.along);
     to_joints(model.chain, m.aside, m.off, true);
+    for (int j = 0; j < model.chain.joints; ++j) m.off[j] += m.tracking[j];
     if (begin == T(0) && whole) {
       for (int j = 0; j < model.chain.joints; ++j) {
         if (abs(m.along[j]) + m.off[j] > m.reach[j]) return false;  // beyond the pairs found
       }
     }
-    const int bad =
-        first_unsafe(model, *placed, near, near_count, {m.along, bends ? m.off : nullptr});
+    const int bad = first_unsafe(model, *placed, near, near_count,
+                                 {m.along, bends || guard.tracking ? m.off : nullptr});
     if (bad < 0) {
       if (whole) return true;
       if (placements == most_placements) return false;
@@ -74,6 +76,7 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
       chord_of(model.chain, m, count, begin, end);
       for (int i = 0; i < n; ++i) m.delta[i] = abs(m.delta[i]) + m.aside[i];
       to_joints(model.chain, m.delta, m.off, true);
+      for (int j = 0; j < model.chain.joints; ++j) m.off[j] += m.tracking[j];
       near_count = near_pairs<L>(model, m.later, m.off, guard.clearance, time, m.bound, model.pairs,
                                  m.near_later);
       for (int i = 0; i < near_count; ++i) {
@@ -86,7 +89,8 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
       pair = near[bad].pair;
       const T half = T(0.5) * (end - begin);
       // A part that stays in one place for a pair that is too close will not improve.
-      if (gap_of(*placed, near[bad]) < near[bad].least || half < T(1e-3)) return false;
+      const T gap = gap_at_rest(model, guard, m, *placed, near[bad]);
+      if (gap < near[bad].least || half < T(1e-3)) return false;
       end = begin + half;
       whole = false;
     }
@@ -142,6 +146,9 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
   const T span = stop.span + smooth;
   for (int i = 0; i < n; ++i) m.delta[i] = m.x[i] * span * T(1.0001);
   to_joints(model.chain, m.delta, m.reach, true);
+  for (int j = 0; j < model.chain.joints; ++j) m.still[j] = m.tracking[j] = T(0);
+  if (guard.tracking) to_joints(model.chain, guard.tracking, m.tracking, true);
+  for (int j = 0; j < model.chain.joints; ++j) m.reach[j] += m.tracking[j];
   place<L>(model, q, m.placed);
   for (int i = 0; i < guard.near; ++i) m.floor[m.near[i].pair] = Number<T>::huge;
   guard.near = near_pairs<L>(model, m.placed, m.reach, guard.clearance,
@@ -179,9 +186,11 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     }
     const T late = near.speed > 0 ? min(near.speed / max(pull, T(1e-9)), T(retreat_time<T>)) : T(0);
     const T travel = near.speed * (now.time + smooth + late);
-    const T room = bounds.start - guard.clearance - travel - T(1.5) * bulge - standoff<T>;
-    const T short_by = guard.clearance - bounds.start;
-    inside = inside || near.distance < guard.clearance - T(1e-9);
+    // Where joints may be off, a pair is as close as they can bring it.
+    const T apart = guard.tracking ? gap_at_rest(model, guard, m, m.placed, near) : bounds.start;
+    const T room = apart - guard.clearance - travel - T(1.5) * bulge - standoff<T>;
+    const T short_by = guard.clearance - apart;
+    inside = inside || (guard.tracking ? apart : near.distance) < guard.clearance - T(1e-9);
     h[count] = -max(room, -(largest_push<T> + travel)) / row_span;
     if (short_by > 0) {
       h[count] = max(near.speed + short_by / max(escape_time<T>, T(4) * guard.dt), h[count]);

@@ -17,6 +17,7 @@ enum class StopKind : int {
 template <class T>
 struct Guard {
   T clearance;                 // [m]
+  const T* tracking;           // (n,): how far joints may be from the commanded motion; null for 0
   T dt;                        // [s]
   bool paced;                  // whether later steps have other lengths
   const JointLimit<T>* limit;  // (n,)
@@ -65,6 +66,7 @@ struct GuardMemory {
   Placed<T> placed, later;  // at the start of the step, and later in a motion
   NearPair<T>*near, *near_later;
   T *reach, *along, *off;  // (joints,)
+  T *still, *tracking;     // (joints,): zeros, and how far joints may be from the commanded motion
   T* floor;  // (pairs,): distances that pairs near the start must keep, huge for others
   T* bound;  // (moving,)
   T *x, *stop, *delta, *aside, *v, *change, *part;  // (n,)
@@ -84,7 +86,7 @@ SUPPLE_FN GuardMemory<T> guard_in(const CollisionModel<T>& model, T* memory, int
   made.near = arena.template take_as<NearPair<T>>(model.pairs);
   made.near_later = arena.template take_as<NearPair<T>>(model.pairs);
   const int joints = model.chain.joints, n = model.chain.nv;
-  T** const by_joint[] = {&made.reach, &made.along, &made.off};
+  T** const by_joint[] = {&made.reach, &made.along, &made.off, &made.still, &made.tracking};
   for (T** to : by_joint) *to = arena.take(joints);
   made.bound = arena.take(model.moving);
   made.floor = arena.take(model.pairs);
@@ -105,6 +107,15 @@ SUPPLE_INLINE void to_joints(const Chain<T>& chain, const T* x, T* to, bool size
     const T d = chain.joint[j].scale * x[chain.joint[j].v_index];
     to[j] = sizes ? abs(d) : d;
   }
+}
+
+// Returns the gap of a pair along its normal, wherever joints are that rest at the configuration of
+// `placed` and may be off by their tracking errors.
+template <class T>
+SUPPLE_FN T gap_at_rest(const CollisionModel<T>& model, const Guard<T>& guard,
+                        const GuardMemory<T>& m, const Placed<T>& placed, const NearPair<T>& near) {
+  if (!guard.tracking) return gap_of(placed, near);
+  return gap_bounds(model, placed, near, {m.still, m.tracking}).start;
 }
 
 // The step and the stop of all joints together: q + x * span, within `time`.

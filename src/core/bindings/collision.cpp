@@ -1,5 +1,6 @@
 #define NO_IMPORT_ARRAY
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "bindings/collision.hpp"
 #include "bindings/module.hpp"
+#include "drivers/rounded_hull.hpp"
 #include "kernels/collision.hpp"
 
 namespace supple {
@@ -136,13 +138,67 @@ nb::object PyCollisionModel::collides(nb::handle given, double clearance, int th
   return made;
 }
 
+nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, double clearance,
+                                         double absolute, double relative, bool first) const {
+  const CollisionModel<double>& model = view();
+  const std::ptrdiff_t pieces = rows_of_array(s) - 1, n = model.chain.nq;
+  check_at_least("s", 2, int(pieces) + 1);
+  const JointCurve<double> curve{
+      int(pieces), data_in<double>(s, NPY_DOUBLE, pieces + 1, "s"),
+      data_in<double>(coefficients, NPY_DOUBLE, 4 * pieces * n, "coefficients")};
+  for (std::ptrdiff_t i = 0; i < pieces; ++i) {
+    if (!(curve.s[i] < curve.s[i + 1])) throw_field_error("s", "increasing", curve.s[i + 1]);
+  }
+  for (std::ptrdiff_t i = 0; i < 4 * pieces * n; ++i) {
+    if (!std::isfinite(curve.coefficient[i]))
+      throw_field_error("coefficients", "finite", curve.coefficient[i]);
+  }
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
+  const CurveBound<double> found = kernel.curve_bound(
+      model, curve, {clearance, absolute, relative, first}, static_cast<double*>(scratch.get()));
+  return nb::make_tuple(found.bound, found.seen, found.begin, found.end, found.pair);
+}
+
+nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
+  const CollisionModel<double>& model = view();
+  std::vector<double> q(model.chain.nq);
+  configuration(one_configuration(given, model.chain.nq), 0, q.data());
+  const nb::object gradient = doubles({model.chain.nv});
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
+  const double found = kernel.cost(model, q.data(), distance, data_of<double>(gradient),
+                                   static_cast<double*>(scratch.get()));
+  return nb::make_tuple(found, gradient);
+}
+
 void PyCollisionModel::move(int shape, nb::handle pose) {
-  owned_->move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
+  move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
+}
+
+void PyCollisionModel::move(int shape, const double* pose) {
+  owned_->move(shape, pose);
   ++moves_;
   if (view().shape[shape].speed == 0) ++jumps_;
 }
 
+// Returns the indices of corners (k,) and the padding of a rounded hull of points (v, 3).
+nb::object corners_of(nb::handle points, const std::vector<int>& first, int most, double close) {
+  const std::ptrdiff_t count = rows_of_array(points);
+  const double* const data = data_in<double>(points, NPY_DOUBLE, 3 * count, "points");
+  check_at_least("first", 1, int(first.size()));
+  for (const int i : first) check_index("first", 0, int(count), i);
+  for (std::ptrdiff_t i = 0; i < 3 * count; ++i) {
+    if (!std::isfinite(data[i])) throw_field_error("points", "finite", data[i]);
+  }
+  const RoundedHull made = rounded_hull(int(count), data, first, most, close);
+  return nb::make_tuple(made.corner, made.padding);
+}
+
 void bind_collision(nb::module_& m) {
+  m.def("rounded_hull", &corners_of, "points"_a, "first"_a, "most"_a, "close"_a,
+        nb::sig("def rounded_hull(points: " SUPPLE_ARRAY
+                ", first: list[int], most: int, close: float) -> tuple[list[int], float]"));
   nb::class_<PyCollisionModel>(m, "CollisionModel",
                                "The shapes of a robot and its world, and the pairs to check.")
       .def(nb::init<const PyChain&, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle,
@@ -162,7 +218,15 @@ void bind_collision(nb::module_& m) {
       .def("collides", &PyCollisionModel::collides, "q"_a, "clearance"_a, "threads"_a = 1,
            nb::sig("def collides(self, q: numpy.typing.ArrayLike, clearance: float, threads: int = "
                    "1) -> numpy.typing.NDArray[numpy.bool_]"))
-      .def("move", &PyCollisionModel::move, "shape"_a, "pose"_a,
+      .def("curve_bound", &PyCollisionModel::curve_bound, "s"_a, "coefficients"_a, nb::kw_only(),
+           "clearance"_a, "absolute"_a, "relative"_a, "first"_a,
+           nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
+                   ", *, clearance: float, absolute: float, relative: float, first: bool) -> "
+                   "tuple[float, float, float, float, int]"))
+      .def("cost", &PyCollisionModel::cost, "q"_a, "distance"_a,
+           nb::sig("def cost(self, q: numpy.typing.ArrayLike, distance: float) -> "
+                   "tuple[float, " SUPPLE_ARRAY "]"))
+      .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(
           "pair_count", [](const PyCollisionModel& model) { return model.view().pairs; },

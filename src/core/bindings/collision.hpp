@@ -28,7 +28,16 @@ class PyCollisionModel {
   nb::object min_distance(nb::handle q) const;
   // Returns for each configuration (..., n) whether some pair is closer than `clearance`.
   nb::object collides(nb::handle q, double clearance, int threads) const;
+  // Returns what is known about the distances along a curve of cubic pieces between parameters s
+  // (N + 1,) with coefficients (4, N, n): a lower bound, the smallest distance seen, and the first
+  // part that may be closer than `clearance`: its beginning, its end and a pair (-1 for none).
+  nb::object curve_bound(nb::handle s, nb::handle coefficients, double clearance, double absolute,
+                         double relative, bool first) const;
+  // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).
+  nb::object cost(nb::handle q, double distance) const;
   void move(int shape, nb::handle pose);
+  // Moves a shape of the world to a pose (4, 4).
+  void move(int shape, const double* pose);
 
  private:
   // Copies a row of a batch; raises an error for numbers that are not finite.

@@ -168,6 +168,11 @@ void OwnedCollisionModel::bound(Body<double>& body) const {
     const FixedShape<double>& s = shapes_[order_[first + k]];
     return std::array{s.position[0], s.position[1], s.position[2], s.bound};
   };
+  if (count == 1) {  // as each shape of the world
+    std::copy_n(shapes_[order_[first]].position, 3, body.center);
+    body.bound = shapes_[order_[first]].bound;
+    return;
+  }
   body.bound = enclose(count, around, body.center);
 }
 

@@ -131,12 +131,12 @@ void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: see supple.Servo.")
       .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object,
-                    nb::object, nb::object, double, bool, bool, bool>(),
+                    nb::object, nb::object, double, const std::vector<double>&, bool, bool, bool>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
            "python_step"_a.none(), "open_rows"_a.none() = nb::none(),
            "constraint_rows"_a.none() = nb::none(), "collision"_a.none() = nb::none(),
-           "clearance"_a = 0.0, "wrapped"_a = false, "stacked_targets"_a = false,
-           "stacked_velocities"_a = false)
+           "clearance"_a = 0.0, "tracking_error"_a = std::vector<double>{}, "wrapped"_a = false,
+           "stacked_targets"_a = false, "stacked_velocities"_a = false)
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),
@@ -178,6 +178,9 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_move_obstacles", &PyServo::move_obstacles, "shapes"_a, "poses"_a,
+           nb::sig("def _move_obstacles(self, shapes: list[int], poses: "
+                   "numpy.typing.NDArray[numpy.float64]) -> None"))
       .def("_set_collision", &PyServo::set_collision, "model"_a.none(),
            nb::sig("def _set_collision(self, model: CollisionModel | None) -> None"))
       .def_prop_ro("_blocking", &PyServo::blocking, nb::sig("def _blocking(self) -> int"))

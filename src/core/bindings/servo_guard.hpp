@@ -15,8 +15,10 @@ namespace supple {
 
 class ServoGuard {
  public:
-  // `model` is None without obstacles.
-  void set(nb::object model, double clearance, const Servo<double>& servo) {
+  // `model` is None without obstacles. `tracking` (n,) is how far joints may be from the commanded
+  // motion [rad or m]; empty if they are not.
+  void set(nb::object model, double clearance, const std::vector<double>& tracking,
+           const Servo<double>& servo) {
     object_ = std::move(model);
     if (object_.is_none()) return;
     if (!nb::isinstance<PyCollisionModel>(object_))
@@ -29,7 +31,10 @@ class ServoGuard {
     const CollisionModel<double>& view = model_->view();
     memory_.assign(isa().collision->guard_scratch(view), 0.0);
     G_.resize(std::size_t(view.pairs) * n), h_.resize(view.pairs), pairs_.resize(view.pairs);
+    tracking_.assign(tracking.begin(), tracking.end());
+    if (!tracking_.empty()) check_length("tracking_error", n, tracking_.size());
     guard_ = {.clearance = clearance,
+              .tracking = tracking_.empty() ? nullptr : tracking_.data(),
               .dt = servo.dt,
               .paced = false,
               .limit = servo.limit,
@@ -49,13 +54,31 @@ class ServoGuard {
     const double clearance = guard_.clearance, elapsed = elapsed_;
     const Doubles predicted = predicted_;
     model_ = nullptr;
-    set(std::move(model), clearance, servo);
+    set(std::move(model), clearance, std::vector<double>(tracking_.begin(), tracking_.end()),
+        servo);
     elapsed_ = 0;
     moves_ = -1;
     if (!old || !model_) return;
     predicted_ = predicted;
     jumps_ = model_->jumps();
     if (complies(old->view(), model_->view(), elapsed)) guard_.stop = stop;
+  }
+
+  // Moves shapes of the world to poses (count, 4, 4). The stop that is certified stays so if none
+  // has moved farther than its speed allows since the last move, or since the model was set. The
+  // model belongs to this loop alone.
+  void move(int count, const int* shapes, const double* poses) {
+    if (!model_) return;
+    auto* const model = nb::inst_ptr<PyCollisionModel>(object_);
+    for (int k = 0; k < count; ++k) {
+      check_index("shape", 0, model->view().shapes, shapes[k]);
+      const FixedShape<double> before = model->view().shape[shapes[k]];
+      model->move(shapes[k], poses + 16 * k);
+      const FixedShape<double>& now = model->view().shape[shapes[k]];
+      if (displacement(before, now) > now.speed * elapsed_ * (1 + 1e-9)) forget();
+    }
+    jumps_ = model->jumps();
+    elapsed_ = 0;
   }
 
   bool active() const { return model_ != nullptr; }
@@ -143,6 +166,15 @@ class ServoGuard {
   int blocking() const { return made_.pair; }
 
  private:
+  // Bound of the distance by which points of a shape have moved [m].
+  static double displacement(const FixedShape<double>& a, const FixedShape<double>& b) {
+    double shift = 0, turn = 0;
+    for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
+    for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
+    // Rounding aside, a rotated half-space moves by any distance.
+    return std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
+  }
+
   // Whether shapes of the world have moved by at most their speeds times `elapsed`, and all else is
   // the same.
   static bool complies(const CollisionModel<double>& old, const CollisionModel<double>& now,
@@ -159,13 +191,8 @@ class ServoGuard {
           !std::equal(a.vertex, a.vertex + 3 * a.vertices, b.vertex)) {
         return false;
       }
-      double shift = 0, turn = 0;
-      for (int k = 0; k < 3; ++k) shift += square(a.position[k] - b.position[k]);
-      for (int k = 0; k < 9; ++k) turn += square(a.rotation[k] - b.rotation[k]);
-      // Rounding aside, a rotated half-space moves by any distance.
-      const double moved = std::sqrt(shift) + (turn > 0 ? std::sqrt(turn) * a.bound : 0);
       const bool fixed = now.body[b.body].frame >= 0;
-      if (moved > (fixed ? 0 : b.speed * elapsed * (1 + 1e-9))) return false;
+      if (displacement(a, b) > (fixed ? 0 : b.speed * elapsed * (1 + 1e-9))) return false;
     }
     return true;
   }
@@ -177,7 +204,7 @@ class ServoGuard {
   bool inside_ = false, inside_next_ = false;
   int moves_ = -1, jumps_ = 0;
   double elapsed_ = 0;  // [s], since the model was set
-  Doubles memory_, G_, h_, predicted_, next_;
+  Doubles memory_, G_, h_, predicted_, next_, tracking_;
   Ints pairs_;
 };
 

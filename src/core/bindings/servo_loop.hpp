@@ -28,11 +28,13 @@ class ServoLoop {
   // `secondary_velocity` maps q to the secondary velocity, or is None. `python_step` is a step that
   // the kernel does not have, or None. `open_rows` evaluates tasks that are defined in Python, or
   // is None; it requires a `python_step`. `constraint_rows` maps q to the rows of constraints, [G,
-  // h, owner] (count, n + 2), or is None. `collision` is a CollisionModel, or None.
+  // h, owner] (count, n + 2), or is None. `collision` is a CollisionModel, or None;
+  // `tracking_error` (n,) is how far joints may be from the commanded motion, or empty.
   ServoLoop(nb::object tasks, const ServoSpec& spec, nb::object convert,
             nb::object secondary_velocity, nb::object python_step, nb::object open_rows,
-            nb::object constraint_rows, nb::object collision, double clearance, bool wrapped,
-            bool stacked_targets, bool stacked_velocities)
+            nb::object constraint_rows, nb::object collision, double clearance,
+            const std::vector<double>& tracking_error, bool wrapped, bool stacked_targets,
+            bool stacked_velocities)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
@@ -92,7 +94,7 @@ class ServoLoop {
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     memory_.allocate(servo_, targets_, velocities_, remembers, isa().servo->scratch(servo_));
-    guard_.set(std::move(collision), clearance, servo_);
+    guard_.set(std::move(collision), clearance, tracking_error, servo_);
   }
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
@@ -165,6 +167,12 @@ class ServoLoop {
   }
 
   void set_collision(nb::object model) { guard_.replace(std::move(model), servo_); }
+  void move_obstacles(const std::vector<int>& shapes, nb::handle poses) {
+    const int count = int(shapes.size());
+    const double* const data = contiguous_data(poses, count, 16);
+    if (!data) throw nb::value_error("poses must be a C-contiguous float64 array (k, 16)");
+    guard_.move(count, shapes.data(), data);
+  }
 
   // Sets the lengths [s] of all steps of a motion, and the next step as the k-th of them.
   void pace(nb::handle lengths, int k) {

@@ -91,6 +91,31 @@ GuardedStep step_of_guard(const CollisionModel<double>& model, Guard<double>& gu
   return guard_step<Wide>(model, guard, q, v, change, x);
 }
 
+int curve_scratch_of(const CollisionModel<double>& model) {
+  int size;
+  curve_in(model, static_cast<double*>(nullptr), size);
+  return size;
+}
+
+CurveBound<double> bound_of_curve(const CollisionModel<double>& model,
+                                  const JointCurve<double>& curve,
+                                  const CurveDemand<double>& demand, double* memory) {
+  int size;
+  CurveMemory<double> m = curve_in(model, memory, size);
+  place_fixed(model, m.placed);
+  return curve_bound<Wide>(model, curve, demand, m);
+}
+
+double cost_at(const CollisionModel<double>& model, const double* q, double distance,
+               double* gradient, double* memory) {
+  int size;
+  CurveMemory<double> m = curve_in(model, memory, size);
+  place_fixed(model, m.placed);
+  place<Wide>(model, q, m.placed);
+  return clearance_cost<Wide>(model, m.placed, distance, m.near, m.reach, m.bound, m.delta,
+                              gradient);
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -98,8 +123,9 @@ namespace supple {
 
 extern const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA);
 const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA) = {
-    &scratch_of_model, &prepare_shapes, &collides_at,   &all_distances, &closest_at,
-    &guard_scratch_of, &prepare_guard,  &rows_of_guard, &step_of_guard,
+    &scratch_of_model, &prepare_shapes,   &collides_at,    &all_distances,
+    &closest_at,       &guard_scratch_of, &prepare_guard,  &rows_of_guard,
+    &step_of_guard,    &curve_scratch_of, &bound_of_curve, &cost_at,
 };
 
 }  // namespace supple

@@ -1,6 +1,7 @@
 // The interface of the kernel that computes distances and certifies motions.
 #pragma once
 
+#include "supple/collision/curve.hpp"
 #include "supple/servo/guard.hpp"
 
 namespace supple {
@@ -27,6 +28,15 @@ struct CollisionKernel {
                     double* G, double* h, int* pairs, bool& inside);
   GuardedStep (*guard_step)(const CollisionModel<double>&, Guard<double>&, const double* q,
                             const double* v, const double* change, double* x);
+  // A bound of the distances along a curve (collision/curve.hpp), with curve_scratch(model) numbers
+  // of memory, which need no preparation.
+  int (*curve_scratch)(const CollisionModel<double>&);
+  CurveBound<double> (*curve_bound)(const CollisionModel<double>&, const JointCurve<double>&,
+                                    const CurveDemand<double>&, double* memory);
+  // The cost of pairs that are closer than a distance at q, and its gradient (n,), with the same
+  // memory.
+  double (*cost)(const CollisionModel<double>&, const double* q, double distance, double* gradient,
+                 double* memory);
 };
 
 }  // namespace supple

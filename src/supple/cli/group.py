@@ -30,6 +30,9 @@ class _Commands(click.Group):
         if name in _RENAMED:
             words = f"no such command: {name}. It is now called {_RENAMED[name]}."
             raise click.UsageError(words, ctx)
+        if name == "servo":
+            words = "no such command: servo. A Servo along a path or a twist is simulate."
+            raise click.UsageError(words, ctx)
         if name not in COMMANDS:
             raise click.UsageError(str(unknown_name_error("command", name, COMMANDS)), ctx)
         module = name.replace("-", "_")

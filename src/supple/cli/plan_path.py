@@ -16,7 +16,16 @@ from supple.cli.console import (
     print_json,
     write_motion,
 )
-from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
+from supple.cli.robots import (
+    certificate_values,
+    configuration,
+    path_in,
+    scene_options,
+    table_path,
+    tasks_for,
+    with_robot,
+    world_arguments,
+)
 from supple.control.arguments import ACCELERATION_TIME
 
 _FILE = click.Path(path_type=Path)
@@ -47,6 +56,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
 )
+@scene_options
 @as_json_option
 @click.pass_context
 def plan_path(
@@ -64,6 +74,9 @@ def plan_path(
     max_jerk: float | None,
     out: Path | None,
     plot: Path | None,
+    scene: Path | None,
+    srdf: Path | None,
+    clearance: float,
     as_json: bool,
 ) -> None:
     """Follow the poses of a FILE on one branch, as fast as the joint limits allow.
@@ -73,8 +86,10 @@ def plan_path(
       supple plan-path panda poses.csv --tool-speed 0.1 --max-jerk 500 --plot motion.png
 
     FILE has one pose per row, in the format of `supple solve`. If no branch covers the whole path,
-    the robot changes branch on the way, and the summary reports where and why. The exit code is 1
-    if the path cannot be followed to its end.
+    the robot changes branch on the way, and the summary reports where and why. With --world, the
+    path keeps clear of the obstacles of a scene, and the summary states what is certified about the
+    whole motion. The exit code is 1 if the path cannot be followed to its end, or if the motion in
+    a world is not certified.
     """  # noqa: D301
     table_path(out)
     check_figure(plot)
@@ -87,6 +102,7 @@ def plan_path(
         tasks=task,
         q0=configuration(robot, q0, "--q0"),
         prefer=prefer,  # type: ignore[arg-type]
+        **world_arguments(robot, scene, srdf, clearance),
     )
     motion = None
     if found:
@@ -111,10 +127,12 @@ def plan_path(
                 "position_deviation": found.position_deviation,
                 "rotation_deviation": found.rotation_deviation,
                 "duration": None if motion is None else float(motion.t[-1]),
+                **certificate_values(found.certificate),
             }
         )
     else:
         click.echo(str(found))
         if motion is not None:
             click.echo(str(motion))
-    ctx.exit(0 if found else FAILED)
+    certified = found.certificate is None or (found.certified and (not motion or motion.certified))
+    ctx.exit(0 if found and certified else FAILED)

@@ -175,6 +175,41 @@ world_options = _options(
 )
 
 
+scene_options = _options(
+    click.option(
+        "--world",
+        "scene",
+        type=click.Path(path_type=Path),
+        metavar="SCENE",
+        help="Scene with obstacles to keep out of: JSON, URDF or MJCF.",
+    ),
+    world_options,
+)
+
+
+def world_arguments(
+    robot: sp.Robot, scene: Path | None, srdf: Path | None, clearance: float
+) -> dict[str, Any]:
+    """Return the values of `scene_options` as arguments of a function; none without a world."""
+    if scene is not None or srdf is not None:
+        return {"world": world_of(robot, scene, srdf), "clearance": clearance}
+    if clearance:
+        raise click.UsageError("--clearance needs --world SCENE or --srdf FILE")
+    return {}
+
+
+def certificate_values(certificate: sp.collision.Certificate | None) -> dict[str, Any]:
+    """Return a certificate as plain values; none without a world."""
+    if certificate is None:
+        return {}
+    return {
+        "certified": certificate.certified,
+        "min_clearance": certificate.min_clearance,
+        "not_certified": certificate.interval and list(certificate.interval),
+        "pair": certificate.pair and list(certificate.pair),
+    }
+
+
 def world_of(robot: sp.Robot, scene: Path | None, srdf: Path | None) -> sp.World:
     """Return the world of a scene file, or an empty one, without the pairs of an SRDF file."""
     world = sp.World() if scene is None else sp.World.load(scene)

@@ -17,7 +17,16 @@ from supple.cli.console import (
     print_json,
     write_motion,
 )
-from supple.cli.robots import configuration, path_in, table_path, tasks_for, with_robot
+from supple.cli.robots import (
+    certificate_values,
+    configuration,
+    path_in,
+    scene_options,
+    table_path,
+    tasks_for,
+    with_robot,
+    world_arguments,
+)
 from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method, method_names
@@ -59,6 +68,7 @@ _FILE = click.Path(path_type=Path)
     "--plot", type=_FILE, metavar="FILE", help="Draw the motion over time: png, svg, pdf."
 )
 @click.option("--animate", type=_FILE, metavar="FILE", help="Write an animation: .html, .gif.")
+@scene_options
 @as_json_option
 def simulate(
     robot: sp.Robot,
@@ -75,6 +85,9 @@ def simulate(
     out: Path | None,
     plot: Path | None,
     animate: Path | None,
+    scene: Path | None,
+    srdf: Path | None,
+    clearance: float,
     as_json: bool,
 ) -> None:
     """Follow the poses of a FILE over time, or a twist, inside the joint limits.
@@ -85,7 +98,8 @@ def simulate(
 
     FILE has one pose per step, in the format of `supple solve`, and optionally the time of each
     pose in a column t [s]. The exit code is 0 even if limits or damping changed the motion, which
-    the summary reports.
+    the summary reports. With --world, the motion keeps clear of the obstacles of a scene, and the
+    summary states what is certified about it.
     """  # noqa: D301
     if (file is None) == (twist is None):
         given = "neither" if file is None else "both"
@@ -101,8 +115,9 @@ def simulate(
     start = configuration(robot, q0, "--q0")
     reference, is_pose = _reference(file, twist, dt, duration)
     task = tasks_for(robot, frame, is_pose)
+    around = world_arguments(robot, scene, srdf, clearance)
     if start is None:
-        found = sp.solve(robot, reference["target"][0], tasks=task)
+        found = sp.solve(robot, reference["target"][0], tasks=task, **around)
         if not found:
             raise InputError(
                 f"the first pose of {file} has no solution: {found}. "
@@ -118,7 +133,7 @@ def simulate(
         acceleration_time=ACCELERATION_TIME,
     )
     step = method(name, robot, dt=dt, frames=[task.frame], rows=rows)
-    motion = sp.simulate(robot, start, tasks=task, step=step, limits=bounds, **reference)
+    motion = sp.simulate(robot, start, tasks=task, step=step, limits=bounds, **reference, **around)
     write_motion(motion, out, plot, animate)
     if as_json:
         print_json(summary(motion))
@@ -152,4 +167,5 @@ def summary(motion: sp.Trajectory) -> dict[str, Any]:
         "peak_error": float(error.max()),
         "final_error": float(error[-1]),
         "final_q": motion.q[-1],
+        **certificate_values(motion.certificate),
     }

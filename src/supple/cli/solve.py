@@ -27,13 +27,13 @@ from supple.cli.console import (
 from supple.cli.robots import (
     configuration,
     one_target,
+    scene_options,
     table_path,
     target_options,
     targets_in,
     tasks_for,
     with_robot,
-    world_of,
-    world_options,
+    world_arguments,
 )
 from supple.kinematics.unit_text import joint_unit
 
@@ -56,14 +56,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
 @click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
 @click.option("--device", metavar="NAME", help='"cuda" for a GPU; the CPU by default.')
-@click.option(
-    "--world",
-    "scene",
-    type=_FILE,
-    metavar="SCENE",
-    help="Scene with obstacles to keep out of: JSON, URDF or MJCF.",
-)
-@world_options
+@scene_options
 @as_json_option
 @click.pass_context
 def solve(
@@ -113,10 +106,7 @@ def solve(
     if file is not None and plot is not None:
         raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
     options: dict[str, Any] = {"max_move": max_move, "timeout": timeout, "device": device}
-    if scene is not None or srdf is not None:
-        options |= {"world": world_of(robot, scene, srdf), "clearance": clearance}
-    elif clearance:
-        raise click.UsageError("--clearance needs --world SCENE or --srdf FILE")
+    options |= world_arguments(robot, scene, srdf, clearance)
     if file is None:
         check_figure(plot)
         goal, is_pose = one_target(**target)

@@ -4,6 +4,8 @@ A shape has a pose in the link, frame or world that it is fixed to. `supple.Worl
 and, if they differ from those of the robot's file, the shapes of links.
 """
 
+from supple.collision.certificate import Certificate
+from supple.collision.cover import SphereCover, sphere_links, spheres_of
 from supple.collision.hull import hull_of
 from supple.collision.model import Contact, collides, contacts
 from supple.collision.pairs import UncheckedPair, srdf_pairs, srdf_text, unchecked_pairs
@@ -20,16 +22,20 @@ from supple.describe.shapes import (
 __all__ = [
     "Box",
     "Capsule",
+    "Certificate",
     "Contact",
     "ConvexHull",
     "Cylinder",
     "HalfSpace",
     "Mesh",
     "Sphere",
+    "SphereCover",
     "UncheckedPair",
     "collides",
     "contacts",
     "hull_of",
+    "sphere_links",
+    "spheres_of",
     "srdf_pairs",
     "srdf_text",
     "unchecked_pairs",

@@ -11,18 +11,19 @@ from functools import lru_cache
 
 import numpy as np
 
+from supple import _core
 from supple._arrays.checks import number
 from supple.describe._meshes import read_mesh
 from supple.describe._pose import Array
 from supple.describe.shapes import ConvexHull, Mesh
 from supple.errors import DescriptionError
 
-_ADDED = 8  # number of points that are added at a time
 _CLOSE = 1e-3  # padding at which no more points are added, relative to the size of the mesh
-_ROUNDS = 300  # maximum number of iterations for the distances
-_SLACK = 0.02  # relative difference of upper and lower bounds that ends the iteration
 _ROUNDING = 1e-12  # margin for rounding errors, relative to the size of the mesh
 MAX_POINTS = 64
+# The first corners are the farthest ones along axes and diagonals.
+_SIGNS = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
+_DIRECTIONS = _SIGNS[np.abs(_SIGNS).sum(axis=1).argsort(kind="stable")][1:]
 
 
 def hull_of(mesh: Mesh, *, max_points: int = MAX_POINTS) -> ConvexHull:
@@ -61,52 +62,12 @@ def rounded_hull(points: Array, most: int) -> tuple[Array, float]:
         points: All points.
         most: Maximum number of points that are kept.
     """
-    points = np.unique(points, axis=0)
     size = float(np.ptp(points, axis=0).max())
-    signs = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)])
-    directions = signs[np.abs(signs).sum(axis=1).argsort(kind="stable")][1:]
-    kept = list(dict.fromkeys(np.argmax(points @ directions.T, axis=0).tolist()))[:most]
-    while True:
-        far = distances_to_hull(points, points[kept])
-        worst = float(far.max())
-        if worst <= _CLOSE * size or len(kept) >= most:
-            break
-        order = np.argsort(-far, kind="stable")[: min(_ADDED, most - len(kept))]
-        kept += order[far[order] > 0].tolist()
-    padding = 0.0 if worst == 0 else worst + _ROUNDING * size
-    return points[kept], padding
-
-
-def distances_to_hull(points: Array, corners: Array) -> Array:
-    """Return upper bounds (v,) of the distances of points (v, 3) from the hull of corners (k, 3).
-
-    Gilbert's method moves a point x of the hull toward the corner that is farthest in the direction
-    of a given point p. Every x gives an upper bound ‖p - x‖ and a lower bound of p's distance.
-    Points whose upper bound is below the largest lower bound do not decide, and are left there.
-    """
-    first = ((corners**2).sum(axis=1) - 2 * points @ corners.T).argmin(axis=1)
-    x = corners[first].copy()
-    bound: Array = np.linalg.norm(points - x, axis=1)
-    active = np.flatnonzero(bound > 0)
-    for _ in range(_ROUNDS):
-        if not len(active):
-            break
-        away = points[active] - x[active]
-        length = np.linalg.norm(away, axis=1)
-        support = away @ corners.T
-        best = support.argmax(axis=1)
-        ahead = support[np.arange(len(active)), best]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least = np.where(length > 0, ((points[active] * away).sum(axis=1) - ahead) / length, 0)
-        edge = corners[best] - x[active]
-        squares = (edge**2).sum(axis=1)
-        gain = (edge * away).sum(axis=1)
-        share = np.clip(np.divide(gain, squares, out=np.zeros_like(gain), where=squares > 0), 0, 1)
-        x[active] += share[:, None] * edge
-        bound[active] = np.minimum(
-            bound[active], np.linalg.norm(points[active] - x[active], axis=1)
-        )
-        undecided = (bound[active] > least.max(initial=0.0)) & (gain > 1e-12 * length**2)
-        undecided &= bound[active] - np.maximum(least, 0) > _SLACK * bound[active]
-        active = active[undecided]
-    return bound
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    kept = list(dict.fromkeys(np.argmax(points @ _DIRECTIONS.T, axis=0).tolist()))[:most]
+    # Relative to the middle of the points, rounding errors are relative to the size of the mesh.
+    middle = points.mean(axis=0)
+    chosen, padding = _core.rounded_hull(points - middle, kept, most, _CLOSE * size)
+    if padding > 0:
+        padding += _ROUNDING * (size + float(np.abs(middle).max()))
+    return points[chosen], padding

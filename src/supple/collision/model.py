@@ -14,6 +14,7 @@ from supple._arrays.checks import coordinates, number
 from supple.collision.pairs import unchecked_pairs
 from supple.collision.parts import FIXED, Array, Parts, frozen_shapes, parts_of, robot_parts
 from supple.collision.world import World
+from supple.describe.shapes import Shape
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD
@@ -119,7 +120,12 @@ def check_clearance(clearance: object) -> float:
 
 @lru_cache(maxsize=64)
 def model_of(robot: Robot, world: World) -> CollisionModel:
-    """Return the compiled model of a robot in a world, cached.
+    """Return the compiled model of a robot in a world, cached; `new_model` has the errors."""
+    return new_model(robot, world)
+
+
+def new_model(robot: Robot, world: World) -> CollisionModel:
+    """Return a new compiled model of a robot in a world, whose obstacles may be moved.
 
     Raises:
         UnknownNameError: The robot has no link or frame that the world names.
@@ -152,6 +158,36 @@ def model_of(robot: Robot, world: World) -> CollisionModel:
     pairs = every.pairs_of(unchecked)
     kernel = every.kernel(chain, pairs) if chain is not None and len(pairs) else None
     return CollisionModel(robot, world, every, pairs, kernel)
+
+
+def moved_obstacles(old: World, new: World) -> tuple[list[int], Array] | None:
+    """Return the numbers and poses (k, 4, 4) of obstacles that have moved between two worlds.
+
+    The result is None if something else has changed.
+    """
+    same = ("attached", "links", "unchecked", "speeds")
+    if any(getattr(old, name) is not getattr(new, name) for name in same):
+        return None
+    if len(old.obstacles) != len(new.obstacles):
+        return None
+    numbers, poses = [], []
+    both = zip(old.obstacles.items(), new.obstacles.items(), strict=True)
+    for i, ((one, before), (other, after)) in enumerate(both):
+        if before is after and one == other:
+            continue
+        if one != other or not _differ_in_pose(before, after):
+            return None
+        numbers.append(i)
+        poses.append(after.pose)
+    return numbers, np.array(poses, dtype=np.float64).reshape(-1, 4, 4)
+
+
+def _differ_in_pose(one: Shape, other: Shape) -> bool:
+    if type(one) is not type(other):
+        return False
+    own, others = vars(one), vars(other)
+    fields = [name for name in own if name != "pose"]
+    return all(own[x] is others[x] or np.array_equal(own[x], others[x]) for x in fields)
 
 
 def collides(robot: Robot, world: World, q: ArrayLike, clearance: float = 0.0) -> NDArray[np.bool_]:

@@ -24,6 +24,7 @@ Reason = Literal["adjacent", "always", "never", "excluded"]
 SAMPLES = 1000  # default number of configurations
 _FIRST = 16  # number of configurations after which most pairs are known not to overlap always
 _SEED = 0
+_TOUCH = 1e-3  # distance below which links that always are so close count as overlapping [m]
 _MAX_ELEMENTS, _MAX_DEPTH = 200_000, 100
 
 
@@ -32,8 +33,9 @@ class UncheckedPair(NamedTuple):
 
     Attributes:
         one, other: Names of the links.
-        reason: "adjacent": a joint connects them. "always": they overlap in all sampled
-            configurations. "never": they do in none, which is no proof. "excluded": by the file.
+        reason: "adjacent": a joint connects them. "always": they overlap, or are closer than
+            1 mm, in all sampled configurations. "never": they overlap in none, which is no proof.
+            "excluded": by the file.
     """
 
     one: str
@@ -139,13 +141,15 @@ def _sampled(
             break
         model, groups = parts.kernel(chain, pairs[asked]), group[asked]
         for each in q[first:last]:
-            hit = np.zeros(len(keys), dtype=np.bool_)
-            hit[groups[_distances(model, each) < 0]] = True
-            always &= hit
-            ever |= hit
+            distance = _distances(model, each)
+            close = np.zeros(len(keys), dtype=np.bool_)
+            close[groups[distance < _TOUCH]] = True
+            always &= close
+            ever[groups[distance < 0]] = True
     named = [(names[k // len(names)], names[k % len(names)]) for k in keys.tolist()]
     both = [pair for pair, yes in zip(named, always, strict=True) if yes]
-    apart = [pair for pair, yes in zip(named, ever, strict=True) if not yes] if never else []
+    apart = [pair for pair, yes in zip(named, ever | always, strict=True) if not yes]
+    apart = apart if never else []
     return both, apart
 
 

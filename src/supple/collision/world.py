@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from supple._arrays.checks import number
 from supple.collision.scenes import read_scene
 from supple.describe.link_shapes import shape_sequence
-from supple.describe.shapes import SHAPES, Shape, shape_pose
+from supple.describe.shapes import SHAPES, Shape, placed, shape_pose
 from supple.errors import InputError, known_arguments, short_repr, unknown_name_error
 
 ShapesOf = Mapping[str, "Shape | Sequence[Shape]"]
@@ -127,8 +126,10 @@ class World:
             T = shape_pose(given, f"the pose of {name!r}")
             if np.shape(given) == (3,):
                 T[:3, :3] = obstacles[name].pose[:3, :3]
-            obstacles[name] = replace(obstacles[name], pose=T)
-        return self._changed(obstacles=obstacles)
+            obstacles[name] = placed(obstacles[name], T)
+        made = object.__new__(World)  # all else has been checked
+        vars(made).update(vars(self), obstacles=MappingProxyType(obstacles))
+        return made
 
     def with_obstacle(self, name: str, shape: Shape, *, speed: float = 0.0) -> World:
         """Return the world with another obstacle, or with another shape of this obstacle.

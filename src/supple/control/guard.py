@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.collision.model import CollisionModel, check_world, model_of
+from supple._arrays.checks import real_numbers
+from supple.collision.model import (
+    CollisionModel,
+    check_world,
+    model_of,
+    moved_obstacles,
+    new_model,
+)
 from supple.collision.world import World
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
@@ -33,10 +42,14 @@ class Nearest(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """A collision model of the kernel, and the model that names its shapes."""
+    """A collision model of the kernel, and the model that names its shapes.
+
+    `own` says whether the kernel's model belongs to one Servo, which may move its obstacles.
+    """
 
     kernel: _core.CollisionModel | None
     model: CollisionModel | None = None
+    own: bool = False
 
     def pair(self, index: int) -> tuple[str, str]:
         """Return the names of the two shapes of a pair."""
@@ -46,14 +59,54 @@ class Guarded(NamedTuple):
         return self.model.parts.owner[one], self.model.parts.owner[other]
 
 
-def guarded(robot: Robot, world: World | _core.CollisionModel | None) -> Guarded:
-    """Return the model of a robot in a world; a model of the kernel has no names."""
+def guarded(robot: Robot, world: World | _core.CollisionModel | None, own: bool = False) -> Guarded:
+    """Return the model of a robot in a world; a model of the kernel has no names.
+
+    Args:
+        robot: The robot.
+        world: The world.
+        own: Whether the model belongs to one Servo, and is not shared.
+    """
     if world is None:
         return Guarded(None)
     if isinstance(world, _core.CollisionModel):
         return Guarded(world)
-    model = model_of(robot, check_world(world))
-    return Guarded(model.kernel, model)
+    model = (new_model if own else model_of)(robot, check_world(world))
+    return Guarded(model.kernel, model, own)
+
+
+def tracking_errors(given: ArrayLike, robot: Robot) -> Array:
+    """Return how far each joint may be from the commanded motion (n,), checked.
+
+    Raises:
+        InputError: It is neither one number nor (n,), or a number is negative or not finite.
+    """
+    values = np.asarray(real_numbers(given, "tracking_error must be one number or (n,)"))
+    if values.shape not in ((), (robot.dof,)):
+        raise InputError(
+            f"tracking_error must be one number or of shape ({robot.dof},); given: "
+            f"{short_repr(given)}"
+        )
+    made = np.array(np.broadcast_to(values, (robot.dof,)), dtype=np.float64)
+    if not (np.isfinite(made) & (made >= 0)).all():
+        raise InputError(
+            f"tracking_error must be finite and not negative; given: {short_repr(given)}"
+        )
+    made.flags.writeable = False
+    return made
+
+
+def moved_shapes(
+    now: Guarded, old: World | None, new: World | None
+) -> tuple[list[int], Array] | None:
+    """Return the shapes and their poses (k, 16) if a new world only has obstacles elsewhere."""
+    if not isinstance(old, World) or not isinstance(new, World) or now.model is None:
+        return None
+    moved = moved_obstacles(old, new)
+    if moved is None:
+        return None
+    first = len(now.model.parts.owner) - len(new.obstacles)
+    return [first + i for i in moved[0]], moved[1].reshape(-1, 16)
 
 
 def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from supple._arrays.checks import number
 from supple._arrays.tables import read_table, write_table
+from supple.collision.certificate import Certificate, certificate_of_both
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
@@ -51,6 +52,8 @@ class Trajectory:
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
         robot: The robot, if it is known; files contain its name only.
+        certificate: What is proven about the distances from obstacles during the motion, which is
+            linear between its samples; None without a world, and in motions from files.
     """
 
     t: Array
@@ -66,6 +69,17 @@ class Trajectory:
     rows: tuple[str, ...]
     estimates: Estimates | None = None
     robot: Robot | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the whole motion is proven to keep the clearance; false without a world."""
+        return self.certificate is not None and self.certificate.certified
+
+    @property
+    def min_clearance(self) -> float | None:
+        """A lower bound of all distances during the motion [m]; None without a world."""
+        return None if self.certificate is None else self.certificate.min_clearance
 
     def __len__(self) -> int:
         return len(self.qd)
@@ -88,6 +102,7 @@ class Trajectory:
             lines.append(f"  smallest singular value: at least {self.sigma_min.min():.3g}")
             if self.error.any():
                 lines.append(f"  error: {self._error_text()}")
+        lines += [f"  {self.certificate}"] * (self.certificate is not None)
         return "\n".join(lines)
 
     def _error_text(self) -> str:
@@ -133,10 +148,14 @@ class Trajectory:
         else:
             estimates = None
         values = np.append(np.asarray(self.status), np.asarray(other.status))
+        t = np.append(self.t, self.t[-1] + (other.t[1:] - other.t[0]))
+        q = np.concatenate([self.q, other.q[1:]])
+        both = self.certificate, other.certificate
         return replace(
             self,
-            t=np.append(self.t, self.t[-1] + (other.t[1:] - other.t[0])),
-            q=np.concatenate([self.q, other.q[1:]]),
+            t=t,
+            q=q,
+            certificate=certificate_of_both(*both, t, q),
             status=StatusArray.of(StepStatus, values),
             estimates=estimates,
             robot=self.robot if self.robot is not None else other.robot,
@@ -163,6 +182,7 @@ class Trajectory:
         steps = max(1, int(np.ceil((old[-1] - old[0]) / dt - 1e-9)))
         t = old[0] + dt * np.arange(steps + 1)
         q = _between(old, points, np.minimum(t, old[-1]))
+        own = t - t[0] + self.t[0]
         middle = np.clip((t[1:] + t[:-1]) / 2, self.t[0], self.t[-1])
         at = np.clip(np.searchsorted(self.t, middle, side="right") - 1, 0, len(self) - 1)
         kept = ("lambda2", "sigma_min", "command", "velocity", "error", "active")
@@ -173,9 +193,10 @@ class Trajectory:
             )
         return replace(
             self,
-            t=t - t[0] + self.t[0],
+            t=own,
             q=q,
             qd=difference(self.robot, q[1:], q[:-1]) / dt,
+            certificate=None if self.certificate is None else self.certificate.again(own, q),
             status=StatusArray.of(StepStatus, np.asarray(self.status)[at]),
             estimates=estimates,
             **{name: getattr(self, name)[at] for name in kept},

@@ -8,18 +8,20 @@ from supple.criteria.criterion import (
     Manipulability,
     RestPosture,
 )
-from supple.criteria.shapes import Capsule, Sphere
 
 __all__ = [
-    "Capsule",
     "Clearance",
     "Criterion",
     "GravityTorque",
     "LimitDistance",
     "Manipulability",
     "RestPosture",
-    "Sphere",
 ]
+
+
+def __getattr__(name: str) -> object:
+    hint = ": shapes are in supple.collision" if name in ("Capsule", "Sphere") else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

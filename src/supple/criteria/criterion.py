@@ -7,7 +7,6 @@ criterion. All values are finite everywhere: no criterion is an unbounded barrie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -16,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import ReadOnlyArrays, as_doubles, number_field, real_numbers
-from supple.criteria.shapes import Shape, closest_points
+from supple.collision.model import check_world, model_of
+from supple.collision.world import World
 from supple.damping.scale import Rows
-from supple.errors import InputError, short_repr, unknown_name_error
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, integrate
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
@@ -234,24 +234,21 @@ class Manipulability:
 class Clearance:
     """A criterion to push parts of the robot away from obstacles. It guarantees nothing.
 
-        h = Σ ½ max(0, distance - d)²        over all pairs of a body and an obstacle
+        h = Σ ½ max(0, distance - d)²        over all pairs of shapes that the world checks
 
     Like every criterion, it acts only in the null space of the tasks: a hand that is commanded
     through an obstacle goes through it, and an arm of six joints that follows a pose has no null
-    space. Nothing reports a collision; `distances` measures it. With the gain of a `NullSpace`, a
-    joint at a lever r from a pair that is too close by x moves at about gain·x·r: the default gain
-    of 1 does almost nothing, and 30 to 100 suits an arm of a meter. docs/obstacles.md has examples,
-    and tasks that do keep a frame out of a half-space.
+    space. `Servo(robot, world=...)` does keep a clearance; a criterion may bend the elbow away
+    before that is necessary. With the gain of a `NullSpace`, a joint at a lever r from a pair that
+    is too close by x moves at about gain·x·r: the default gain of 1 does almost nothing, and 30 to
+    100 suits an arm of a meter. docs/obstacles.md has an example.
 
-    d is the distance between the surfaces of a pair. It is negative where two shapes overlap, down
-    to minus the sum of their radii where their axes intersect. At an intersection no direction
-    leads away, and the pair contributes no gradient. If several points are equally close (parallel
-    capsules), one of them determines the gradient.
+    d is the signed distance of a pair, negative where two shapes overlap. If several points are
+    equally close (parallel capsules), one of them determines the gradient.
 
     Attributes:
         robot: The robot.
-        bodies: Spheres and capsules fixed to frames of the robot.
-        obstacles: Spheres and capsules in the world.
+        world: Obstacles and the shapes of the robot.
         distance: Distance below which a pair contributes [m].
 
     References:
@@ -259,70 +256,29 @@ class Clearance:
     """
 
     robot: Robot
-    bodies: Sequence[Shape]
-    obstacles: Sequence[Shape]
+    world: World
     distance: float
 
     def __post_init__(self) -> None:
         _check_robot(self, self.robot)
-        for name in ("bodies", "obstacles"):
-            given: object = getattr(self, name)
-            shapes = tuple(given) if isinstance(given, Sequence) else ()
-            if not shapes or not all(isinstance(shape, Shape) for shape in shapes):
-                raise InputError(
-                    f"Clearance: {name} must be one or more spheres and capsules; "
-                    f"given: {short_repr(given)}"
-                )
-            object.__setattr__(self, name, shapes)
-        for body in self.bodies:
-            if body.frame not in self.robot.frames:
-                raise unknown_name_error("frame", body.frame, self.robot.frames)
-        for obstacle in self.obstacles:
-            if obstacle.frame is not None:
-                raise InputError(
-                    f"Clearance: the frame of an obstacle must be None; given: {obstacle}"
-                )
         number_field(self, "distance", least=0.0)
-
-    def distances(self, q: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return d (b, o) [m] and the closest points of the axes in the world, (b, o, 3) each.
-
-        The points are on the axes or centers of the b bodies and o obstacles, not on their
-        surfaces.
-        """
-        return self._distances(self._poses(q)[0])
+        model_of(self.robot, check_world(self.world, "Clearance: world"))
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
-        poses, J = self._poses(q)
-        d, here, there = self._distances(poses)
-        away = here - there
-        size = np.linalg.norm(away, axis=-1)
-        push = np.maximum(0.0, self.distance - d) * (size > 0) / np.where(size > 0, size, 1.0)
-        force = -push[..., None] * away  # force of each pair on the body, at the point `here`
-        torque = np.cross(here - poses[:, None, :3, 3], force)
-        wrench = np.concatenate([force.sum(axis=1), torque.sum(axis=1)], axis=-1)
-        return np.asarray(np.einsum("bi,bij->j", wrench, J))
+        return self._cost(q)[1]
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
-        d = self.distances(q)[0]
-        return float((np.maximum(0.0, self.distance - d) ** 2).sum()) / 2
+        return self._cost(q)[0]
 
-    def _poses(self, q: ArrayLike) -> tuple[Array, Array]:
-        """Return the poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
-        names = list(dict.fromkeys(str(body.frame) for body in self.bodies))
-        which = [names.index(str(body.frame)) for body in self.bodies]
-        poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.nq), tuple(names))
-        return np.asarray(poses, np.float64)[which], np.asarray(J, np.float64)[which]
-
-    def _distances(self, poses: Array) -> tuple[Array, Array, Array]:
-        local = np.stack([body.segment for body in self.bodies])
-        bodies = local @ poses[:, :3, :3].transpose(0, 2, 1) + poses[:, None, :3, 3]
-        obstacles = np.stack([obstacle.segment for obstacle in self.obstacles])
-        here, there = closest_points(bodies[:, None], obstacles)
-        radii = np.add.outer(*[[s.radius for s in x] for x in (self.bodies, self.obstacles)])
-        return np.linalg.norm(here - there, axis=-1) - radii, here, there
+    def _cost(self, q: ArrayLike) -> tuple[float, Array]:
+        at = _configuration(q, self.robot.nq)
+        kernel = model_of(self.robot, self.world).kernel
+        if kernel is None:
+            return 0.0, np.zeros(self.robot.dof, dtype=np.float64)
+        cost, gradient = kernel.cost(at, self.distance)
+        return cost, np.asarray(gradient, dtype=np.float64)
 
 
 def _vector(given: ArrayLike, name: str) -> Array:

@@ -41,6 +41,8 @@ class Curve(NamedTuple):
 class Branches(Layers):
     """The branches of an arm with finitely many solutions of each pose."""
 
+    is_free = True
+
     def __init__(self, path: PathProblem, start: Array | None) -> None:
         self.path, self.start = path, start
         x = path.targets.x
@@ -48,6 +50,8 @@ class Branches(Layers):
         if len(self.solutions) < len(x) and self.loosened(len(self.solutions)):
             self.solutions = _solutions(self.path, x, slide=True)
         self.count = len(self.solutions)
+        if path.obstacles is not None:
+            self.solutions = path.obstacles.free(self.solutions)
         self.following = _following(self.path, x[: self.count], self.solutions)
         self.bridged = False
         self.barred: set[tuple[int, int, int]] = set()

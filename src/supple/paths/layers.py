@@ -12,6 +12,7 @@ import numpy as np
 from supple.kinematics.configuration import difference
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
+from supple.paths.obstacles import without_steps
 from supple.paths.problem import PathProblem, Track
 
 SEEDS = 256  # number of seeds after which a target without a known solution is out of reach
@@ -27,7 +28,6 @@ class Layers(ABC):
         path: The path.
         start: Configuration at the first target (n,); None for any configuration.
         layers: Index of the target of each layer (L,).
-        graph: The configurations and the steps between them.
         count: Number of targets before the first one that is out of reach.
         exact: Index of the first target that only solutions with larger errors reach; None if
             there is none.
@@ -35,6 +35,7 @@ class Layers(ABC):
 
     count: int
     exact: int | None = None
+    is_free = False  # whether configurations of new graphs are known to keep the clearance
 
     def __init__(
         self, path: PathProblem, start: Array | None, layers: Indices, graph: PathGraph
@@ -42,6 +43,24 @@ class Layers(ABC):
         self.path, self.start, self.layers, self.graph = path, start, layers, graph
         self.count = int(layers[-1]) + 1 if len(layers) else 0
         self.passed: set[int] = set()  # targets in reach before which a route left the path
+
+    @property
+    def graph(self) -> PathGraph:
+        """The configurations that keep the clearance, and the steps between them."""
+        return self._graph_of_layers
+
+    @graph.setter
+    def graph(self, graph: PathGraph) -> None:
+        obstacles = None if self.is_free else self.path.obstacles
+        self._graph_of_layers = graph if obstacles is None else obstacles.free_graph(graph)
+
+    def without_collisions(self, parts: list[Part]) -> bool:
+        """Remove the steps of a route that collide on the way; return whether there were any."""
+        if self.path.obstacles is None or self.is_free:
+            return False
+        found = self.path.obstacles.colliding_steps(self.graph, parts)
+        self._graph_of_layers = without_steps(self.graph, found)
+        return bool(found)
 
     @property
     def begin(self) -> Indices:
@@ -68,7 +87,7 @@ class Layers(ABC):
         i = min(i, len(part.layers) - 2)
         layer = int(part.layers[i])
         before, after = (self._equal(layer + k, int(part.columns[i + k])) for k in (0, 1))
-        self.graph = self.graph.without(layer, before, after)
+        self._graph_of_layers = self.graph.without(layer, before, after)
 
     def _equal(self, layer: int, column: int) -> Indices:
         """Return the columns of a layer whose configurations equal that of a column."""
@@ -141,7 +160,8 @@ class Layers(ABC):
         closest = self.path.closest(at)  # fewer seeds suffice if it is within the tolerances
         if self.loosened(at):
             closest = self.path.closest(at)
-        return closest.q if closest.success[0] else self.path.searched(at, 1, seeds)
+        known = closest.success[0] and self.path.obstacles is None
+        return closest.q if known else self.path.searched(at, 1, seeds)
 
     def loosened(self, at: int) -> bool:
         """Allow larger errors of solutions if only then a target has any; return whether it has.

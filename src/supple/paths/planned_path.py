@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from supple.collision.certificate import Certificate
 from supple.control.arguments import limits_for, step_length
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
@@ -33,12 +34,22 @@ class Reconfiguration:
         before: Configuration in which the robot arrives (n,) [rad or m].
         after: Configuration from which it continues (n,) [rad or m].
         reason: Why the robot cannot continue without a reconfiguration.
+        via: Configurations between the two (K, n), which lead around obstacles: the joints move on
+            straight lines from one to the next.
     """
 
     at: float
     before: Array
     after: Array
     reason: str
+    via: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def q(self) -> Array:
+        """The configurations of the motion (K + 2, n) [rad or m]."""
+        return np.concatenate(
+            [self.before[None], self.via.reshape(-1, len(self.before)), self.after[None]]
+        )
 
     def __str__(self) -> str:
         far = np.abs(self.after - self.before).max()
@@ -60,6 +71,8 @@ class PlannedPath:
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
         rotation_deviation: Largest rotation of the tool away from the path [rad].
+        certificate: What is proven about the distances from obstacles, along all pieces and
+            reconfigurations; None without a world.
     """
 
     robot: Robot
@@ -69,6 +82,17 @@ class PlannedPath:
     obstacle: str | None
     position_deviation: float
     rotation_deviation: float
+    certificate: Certificate | None = None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the whole motion is proven to keep the clearance; false without a world."""
+        return self.certificate is not None and self.certificate.certified
+
+    @property
+    def min_clearance(self) -> float | None:
+        """A lower bound of all distances anywhere on the motion [m]; None without a world."""
+        return None if self.certificate is None else self.certificate.min_clearance
 
     @property
     def success(self) -> bool:
@@ -101,6 +125,7 @@ class PlannedPath:
         lines += [f"  {self.obstacle}"] * (self.obstacle is not None)
         off = error_text(self.position_deviation, self.rotation_deviation, ".2g")
         lines.append(f"  deviation: at most {off}")
+        lines += [f"  {self.certificate}"] * (self.certificate is not None)
         return "\n".join(lines)
 
     def timed(
@@ -114,7 +139,8 @@ class PlannedPath:
         """Return the fastest motion along the path.
 
         It rests where a piece begins or ends. At a reconfiguration each joint moves on a straight
-        line. Arguments are those of `JointPath.timed`.
+        line, around obstacles through several configurations. A path that was planned in a world
+        gives a motion with a certificate of its own. Arguments are those of `JointPath.timed`.
 
         Raises:
             InputError: The path is not followed to its end, or leaves the position limits.
@@ -126,19 +152,28 @@ class PlannedPath:
             )
         dt, own = step_length(dt), limits_for(limits, self.robot)
         layout, _ = compile_selected(self.robot, frame, None)
-        lines = [np.stack([each.before, each.after]) for each in self.reconfigurations]
+        lines = [each.q for each in self.reconfigurations]
         every = [*lines, *(np.stack(piece.extremes) for piece in self.pieces)]
         moves = np.any([np.ptp(each, axis=0) > 0 for each in every], axis=0)
         bounds = bounds_of(self.robot, moves, own, tool_speed, frame)
         made: list[Array] = []
         if len(lines) == len(self.pieces):  # q0 was outside the limits
-            made.append(_line(lines.pop(0), bounds, dt))
+            made += _lines(lines.pop(0), bounds, dt)
         for i, piece in enumerate(self.pieces):
             piece.check_inside(own)
-            made += [_line(each, bounds, dt) for each in lines[max(0, i - 1) : i]]
+            for each in lines[max(0, i - 1) : i]:
+                made += _lines(each, bounds, dt)
             made += _timed(piece, bounds, dt)
         made += made * (sum(map(len, made)) == 1)
-        return to_trajectory(layout, made, dt, bounds)
+        motion = to_trajectory(layout, made, dt, bounds)
+        if self.certificate is None:
+            return motion
+        return replace(motion, certificate=self.certificate.again(motion.t, motion.q))
+
+
+def _lines(q: Array, bounds: Bounds, dt: float) -> list[Array]:
+    """Return straight motions through configurations (K, n), which rest at each of them."""
+    return [_line(ends, bounds, dt) for ends in np.stack([q[:-1], q[1:]], axis=1)]
 
 
 def _line(ends: Array, bounds: Bounds, dt: float) -> Array:

@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, number
+from supple.collision.certificate import Certificate
+from supple.collision.world import World
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.ik.branches.arms import AnyArm, ClosedFormArm, RedundantArm
 from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
+from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
@@ -30,9 +33,12 @@ from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array
 from supple.paths.branches import Branches
 from supple.paths.graph import Cost, Part, fewest_changes
+from supple.paths.joint_path import JointPath
 from supple.paths.layers import Layers
+from supple.paths.obstacles import Obstacles
 from supple.paths.planned_path import PlannedPath, Reconfiguration
 from supple.paths.problem import PathProblem, Track
+from supple.paths.reasons import blocked, out_of_reach, why
 from supple.paths.refine import Refined, refined
 from supple.paths.self_motion import SelfMotion
 from supple.paths.targets import PathTargets
@@ -44,6 +50,7 @@ PathPreference = Literal["motion", "limits", "manipulability"] | Callable[[Array
 
 PREFERENCES = ("motion", "limits", "manipulability")
 _ROUTES = 40  # number of routes that are tried before the path ends where the last one leaves it
+_CHECKED_ROUTES = 400  # number of routes whose steps are tested for collisions
 
 
 @known_arguments(**HINTS)
@@ -59,6 +66,8 @@ def plan_path(
     position_tolerance: float = 1e-4,
     rotation_tolerance: float = 1e-3,
     threads: int | None = None,
+    world: World | None = None,
+    clearance: float = 0.0,
 ) -> PlannedPath:
     """Find configurations along a whole path, without a jump wherever that is possible.
 
@@ -89,6 +98,10 @@ def plan_path(
         position_tolerance: Largest allowed distance of the tool from the path [m].
         rotation_tolerance: Largest allowed rotation of the tool away from the path [rad].
         threads: Maximum number of threads; by default all cores.
+        world: Obstacles and the shapes of the robot. Configurations and motions between them, also
+            reconfigurations, keep the clearance; `PlannedPath.certificate` has what is proven about
+            the whole motion.
+        clearance: Distance that all pairs must keep [m].
 
     Raises:
         InputError: The path is malformed, or q0 does not reach its first target.
@@ -112,7 +125,8 @@ def plan_path(
     cost = Cost(units=targets.units)
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
-    own = PathProblem(problem, targets, tolerances, cost, count)
+    obstacles = Obstacles.of(WorldCheck.of(robot, world, clearance))
+    own = PathProblem(problem, targets, tolerances, cost, count, obstacles=obstacles)
     if q0 is None:
         return _farthest(own, None)
     given = finite_array(q0, (robot.nq,), "q0")
@@ -121,8 +135,12 @@ def plan_path(
     if joint is None or not found.pieces:
         return found
     after, reason = found.pieces[0].q[0], f"{joint} starts outside its limits"
-    back = Reconfiguration(float(targets.x[0]), given, after, reason)
-    return replace(found, reconfigurations=(back, *found.reconfigurations))
+    back = _around(own, Reconfiguration(float(targets.x[0]), given, after, reason))
+    certificate = found.certificate
+    if obstacles is not None and certificate is not None:
+        certificate = obstacles.line(back.q).at(back.at) & certificate
+    every = (back, *found.reconfigurations)
+    return replace(found, reconfigurations=every, certificate=certificate)
 
 
 def _farthest(path: PathProblem, start: Array | None) -> PlannedPath:
@@ -149,13 +167,19 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[PlannedPath, int 
     The index of the first target that is met less closely than others is returned as well.
     """
     layers = _layers(path, start)
-    if not layers.count:
+    if not layers.count or not len(layers.begin):
         q = np.full((len(path.targets.place), path.robot.nq), np.nan)
-        obstacle = f"at {path.targets.name(0):g}: {path.out_of_reach(0)}"
+        reason = out_of_reach(path, 0) or blocked(path, 0, start)
+        reason = reason or "no solution found keeps the clearance"
+        obstacle = f"at {path.targets.name(0):g}: {reason}"
         return PlannedPath(path.robot, q, (), (), obstacle, 0.0, 0.0), None
     best: _Route | None = None
     for attempt in range(_ROUTES):
         parts = fewest_changes(layers.graph, layers.begin)
+        for _ in range(_CHECKED_ROUTES):
+            if not layers.without_collisions(parts):
+                break
+            parts = fewest_changes(layers.graph, layers.begin)
         end = int(layers.layers[parts[-1].layers[-1]])
         changes = len(parts) > 1 or end + 1 < layers.count
         if changes and attempt + 1 < _ROUTES and layers.improved(parts):
@@ -163,7 +187,7 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[PlannedPath, int 
         path = layers.path
         pieces: list[Refined] = []
         for track in _turned(path, [*map(layers.track, parts)]):
-            pieces.append(refined(path, track))
+            pieces.append(_clear(path, refined(path, track)))
             if not pieces[-1].whole:
                 break
         end_of_route = pieces[-1].joints.s[-1]
@@ -176,6 +200,28 @@ def _followed(path: PathProblem, start: Array | None) -> tuple[PlannedPath, int 
         layers.cut(parts[len(pieces) - 1], end_of_route)
     assert best is not None
     return _result(path, best), layers.exact
+
+
+def _clear(path: PathProblem, piece: Refined) -> Refined:
+    """Return a piece of a path up to the last target before a collision."""
+    if path.obstacles is None:
+        return piece
+    joints = piece.joints
+    found = path.obstacles.along(joints, first=True)
+    if found.interval is None:
+        return piece
+    targets = path.targets.x
+    last = max(targets[targets <= max(found.interval[0], joints.s[0])][-1], joints.s[0])
+    keep = joints.s <= last
+    short = JointPath(path.robot, joints.q[keep], joints.s[keep])
+    return Refined(short, piece.deviation, False)
+
+
+def _around(path: PathProblem, change: Reconfiguration) -> Reconfiguration:
+    """Return a reconfiguration whose motion leads around obstacles, if one is found."""
+    if path.obstacles is None:
+        return change
+    return replace(change, via=path.obstacles.around(change.before, change.after))
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:
@@ -206,7 +252,7 @@ def _reason(layers: Layers, part: Part) -> str:
     """
     graph, path = layers.graph, layers.path
     i, column = graph.farthest(int(part.layers[0]), int(part.columns[0]))
-    reason = path.why(int(layers.layers[i]), graph.q[i, column])
+    reason = why(path, int(layers.layers[i]), graph.q[i, column])
     place = path.targets.name(int(layers.layers[i]))
     return reason if i == part.layers[-1] else f"{reason} at {place:g}"
 
@@ -223,23 +269,44 @@ def _result(path: PathProblem, route: _Route) -> PlannedPath:
     obstacle = None
     if end + 1 < len(x):
         last = pieces[-1].joints.q[-1]
-        far = path.out_of_reach(end + 1) if end + 1 == route.reachable else None
-        reason = far or path.why(end, last)
+        far = out_of_reach(path, end + 1) if end + 1 == route.reachable else None
+        reason = far or why(path, end, last)
+        if not far and end + 1 == route.reachable:
+            reason = blocked(path, end + 1) or reason
         obstacle = f"at {path.targets.name(end + 1):g}: {reason}"
     changes = [
-        Reconfiguration(
-            path.targets.name(int(np.searchsorted(x, after.joints.s[0] - 1e-9))),
-            before.joints.q[-1],
-            after.joints.q[0],
-            reason,
+        _around(
+            path,
+            Reconfiguration(
+                path.targets.name(int(np.searchsorted(x, after.joints.s[0] - 1e-9))),
+                before.joints.q[-1],
+                after.joints.q[0],
+                reason,
+            ),
         )
         for (before, after), reason in zip(pairwise(pieces), route.reasons, strict=True)
     ]
+    position, rotation = np.max([each.deviation for each in pieces], axis=0).tolist()
     return PlannedPath(
         path.robot,
         q[path.targets.place],
         tuple(each.joints for each in pieces),
         tuple(changes),
         obstacle,
-        *(float(each) for each in np.max([each.deviation for each in pieces], axis=0)),
+        position,
+        rotation,
+        _certificate(path, [each.joints for each in pieces], changes),
     )
+
+
+def _certificate(
+    path: PathProblem, pieces: list[JointPath], changes: list[Reconfiguration]
+) -> Certificate | None:
+    """Return what is proven about the pieces of a path and the motions between them."""
+    obstacles = path.obstacles
+    if obstacles is None:
+        return None
+    made = obstacles.along(pieces[0])
+    for piece, change in zip(pieces[1:], changes, strict=True):
+        made = made & obstacles.line(change.q).at(change.at) & obstacles.along(piece)
+    return made

@@ -1,4 +1,4 @@
-"""A robot on a path of targets: errors, solutions near a configuration, and reasons in words.
+"""A robot on a path of targets: errors, and solutions near a configuration.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -23,10 +23,12 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import rotating_rows
+from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, difference, integrate
 from supple.motion.linearization import Array
 from supple.paths.graph import Cost
+from supple.paths.obstacles import Obstacles
 from supple.paths.targets import PathTargets
 
 EXACT = (1e-3, 1e-4)  # errors of solutions along a path, as fractions of the tolerances
@@ -34,8 +36,6 @@ NEARLY = (0.1, 0.1)  # such fractions if a target cannot be met so closely
 EDGE = 1e-9  # distance beyond a joint limit up to which a value counts as inside [rad or m]
 JUMP = 0.6  # displacement of a joint, in its unit, above which a step along a path is divided
 _DIVISIONS = 7  # maximum number of times that a step along a path is halved
-_HELD = 1e-6  # distance from a limit, in a joint's unit, below which the joint is at the limit
-_SINGULAR = 0.02  # smallest singular value of J below which a branch ends because of a singularity
 _SEEDS = 64  # number of seeds of the search for the closest pose to a target out of reach
 
 
@@ -69,6 +69,7 @@ class PathProblem:
         threads: Maximum number of threads.
         fractions: Largest errors of solutions along the path, as fractions of the tolerances.
         loosest: The same at targets that cannot be met within `fractions`.
+        obstacles: The clearance that the path must keep; None without a world.
     """
 
     problem: CompiledProblem
@@ -78,6 +79,7 @@ class PathProblem:
     threads: int
     fractions: tuple[float, float] = EXACT
     loosest: tuple[float, float] = NEARLY
+    obstacles: Obstacles | None = None
     _closest: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -214,7 +216,9 @@ class PathProblem:
 
     # ---- solutions -------------------------------------------------------------------------------
 
-    def driver(self, solutions: int | None = None, seeds: int = 1) -> Driver:
+    def driver(
+        self, solutions: int | None = None, seeds: int = 1, check: WorldCheck | None = None
+    ) -> Driver:
         """Return a solver that starts from the given q only, or from `seeds` seeds per target."""
         return Driver(
             self.problem,
@@ -230,6 +234,7 @@ class PathProblem:
                 threads=self.threads,
                 progress=None,
                 gpu=None,
+                check=check,
             ),
         )
 
@@ -269,8 +274,13 @@ class PathProblem:
         return made, good
 
     def searched(self, at: int, count: int, seeds: int = 0) -> Array:
-        """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`."""
-        found = self.driver(count, seeds=seeds).solve_several(self.targets.numbers[at], None)
+        """Return up to `count` solutions (s, n) of a target; 0 seeds for the default of `solve`.
+
+        They keep the clearance from obstacles.
+        """
+        check = None if self.obstacles is None else self.obstacles.check
+        driver = self.driver(count, seeds=seeds, check=check)
+        found = driver.solve_several(self.targets.numbers[at], None)
         if not found.success.any() and at not in self._closest:
             found = self.closest(at)
         return np.asarray(found.q[found.success])
@@ -345,8 +355,6 @@ class PathProblem:
         then = self.tracked(q, course, _DIVISIONS)[1]
         return then, np.isfinite(then[:, 0])
 
-    # ---- reasons ---------------------------------------------------------------------------------
-
     def loosened(self, at: int) -> PathProblem | None:
         """Return the problem with larger errors of solutions, if only then a target has any."""
         if self.fractions == self.loosest:
@@ -357,46 +365,3 @@ class PathProblem:
             return None
         other = replace(self, fractions=self.loosest, _closest={})
         return other if other.closest(at).success[0] else None
-
-    def out_of_reach(self, at: int) -> str | None:
-        """Return, in words, how far a target is out of reach, and a joint at its limit if any.
-
-        The result is None if a search reaches the target.
-        """
-        found = self.closest(at)
-        if found.success[0]:
-            return None
-        missed = (
-            f"{found.position_error[0] * 1e3:.3g} mm and {found.rotation_error[0] * 1e3:.3g} mrad"
-        )
-        said = f"the target is out of reach by {missed}"
-        known = isinstance(self.arm, ClosedFormArm | AnyArm)  # all solutions: there are none
-        if not known and found.status[0] != SolveStatus.UNREACHABLE:
-            said = f"no solution of the target was found; the closest misses it by {missed}"
-        held = self._room(found.q[0]) < _HELD
-        return f"{said}; {self._limit(int(np.argmax(held)))}" if held.any() else said
-
-    def why(self, at: int, q: Array) -> str:
-        """Return, in words, why no continuous step leads from q at target `at` to the next."""
-        if at + 1 >= len(self.targets.x):
-            return ""
-        then, good = self.near(self.targets.x[at + 1 : at + 2], q[None])
-        held = self._room(then[0]) < _HELD
-        if not good[0] and held.any():
-            return self._limit(int(np.argmax(held)))
-        room, J = self._room(q), self.problem.layout.jacobian(q[None])[0] * self.units
-        sigma = np.linalg.svd(J / self.scale, compute_uv=False)[-1]
-        if room.min() < 0.05 and sigma > _SINGULAR:
-            return self._limit(int(np.argmin(room)))
-        if sigma < 5 * _SINGULAR:
-            return f"the arm is singular, smallest singular value {sigma:.2g}"
-        return "no solution of the next target is near"
-
-    def _room(self, q: Array) -> Array:
-        """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
-        below = coordinate_difference(q, self.robot.lower)
-        above = coordinate_difference(self.robot.upper, q)
-        return np.asarray(np.minimum(below, above) / self.units)
-
-    def _limit(self, joint: int) -> str:
-        return f"{self.robot.joint_names[joint]} is at its limit"

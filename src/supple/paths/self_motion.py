@@ -154,7 +154,14 @@ class SelfMotion(Layers):
         found = self.arm.solve(path.problem, path.targets.numbers[new], None, path.spec)
         ends = np.cumsum(found[4])
         for at, end, count in zip(new.tolist(), ends, found[4], strict=True):
-            self.known[at] = found[0][end - count : end]
+            self.known[at] = self._free(at, found[0][end - count : end])
+
+    def _free(self, at: int, q: Array) -> Array:
+        """Return the solutions of a target that keep the clearance; others are searched for."""
+        if self.path.obstacles is None or not len(q):
+            return q
+        free = q[self.path.obstacles.check.free(q)]
+        return free if len(free) else self.path.searched(at, FEW, SEEDS)
 
     def _widen(self, layers: Indices) -> None:
         """Add solutions at and near joint limits, which lie between the values of the grid.

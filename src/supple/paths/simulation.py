@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates, number
+from supple.collision.certificate import polygon_certificate
+from supple.collision.model import check_clearance, check_world, model_of
+from supple.collision.world import World
 from supple.control.arguments import check_robot_first, limits_for
 from supple.control.constraints import Constraint, check_constraints
 from supple.control.controller import AnyStep
@@ -54,6 +57,8 @@ def simulate(
     constraints: Sequence[Constraint] = (),
     qd0: ArrayLike | None = None,
     tolerance: float = 1e-4,
+    world: World | None = None,
+    clearance: float = 0.01,
 ) -> Trajectory:
     """Follow a moving target, a velocity, or both: a `Servo` called in a loop.
 
@@ -83,6 +88,10 @@ def simulate(
         constraints: As in `Servo`.
         qd0: Initial joint speeds (n,); zero by default.
         tolerance: Largest distance from the path between two targets, in mode "path" [m or rad].
+        world: As in `Servo`, with obstacles that stand still. `Trajectory.certificate` has what is
+            proven about the whole motion. In mode "path" the motion does not avoid obstacles, but
+            it has a certificate too.
+        clearance: As in `Servo`.
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
@@ -109,7 +118,8 @@ def simulate(
                 "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
-        return _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
+        made = _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
+        return _with_certificate(made, robot, world, clearance)
     servo = Servo(
         robot,
         layout.tasks,
@@ -121,9 +131,22 @@ def simulate(
         rate_gain=rate_gain,
         rest_gain=rest_gain,
         constraints=constraints,
+        world=world,
+        clearance=clearance,
     )
     servo.reset(qd0)
-    return _run(servo, _start(q0, robot), commands)
+    made = _run(servo, _start(q0, robot), commands)
+    return _with_certificate(made, robot, world, clearance)
+
+
+def _with_certificate(
+    motion: Trajectory, robot: Robot, world: World | None, clearance: float
+) -> Trajectory:
+    """Return a motion with its certificate in a world, if there is one."""
+    if world is None:
+        return motion
+    model, least = model_of(robot, check_world(world)), check_clearance(clearance)
+    return replace(motion, certificate=polygon_certificate(model, least, motion.t, motion.q))
 
 
 def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:

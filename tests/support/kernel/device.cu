@@ -61,6 +61,7 @@
 #include "supple/servo/velocity.hpp"
 #include "supple/servo/yielding.hpp"
 #include "supple/collision/certificate.hpp"
+#include "supple/collision/curve.hpp"
 #include "supple/collision/distance.hpp"
 #include "supple/collision/gjk.hpp"
 #include "supple/collision/model.hpp"

@@ -1,0 +1,252 @@
+// A lower bound of the distances of all pairs along a curve of the joints.
+//
+// The curve consists of cubic pieces. It is divided until the bound of certificate.hpp is close
+// enough to the smallest distance that has been seen. The shapes are placed in the middle of a
+// part, from which one motion leads to its beginning and another to its end: the curvature of each
+// is a quarter of that of the whole part.
+#pragma once
+
+#include "supple/collision/certificate.hpp"
+#include "supple/robot/configuration.hpp"
+
+namespace supple {
+
+// Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1].
+template <class T>
+struct JointCurve {
+  int pieces;
+  const T* s;            // (pieces + 1,): increasing
+  const T* coefficient;  // (4, pieces, nq)
+};
+
+template <class T>
+struct CurveDemand {
+  T clearance;  // [m]: what the curve is certified for
+  T absolute;   // [m]
+  T relative;   // the bound is within max(absolute, relative * distance) of the smallest distance
+  bool first;   // whether to end at the first part that is not certified
+};
+
+// What is known about the distances along a curve.
+template <class T>
+struct CurveBound {
+  T bound;       // [m]: no pair is closer anywhere on the curve
+  T seen;        // [m]: the smallest distance that was computed
+  T begin, end;  // the first part that is not certified
+  int pair;      // a pair that may be too close there, or -1 if the whole curve is certified
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// Number of places at which distances are computed first.
+inline constexpr int first_places = 17;
+// How often a part of the curve is halved at most, and the number of parts after which none is.
+inline constexpr int most_halvings = 40, most_parts = 200'000;
+// Sum of joint angles above which a part is halved at once [rad]: its bound would be poor.
+template <class T>
+inline constexpr T longest_turn = T(0.5);
+// Distance above the clearance below which a part is not divided to certify it [m].
+template <class T>
+inline constexpr T finest = T(1e-7);
+
+template <class T>
+struct CurveMemory {
+  Placed<T> placed;
+  NearPair<T>* near;                      // (pairs,)
+  T *reach, *along[2], *off[2];           // (joints,)
+  T* bound;                               // (moving,)
+  T *at, *end, *delta, *aside, *lo, *hi;  // (nq,)
+};
+
+template <class T>
+SUPPLE_FN CurveMemory<T> curve_in(const CollisionModel<T>& model, T* memory, int& size) {
+  Arena<T> arena(memory);
+  CurveMemory<T> made;
+  int used;
+  made.placed = placed_in(model, arena.rest(), used);
+  arena.take(used);
+  made.near = arena.template take_as<NearPair<T>>(model.pairs);
+  T** const by_joint[] = {&made.reach, &made.along[0], &made.along[1], &made.off[0], &made.off[1]};
+  for (T** to : by_joint) *to = arena.take(model.chain.joints);
+  made.bound = arena.take(model.moving);
+  T** const by_coordinate[] = {&made.at, &made.end, &made.delta, &made.aside, &made.lo, &made.hi};
+  for (T** to : by_coordinate) *to = arena.take(model.chain.nq);
+  size = arena.size();
+  return made;
+}
+
+// The value and the slope of a coordinate of a piece, `x` after its beginning.
+template <class T>
+SUPPLE_INLINE T piece_value(const JointCurve<T>& curve, int width, int piece, int j, T x) {
+  const T* const c = curve.coefficient + piece * width + j;
+  const int stride = curve.pieces * width;
+  return fma(x, fma(x, fma(x, c[3 * stride], c[2 * stride]), c[stride]), c[0]);
+}
+template <class T>
+SUPPLE_INLINE T piece_slope(const JointCurve<T>& curve, int width, int piece, int j, T x) {
+  const T* const c = curve.coefficient + piece * width + j;
+  const int stride = curve.pieces * width;
+  return fma(x, fma(x, T(3) * c[3 * stride], T(2) * c[2 * stride]), c[stride]);
+}
+
+// Index of the piece that contains u, or of the one that ends at u if `before`.
+template <class T>
+SUPPLE_FN int piece_at(const JointCurve<T>& curve, T u, bool before) {
+  int low = 0, high = curve.pieces - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (curve.s[middle] < u || (curve.s[middle] == u && !before)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+template <class T>
+SUPPLE_FN void curve_position(const JointCurve<T>& curve, int width, T u, T* to) {
+  const int piece = piece_at(curve, u, false);
+  for (int j = 0; j < width; ++j) to[j] = piece_value(curve, width, piece, j, u - curve.s[piece]);
+}
+
+// Writes the chord (n,) from the position `from` (n,) at u to that at v, and the largest deviations
+// (n,) of the curve from it, by the Bernstein coefficients of their difference.
+template <class T>
+SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T u, T v,
+                           const T* from, T* end, T* chord, T* aside) {
+  const int width = chain.nq;
+  curve_position(curve, width, v, end);
+  difference(chain, static_cast<const T*>(end), from, chord);
+  for (int j = 0; j < width; ++j) aside[j] = T(0);
+  const T low = min(u, v), high = max(u, v), length = v - u;
+  const int first = piece_at(curve, low, false), last = piece_at(curve, high, true);
+  for (int i = first; i <= last; ++i) {
+    const T begin = max(curve.s[i], low), stop = min(curve.s[i + 1], high),
+            third = (stop - begin) / T(3);
+    if (!(third > 0)) continue;
+    for (int j = 0; j < width; ++j) {
+      const T x0 = begin - curve.s[i], x1 = stop - curve.s[i];
+      const T y0 = piece_value(curve, width, i, j, x0), y3 = piece_value(curve, width, i, j, x1);
+      const T y[] = {y0, fma(third, piece_slope(curve, width, i, j, x0), y0),
+                     fma(-third, piece_slope(curve, width, i, j, x1), y3), y3};
+      for (int k = 0; k < 4; ++k) {
+        const T share = (begin + T(k) * third - u) / length;
+        const T on_chord = integrate_coordinate(from[j], chord[j], share);
+        aside[j] = max(aside[j], abs(coordinate_difference(y[k], on_chord)));
+      }
+    }
+  }
+  // Between its ends on one piece, a cubic uses at most 3/4 of its two inner coefficients.
+  if (first == last) {
+    for (int j = 0; j < width; ++j) aside[j] *= T(0.75);
+  }
+}
+
+// What is found about one part of a curve.
+template <class T>
+struct PartBound {
+  T bound;     // [m]: no pair is closer anywhere on the part
+  T distance;  // [m], of the closest pair in its middle, or the margin if none is closer
+  int pair;    // of `bound`, or -1 if it is the margin
+};
+
+// Returns a bound of the distances on the part from `begin` to `end`, at most `margin`. The chords
+// are those of `prepare_part`.
+template <class L, class T>
+SUPPLE_FN PartBound<T> part_bound(const CollisionModel<T>& model, CurveMemory<T>& m, T margin) {
+  place<L>(model, m.at, m.placed);
+  const int count =
+      near_pairs<L>(model, m.placed, m.reach, margin, T(0), m.bound, model.pairs, m.near);
+  PartBound<T> made{margin, margin, -1};
+  for (int i = 0; i < count; ++i) {
+    made.distance = min(made.distance, m.near[i].distance);
+    for (int k = 0; k < 2; ++k) {
+      const GapBounds<T> gaps = gap_bounds(model, m.placed, m.near[i], {m.along[k], m.off[k]});
+      const T least = min(gaps.start, gaps.end);
+      if (least < made.bound) made.bound = least, made.pair = m.near[i].pair;
+    }
+  }
+  return made;
+}
+
+// Writes the middle of a part and the motions from there to its two ends. Returns the sum of the
+// angles by which the joints turn.
+template <class T>
+SUPPLE_FN T prepare_part(const CollisionModel<T>& model, const JointCurve<T>& curve, T begin,
+                         T middle, T end, CurveMemory<T>& m) {
+  const Chain<T>& chain = model.chain;
+  curve_position(curve, chain.nq, middle, m.at);
+  T turn(0);
+  for (int j = 0; j < chain.joints; ++j) m.reach[j] = T(0);
+  for (int k = 0; k < 2; ++k) {
+    curve_chord(curve, chain, middle, k ? end : begin, m.at, m.end, m.delta, m.aside);
+    for (int j = 0; j < chain.joints; ++j) {
+      const Joint<T>& joint = chain.joint[j];
+      m.along[k][j] = joint.scale * m.delta[joint.v_index];
+      m.off[k][j] = abs(joint.scale * m.aside[joint.v_index]);
+      const T size = abs(m.along[k][j]) + m.off[k][j];
+      m.reach[j] = max(m.reach[j], size);
+      if (joint.motion == Motion::revolute) turn += size;
+    }
+  }
+  return turn;
+}
+
+// Returns a bound of the distances of all pairs along a curve.
+template <class L, class T>
+SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointCurve<T>& curve,
+                                    const CurveDemand<T>& demand, CurveMemory<T>& m) {
+  const T low = curve.s[0], high = curve.s[curve.pieces], length = high - low;
+  CurveBound<T> made{Number<T>::huge, Number<T>::huge, low, high, -1};
+  for (int i = 0; i < first_places; ++i) {
+    curve_position(curve, model.chain.nq, fma(length, T(i) / T(first_places - 1), low), m.at);
+    place<L>(model, m.at, m.placed);
+    Contact<T> contact;
+    if (closest_pair<L>(model, m.placed, contact) >= 0)
+      made.seen = min(made.seen, contact.distance);
+  }
+  // Parts that are left, the first one last.
+  T ends[most_halvings + 2];
+  int halvings[most_halvings + 2], left = 1, parts = 0;
+  ends[0] = high, halvings[0] = 0;
+  T begin = low;
+  while (left > 0) {
+    const T end = ends[left - 1], middle = begin + T(0.5) * (end - begin);
+    const int depth = halvings[left - 1];
+    const bool divisible = depth < most_halvings && parts < most_parts;
+    const T turn = prepare_part(model, curve, begin, middle, end, m);
+    bool done = !(turn > longest_turn<T>) || !divisible;
+    if (done) {
+      parts += 1;
+      const PartBound<T> part = part_bound<L>(model, m, max(made.seen, demand.clearance));
+      made.seen = min(made.seen, part.distance);
+      const T close = made.seen - max(demand.absolute, demand.relative * abs(made.seen));
+      const bool free = part.bound >= demand.clearance;
+      const bool hopeless = part.distance < demand.clearance + finest<T>;
+      done =
+          !divisible || ((free || hopeless) && (part.bound >= close || (hopeless && demand.first)));
+      if (done) {
+        made.bound = min(made.bound, part.bound);
+        if (!free && made.pair < 0) {
+          made.begin = begin, made.end = end, made.pair = part.pair;
+          if (demand.first) return made;
+        }
+      }
+    }
+    if (done) {
+      begin = end;
+      left -= 1;
+    } else {
+      halvings[left - 1] = depth + 1;
+      ends[left] = middle;
+      halvings[left] = depth + 1;
+      left += 1;
+    }
+  }
+  return made;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,151 @@
+"""Certificates: what is proven about the distances of all pairs along a curve of the joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.collision.model import CollisionModel, model_of
+from supple.collision.parts import Array
+from supple.collision.world import World
+from supple.kinematics import Robot
+from supple.kinematics.configuration import coordinate_difference
+
+# The lower bound of the distances is within one of these of the smallest distance on the curve.
+_ABSOLUTE = 1e-4  # [m]
+_RELATIVE = 0.01
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about the distances of all pairs along a motion of the joints.
+
+    The whole motion counts, not only samples of it; obstacles stand still. docs/collision.md has
+    the bound and its assumptions.
+
+    Attributes:
+        clearance: Distance that all pairs should keep [m].
+        min_clearance: Lower bound of the distances of all pairs anywhere on the motion [m],
+            infinite if no pair is checked. It is at most 0.1 mm or 1 % below the smallest distance.
+        interval: The first part of the motion that is not certified, from and to a place on a path
+            or a time [s]; None if the whole motion is certified. Both are the place of a
+            reconfiguration if its own motion is not certified.
+        pair: Names of two links or obstacles that may be closer than the clearance there.
+    """
+
+    clearance: float
+    min_clearance: float
+    interval: tuple[float, float] | None = None
+    pair: tuple[str, str] | None = None
+    _place: tuple[Robot, World] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether all pairs are proven to keep the clearance during the whole motion."""
+        return self.interval is None
+
+    def __bool__(self) -> bool:
+        return self.certified
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            least = f"{1e3 * self.min_clearance:.4g} mm"
+            return f"certified: all pairs keep {least} of clearance" if self.pairs else "certified"
+        begin, end = self.interval
+        where = f"at {begin:.6g}" if begin == end else f"between {begin:.6g} and {end:.6g}"
+        one, other = self.pair or ("?", "?")
+        return (
+            f"not certified {where}: {one} and {other} may be closer than "
+            f"{1e3 * self.clearance:.4g} mm"
+        )
+
+    @property
+    def pairs(self) -> bool:
+        """Whether any pair is checked."""
+        return bool(np.isfinite(self.min_clearance))
+
+    def at(self, place: float) -> Certificate:
+        """Return the certificate of a motion that takes place at one place of a path."""
+        return self if self.interval is None else replace(self, interval=(place, place))
+
+    def __and__(self, other: Certificate) -> Certificate:
+        """Return the certificate of this motion followed by another."""
+        first = other if self.interval is None else self
+        least = min(self.min_clearance, other.min_clearance)
+        return replace(first, min_clearance=least)
+
+    def again(self, t: Array, q: Array) -> Certificate | None:
+        """Return the certificate of another motion in the same world, linear between samples."""
+        if self._place is None:
+            return None
+        return polygon_certificate(model_of(*self._place), self.clearance, t, q)
+
+
+def certificate_of_both(
+    one: Certificate | None, other: Certificate | None, t: Array, q: Array
+) -> Certificate | None:
+    """Return the certificate of two motions in the same world, joined to one; None for others."""
+    if one is None or other is None or one._place != other._place:
+        return None
+    return one.again(t, q) if one.clearance == other.clearance else None
+
+
+class Curve(NamedTuple):
+    """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`."""
+
+    s: Array
+    coefficients: Array
+
+
+def polygon(s: Array, q: Array) -> Curve:
+    """Return the curve that is linear between configurations q (N + 1, n) at s (N + 1,)."""
+    made = np.zeros((4, len(s) - 1, q.shape[1]))
+    made[0] = q[:-1]
+    made[1] = coordinate_difference(q[1:], q[:-1]) / np.diff(s)[:, None]
+    return Curve(s, made)
+
+
+def curve_certificate(
+    model: CollisionModel, clearance: float, curves: Sequence[Curve], *, first: bool = False
+) -> Certificate:
+    """Return the certificate of one curve after another.
+
+    Args:
+        model: The robot in its world.
+        clearance: Distance that all pairs should keep [m].
+        curves: Curves of the joints.
+        first: Whether to end at the first part that is not certified; the lower bound then holds
+            for nothing.
+    """
+    made = Certificate(clearance, np.inf, _place=(model.robot, model.world))
+    if model.kernel is None:
+        return made
+    for s, coefficients in curves:
+        bound, _, begin, end, pair = model.kernel.curve_bound(
+            np.ascontiguousarray(s, dtype=np.float64),
+            np.ascontiguousarray(coefficients, dtype=np.float64),
+            clearance=clearance,
+            absolute=_ABSOLUTE,
+            relative=_RELATIVE,
+            first=first,
+        )
+        one = replace(made, min_clearance=bound, interval=None, pair=None)
+        if pair >= 0:
+            names = tuple(model.parts.owner[i] for i in model.pairs[pair].tolist())
+            one = replace(one, interval=(begin, end), pair=(names[0], names[1]))
+        made = made & one
+        if first and not made:
+            break
+    return made
+
+
+def polygon_certificate(
+    model: CollisionModel, clearance: float, t: Array, q: Array, *, first: bool = False
+) -> Certificate:
+    """Return the certificate of a motion (K, n) that is linear between samples at t (K,)."""
+    if len(t) == 1:
+        t, q = np.array([t[0], t[0] + 1.0]), np.repeat(q, 2, axis=0)
+    return curve_certificate(model, clearance, [polygon(t, q)], first=first)

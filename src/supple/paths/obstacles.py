@@ -1,0 +1,206 @@
+"""Obstacles along a path: configurations that keep a clearance, and certified motions.
+
+Tuned constants are explained in docs/constants.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supple.collision.certificate import (
+    Certificate,
+    Curve,
+    curve_certificate,
+    polygon_certificate,
+)
+from supple.ik.world_check import WorldCheck
+from supple.kinematics.configuration import coordinate_difference, integrate
+from supple.motion.linearization import Array
+from supple.paths.graph import Indices, Part, PathGraph
+from supple.paths.joint_path import JointPath
+
+_BETWEEN = np.arange(1, 8) / 8  # places on a step of a route at which its collisions are tested
+_SAMPLES = 1000  # number of random configurations of a search for a motion around obstacles
+_REACH = 0.8  # largest displacement of such a search, as a norm [rad or m]
+_SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
+_SEED = 0
+_EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacles:
+    """The clearance that a path must keep.
+
+    Attributes:
+        check: The robot in its world, and the clearance.
+        lower, upper: Ranges of the joints in which motions around obstacles are searched (n,).
+    """
+
+    check: WorldCheck
+    lower: Array
+    upper: Array
+
+    @staticmethod
+    def of(check: WorldCheck | None) -> Obstacles | None:
+        """Return the obstacles of a check; None without one."""
+        if check is None:
+            return None
+        robot = check.model.robot
+        return Obstacles(check, np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi))
+
+    def free(self, q: Array) -> Array:
+        """Return configurations (..., n), with NaN instead of those that are too close."""
+        made, there = np.array(q), np.isfinite(q[..., 0])
+        own = made[there]
+        own[~self.check.free(own)] = np.nan
+        made[there] = own
+        return made
+
+    def free_graph(self, graph: PathGraph) -> PathGraph:
+        """Return a graph without the configurations that are too close."""
+        q, steps = self.free(graph.q), graph.steps
+        if steps is not None:
+            there, kept = np.isfinite(q[..., 0]), []
+            for i, (a, b) in enumerate(steps):
+                both = there[i, a] & there[i + 1, b]
+                kept.append((a[both], b[both]))
+            steps = kept
+        return replace(graph, q=q, steps=steps)
+
+    def colliding_steps(self, graph: PathGraph, parts: list[Part]) -> list[tuple[int, int, int]]:
+        """Return the steps (layer, column, next column) of a route that collide on the way.
+
+        Few places are tested, on straight lines between configurations. This saves time: the joint
+        path that is made from the route is certified.
+        """
+        robot, found = self.check.model.robot, []
+        for layers, columns in parts:
+            q = graph.q[layers, columns]
+            change = coordinate_difference(q[1:], q[:-1])
+            if graph.cost.turns is not None:  # full turns are chosen later
+                full = graph.cost.turns > 0
+                change[:, full] -= 2 * np.pi * np.rint(change[:, full] / (2 * np.pi))
+            on_way = integrate(robot, q[:-1, None], change[:, None] * _BETWEEN[:, None])
+            bad = ~self.check.free(on_way).all(axis=1)
+            found += [
+                (int(layers[i]), int(columns[i]), int(columns[i + 1])) for i in np.nonzero(bad)[0]
+            ]
+        return found
+
+    def along(self, path: JointPath, *, first: bool = False) -> Certificate:
+        """Return the certificate of a joint path."""
+        model, clearance = self.check.model, self.check.clearance
+        if len(path) == 1:
+            return polygon_certificate(model, clearance, path.s, path.q, first=first)
+        curve = Curve(path.spline.s, path.spline.coefficients)
+        return curve_certificate(model, clearance, [curve], first=first)
+
+    def line(self, q: Array, *, first: bool = False) -> Certificate:
+        """Return the certificate of straight motions through configurations (K, n)."""
+        t = np.arange(len(q), dtype=np.float64)
+        return polygon_certificate(self.check.model, self.check.clearance, t, q, first=first)
+
+    def text(self, q: Array) -> str | None:
+        """Return, in words, which pairs are too close at a configuration (n,); None if none is."""
+        pairs = self.check.blocking(q)
+        if not pairs:
+            return None
+        return f"{pairs[0][0]} and {pairs[0][1]} would be closer than the clearance"
+
+    def around(self, start: Array, end: Array) -> Array:
+        """Return configurations (K, n) through which straight motions lead from start to end.
+
+        There are none if the straight motion keeps the clearance, or if no motion around obstacles
+        is found: two trees of random configurations grow toward each other (RRT-Connect).
+
+        References:
+            Kuffner & LaValle 2000.
+        """
+        none = np.empty((0, len(start)))
+        if self._connects(start, end) or not self.check.free(np.stack([start, end])).all():
+            return none
+        low = np.minimum(self.lower, np.minimum(start, end))
+        high = np.maximum(self.upper, np.maximum(start, end))
+        rng = np.random.default_rng(_SEED)
+        trees = [_Tree(start), _Tree(end)]
+        for k in range(_SAMPLES):
+            one, other = trees[k % 2], trees[1 - k % 2]
+            new = self._extended(one, rng.uniform(low, high))
+            if new is None:
+                continue
+            met = self._reached(other, one.q[new])
+            if met is not None:
+                ways = [one.way(new), other.way(met)]
+                first, last = ways if k % 2 == 0 else ways[::-1]
+                return self._shortened(np.array(first[::-1] + last[1:]), rng)[1:-1]
+        return none
+
+    def _connects(self, a: Array, b: Array) -> bool:
+        if np.abs(coordinate_difference(b, a)).max() <= _EQUAL_WITHIN:
+            return True
+        return self.line(np.stack([a, b]), first=True).certified
+
+    def _extended(self, tree: _Tree, toward: Array) -> int | None:
+        """Add a configuration in the direction of another one; return its index, or None."""
+        near = tree.nearest(toward)
+        away = coordinate_difference(toward, tree.q[near])
+        far = float(np.linalg.norm(away))
+        share = min(1.0, _REACH / far) if far > 0 else 1.0
+        to = integrate(self.check.model.robot, tree.q[near], share * away)
+        return tree.add(to, near) if self._connects(tree.q[near], to) else None
+
+    def _reached(self, tree: _Tree, goal: Array) -> int | None:
+        """Extend a tree toward a configuration until it is reached; return its index, or None."""
+        while True:
+            new = self._extended(tree, goal)
+            if new is None:
+                return None
+            if np.abs(coordinate_difference(goal, tree.q[new])).max() <= _EQUAL_WITHIN:
+                return new
+
+    def _shortened(self, q: Array, rng: np.random.Generator) -> Array:
+        """Return a motion (K, n) without configurations that are not needed."""
+        for _ in range(_SHORTCUTS):
+            if len(q) < 3:
+                break
+            i, j = sorted(rng.choice(len(q), 2, replace=False).tolist())
+            if j > i + 1 and self._connects(q[i], q[j]):
+                q = np.delete(q, range(i + 1, j), axis=0)
+        return q
+
+
+class _Tree:
+    """Configurations, each connected to an earlier one."""
+
+    def __init__(self, root: Array) -> None:
+        self.q, self.parent = [root], [-1]
+
+    def nearest(self, q: Array) -> int:
+        away = coordinate_difference(np.array(self.q), q)
+        return int(np.argmin((away**2).sum(axis=1)))
+
+    def add(self, q: Array, parent: int) -> int:
+        self.q.append(q)
+        self.parent.append(parent)
+        return len(self.q) - 1
+
+    def way(self, node: int) -> list[Array]:
+        """Return the configurations from a node to the root."""
+        made = []
+        while node >= 0:
+            made.append(self.q[node])
+            node = self.parent[node]
+        return made
+
+
+def without_steps(graph: PathGraph, steps: list[tuple[int, int, int]]) -> PathGraph:
+    """Return a graph without some steps (layer, column, next column)."""
+    for layer, a, b in steps:
+        graph = graph.without(layer, _one(a), _one(b))
+    return graph
+
+
+def _one(column: int) -> Indices:
+    return np.array([column], dtype=np.intp)
