@@ -297,6 +297,9 @@ def peer_motions(drawn: list[Passage], python: str) -> dict[str, list[Array]]:
             for i, here in enumerate(drawn):
                 q = np.repeat(here.q0[None], len(here.poses), axis=0)
                 moved_joints = joints[f"{name}/{i}"]
+                valid = np.isfinite(moved_joints).all(axis=1)
+                if not valid.all():  # it stays at the last configuration that it returned
+                    moved_joints[valid.argmin() :] = moved_joints[max(valid.argmin() - 1, 0)]
                 q[: len(moved_joints), moving(here.robot)] = moved_joints[: len(q)]
                 found[name].append(q)
     return found

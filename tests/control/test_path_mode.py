@@ -152,3 +152,25 @@ def test_limits_hold_where_a_redundant_joint_meets_its_range(seed: int, jerk: fl
     assert np.abs(change).max() <= 5.0 * 0.005 * (1 + 1e-6)
     if jerk is not None:
         assert np.abs(np.diff(change, axis=0)).max() <= jerk * 0.005**2 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("jerk", [None, 400.0])
+@pytest.mark.parametrize("where", ["begin", "end", "middle", "both"])
+def test_targets_at_rest_take_as_long_as_they_are_commanded(where: str, jerk: float | None) -> None:
+    """While the targets rest, no joint moves, and only the commanded time limits the motion."""
+    arm, q0, targets = past_the_wrist(0.4)
+    rest = 400
+    begin, end = targets[:1].repeat(rest, 0), targets[-1:].repeat(rest, 0)
+    parts = {
+        "begin": [begin, targets],
+        "end": [targets, end],
+        "middle": [targets[:250], targets[249:250].repeat(rest, 0), targets[250:]],
+        "both": [begin, targets, end],
+    }[where]
+    limits = Limits.for_robot(arm, max_acceleration=40.0, max_jerk=jerk, mode="path")
+    moving = simulate(arm, q0, target=targets, dt=DT, limits=limits)
+    motion = simulate(arm, q0, target=np.concatenate(parts), dt=DT, limits=limits)
+    rests = DT * (sum(len(part) for part in parts) - len(targets))
+    late = 0.3 if where == "middle" else 0.05  # the joints stop in the middle, and start again
+    assert moving.t[-1] + rests - 0.05 <= motion.t[-1] <= moving.t[-1] + rests + late
+    np.testing.assert_allclose(arm.fk(motion.q[-1]), targets[-1], atol=1e-6)

@@ -17,10 +17,10 @@ from supple import Limits
 Array = NDArray[np.float64]
 Jacobian = Callable[[Array], Array]  # J (m, n) at q (n,)
 
-BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_BLEND = 0.5, 0.7, 0.7, 2.0
-NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, LITTLE_ROOM = 0.2, 3e-8, 1e-7, 0.3
-PERSISTENCE = 0.9
-NEAR_FOLD, FOLD_BEND, FOLD_TIME = 0.15, 0.06, 1.0
+BRAKING_SHARE, CROSSING_RATIO, FOLD_SHARE, FOLD_PATIENCE = 0.5, 0.7, 0.7, 1.5
+NEAR_SIGMA, LEAST_LAMBDA2, STEADINESS, PERSISTENCE = 0.2, 3e-8, 1e-8, 0.9
+IGNORED_MISS, EASY_SHARE, LITTLE_ROOM = 1e-4, 0.3, 0.15
+NEAR_FOLD, FOLD_BEND, FOLD_TIME = 0.15, 0.03, 1.0
 AVOIDED_SIGMA, AVOIDED_RANGE, LIMIT_WEIGHT, LEAST_DIVISOR = 0.25, 0.1, 0.3, 2e-3
 
 
@@ -116,6 +116,9 @@ class YieldingLaw:
             moves = np.abs(V[i]) > 1e-3
             most = float((self.limits.max_acceleration[moves] / np.abs(V[i][moves])).min())
             own, keeps, present = LEAST_LAMBDA2 * kappa**2, 0.0, float(V[i] @ qd)
+            moved, corrected = np.linalg.norm(rate), self.gain * np.linalg.norm(offset)
+            lasts = PERSISTENCE * moved / (moved + corrected) if moved > 0 else 0.0
+            expected = present + lasts * (V[i] @ last)
             if np.isfinite(most):
                 change = c[i] - sigma[i] * present
                 crossing = abs(change * (slope @ others)) / most - CROSSING_RATIO * sigma[i] ** 2
@@ -123,18 +126,28 @@ class YieldingLaw:
                 part = min(abs(change) / max(stopping, 1e-300), 1.0)
                 if crossing > own:
                     own, keeps = max(own, part * crossing), (1 - part) * crossing
+                turning = float(slope @ others)  # σ̇
+                if turning != 0:
+                    missed = abs(c[i] - sigma[i] * expected) * sigma[i] / (2 * abs(turning))
+                    easy = EASY_SHARE * most * sigma[i] ** 3 / (4 * turning**2)
+                    ratio = min((IGNORED_MISS * kappa) ** 2 / (missed**2 + easy**2), 1e8)
+                    keeps += sigma[i] ** 2 * ratio
             fold = -side * np.sign(h) * sigma[i] / abs(h)  # the distance along the motion
             ahead = self.room(q, side * V[i]) - fold
             behind = self.room(q, -side * V[i]) + fold
             if side * h < -FOLD_BEND * kappa:
                 room, moving = sigma[i] ** 2 / (2 * abs(h)), side * (U[i] @ rate)
-                slows = -side * (U[i] @ slowing)
-                past = side * along[i]
+                slows = max(-side * (U[i] @ slowing), moving / (2 * FOLD_TIME))
+                past, away = side * along[i], np.inf
                 if moving > 0:
-                    past += moving * min(moving / (2 * max(slows, 1e-300)), FOLD_TIME)
+                    past += moving**2 / (2 * slows)
+                    away = 2 * np.sqrt(2 * max(past - room, 0) / slows)
+                share = past / room - 1
                 if abs(fold) < NEAR_FOLD and ahead < LITTLE_ROOM * behind:
-                    past = np.inf
-                share = np.clip((past / room - 1) / FOLD_BLEND, 0, 1)
+                    share = 1.0
+                elif np.isfinite(away * most):
+                    share = min(share, away * most / max(abs(present), 1e-300) - FOLD_PATIENCE)
+                share = np.clip(share, 0, 1)
                 speed = approach_speed(sigma[i] / abs(h), FOLD_SHARE * most, dt)
                 own = max(own, share * (sigma[i] * abs(c[i]) / speed - sigma[i] ** 2))
             lambda2[i] = bend[i] + own
@@ -146,9 +159,6 @@ class YieldingLaw:
                 secant = turn * (turn * start + np.sqrt(start**2 + 2 * dt * h * c[i])) / 2
                 steady *= min((sigma[i] / secant) ** 2, 1.0)
             steady += keeps
-            moves, corrects = np.linalg.norm(rate), self.gain * np.linalg.norm(offset)
-            lasts = PERSISTENCE * moves / (moves + corrects) if moves > 0 else 0.0
-            expected = present + lasts * (V[i] @ last)
             y[i] = (secant * c[i] + steady * expected) / (secant**2 + lambda2[i] + steady)
         return sigma, V, y, lambda2
 

@@ -18,9 +18,16 @@
 //             bounds the acceleration there. If c - σ y₀ is small compared with σ̇ y₀²/a, the
 //             present motion almost performs the command, and goes on: w is a part of μ². The
 //             larger this ratio is, the more of w is damping, a part of λ².
+//   miss      Ignoring the difference between c and the motion that goes on, σ y₁, while σ falls to
+//             zero costs the distance ε = |c - σ y₁| σ/(2|σ̇|). To pass the singularity at this
+//             distance, the joints would soon need accelerations in proportion to 1/ε². If ε is
+//             less than D, they go on as they move: μ² increases by σ² D²/(ε² + e²). Here
+//             e = ρ' a σ³/(4σ̇²) is ε where the difference takes a small part ρ' of a: there they
+//             can still follow.
 //   folds     The parabola has its extremum, the end of the reach, at the distance σ/|h|. If the
 //             command leads beyond it, by u·o and the motion until t has stopped at its present
-//             deceleration, the joints brake toward it.
+//             deceleration, the joints brake toward it, unless the command comes back about as
+//             soon as they could: then they pass the extremum, and meet it on the other side.
 //   residual  λ² of all directions increases by -r·J̇(v)v, where r is the part of the offset
 //             beyond the end of the reach: the second derivative of ½‖r‖², which Gauss-Newton
 //             neglects. It brings the joints to rest in front of a target out of reach. With a
@@ -48,10 +55,10 @@ template <class T>
 inline constexpr T crossing_ratio = T(0.7);  // ρ
 template <class T>
 inline constexpr T fold_share = T(0.7);  // fraction of a with which joints brake toward a fold
-// Braking toward a fold has its full effect where the command leads beyond it by this multiple of
-// the distance to it.
+// Joints begin to brake toward a fold where the command stays beyond it for longer than this
+// multiple of the time in which they can stop, and brake fully at the next multiple.
 template <class T>
-inline constexpr T fold_blend = T(2);
+inline constexpr T fold_patience = T(1.5);
 template <class T>
 inline constexpr T fold_time = T(1.0);  // t counts as lasting at most this long [s]
 template <class T>
@@ -59,18 +66,22 @@ inline constexpr T near_sigma = T(0.2);  // largest σ that can be nearly singul
 template <class T>
 inline constexpr T least_lambda2 = T(3e-8);  // λ² where σ is nearly singular, in units of κ²
 template <class T>
-inline constexpr T steadiness = T(1e-7);  // μ² dt in units of κ² [s]
+inline constexpr T steadiness = T(1e-8);  // least μ² dt in units of κ² [s]
+template <class T>
+inline constexpr T ignored_miss = T(1e-4);  // D, in units of κ
+template <class T>
+inline constexpr T easy_share = T(0.3);  // ρ': smaller shares of a are not worth ignoring
 template <class T>
 inline constexpr T persistence = T(0.9);  // share of the last change of q̇ that is expected again
 
 // Directions whose |h| is less than this, in units of κ, have no end of the reach nearby: it is
 // more than 0.15κ for stretched elbows, less for straight wrists.
 template <class T>
-inline constexpr T fold_bend = T(0.06);
+inline constexpr T fold_bend = T(0.03);
 // Joints do not pass through a stretched pose if the room on the other side of it is less than this
 // fraction of the room on their own side, and leave it to the side with more room.
 template <class T>
-inline constexpr T little_room = T(0.3);
+inline constexpr T little_room = T(0.15);
 // Both apply only within this distance of it [rad].
 template <class T>
 inline constexpr T near_fold = T(0.15);
@@ -305,6 +316,13 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
         own = max(own, T(brakes * whole));
         keeps = (1 - brakes) * whole;
       }
+      if (square(rate) > Number<T>::tiny) {
+        const T ignored = abs(fma(-sigma[i], expected, c[i])) * sigma[i] / (2 * abs(rate)),
+                easy = easy_share<T> * a * sigma[i] * square_i / (4 * square(rate)),
+                least = square(ignored_miss<T> * kappa);
+        keeps +=
+            share[i] * square_i * least / max(fma(ignored, ignored, easy * easy), T(1e-8) * least);
+      }
     }
     const T crossing = own;
     // Room up to the limits along the motion and against it, measured from the fold.
@@ -314,13 +332,19 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
             behind = room_toward(n, of.limit, of.q, vi, T(-side)) + to_fold;
     if (side * h[i] < -fold_bend<T> * kappa) {
       const T room = square_i / (2 * abs(h[i])), moving = side * along_t[i],
-              slows = -side * project(i, of.slope);
+              slowing = max(T(-side * project(i, of.slope)), T(moving / (2 * fold_time<T>)));
       const T fastest = max(braked_speed(fold, T(fold_share<T> * a), dt), T(Number<T>::tiny));
-      T past = side * along_o[i];
-      if (moving > 0)
-        past += moving * min(moving / (2 * max(slows, T(Number<T>::tiny))), T(fold_time<T>));
-      if (fold < near_fold<T> && ahead < little_room<T> * behind) past = Number<T>::huge;
-      const T part = room > 0 ? (past / room - 1) / fold_blend<T> : T(past > 0);
+      T past = side * along_o[i], away = Number<T>::huge;  // beyond the fold for this time
+      if (moving > 0) {
+        past += square(moving) / (2 * slowing);
+        away = T(2) * sqrt(T(2) * max(past - room, T(0)) / slowing);
+      }
+      T part = room > 0 ? past / room - 1 : T(past > 0);
+      if (fold < near_fold<T> && ahead < little_room<T> * behind) {
+        part = T(1);
+      } else if (a < Number<T>::huge && away < Number<T>::huge) {
+        part = min(part, T(away * a / max(abs(present), T(Number<T>::tiny)) - fold_patience<T>));
+      }
       const T full = sigma[i] * abs(c[i]) / fastest - square_i;
       own = max(own, T(min(max(part, T(0)), T(1)) * full));
     }

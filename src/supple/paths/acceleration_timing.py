@@ -32,7 +32,7 @@ _ROUNDS = 14  # maximum number of divisions
 _LOSSES = 6  # number of rounds in which cells are divided to lose less time
 _GAIN = 3e-4  # fraction of the duration that a round must gain before more cells are so divided
 _CHECKS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # where limits are verified, from 0 to 1 in a cell
-# Least squared speed for b = 1, relative to the largest, if only speeds are limited.
+# Least squared speed for b = 1, relative to the largest, where only speeds are limited.
 _MIN_SQUARED_SPEED = 1e-6
 _MARGIN = 1e-9  # relative distance that is kept from the limits, larger than rounding errors
 
@@ -82,17 +82,19 @@ def _squared_speed(
     cell, x = np.repeat(np.arange(count), 2), np.stack([0 * h, h], 1).ravel()
     q, q1, q2, _ = in_u(spline, grading, u[cell] + x, piece[cell])
     slow = bounds.speeds(q, q1) ** 2
-    if grading.order == 1:  # only speeds are limited: b would be infinite where q' is zero
-        slow = np.maximum(slow, _MIN_SQUARED_SPEED * slow.max())
     y, h = np.repeat(h, 2) - x, np.repeat(h, 2)
     basis = np.zeros((len(x), 3, 2))
     basis[:, 0] = np.stack([y, x], -1) / h[:, None]
     basis[:, 1] = np.stack([-1 / h, 1 / h], -1)
     n = q1.shape[1]
     acceleration = np.stack([q1, q2], -1) / bounds.acceleration[:, None]
+    # Where no acceleration is limited, b would be infinite if q' is zero.
+    bend = np.abs(acceleration[..., 1]).max(axis=1)
+    free = bend <= _MIN_SQUARED_SPEED**2 * bend.max()
+    slow[free] = np.maximum(slow[free], _MIN_SQUARED_SPEED * slow.max())
     begin = _RESTART
     if start is None:
-        need = np.maximum(slow, np.abs(acceleration[..., 1]).max(axis=1))
+        need = np.maximum(slow, bend)
         low = envelope(u, need.reshape(count, 2).max(axis=1), _STEEPEST)
         start = np.concatenate([low[:1], np.minimum(low[1:], low[:-1]), low[-1:]])
         begin = 1.0
