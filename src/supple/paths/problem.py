@@ -21,7 +21,6 @@ from supple.ik.branches.solve_all import SAMPLES
 from supple.ik.driver import Driver
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
-from supple.ik.status import SolveStatus
 from supple.ik.task_errors import rotating_rows
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
