@@ -135,7 +135,7 @@ class BranchPolisher {
     }
     for (int round = 0; round < wide_rounds && is_rough(inside); ++round) {
       evaluate_jacobian(ik_, wide_);
-      step(wide_);
+      wide_step();
       evaluate_error(ik_, wide_);
     }
     for (int k = 0; k < waiting_; ++k) {
@@ -162,9 +162,9 @@ class BranchPolisher {
   }
 
   // Whether a candidate on one of the lanes `inside` is known to be inexact and is not polished
-  // yet.
+  // yet, and can be polished on all lanes.
   bool is_rough(const mask_t<Lanes>& inside) const {
-    if (exact() && error_ == 0) return false;
+    if ((exact() && error_ == 0) || !uses_error_norm(ik_)) return false;
     for (int k = 0; k < waiting_; ++k) {
       if (get(inside, k) && !(get(wide_.position, k) <= branch_fine * tolerances_.position &&
                               get(wide_.rotation, k) <= branch_fine * tolerances_.rotation)) {
@@ -175,17 +175,32 @@ class BranchPolisher {
   }
 
   bool polish() {
-    return polish_branch(ik_, tolerances_, at_, [&] { step(at_); });
+    return polish_branch(ik_, tolerances_, at_, [&] { step(); });
   }
 
   // Takes a damped step of the arm's joints. Others may move the frame too, as the fixed joint of a
   // redundant arm does; they stay where `begin` has placed them.
+  void step() {
+    hold_others(at_);
+    descend(ik_, at_);
+  }
+
+  // Takes such a step on all lanes by the default rule. Other rules, which polish one candidate at
+  // a time, would triple the code and its compile time.
+  void wide_step() {
+    hold_others(wide_);
+    const int m = ik_.rows, n = ik_.chain.nv;
+    if (ik_.joint_scale) return descend<false, true>(ik_, m, n, wide_);
+    if (m == 6 && n == 7) return descend<false, false>(ik_, Fixed<6>{}, Fixed<7>{}, wide_);
+    if (m == 6 && n == 6) return descend<false, false>(ik_, Fixed<6>{}, Fixed<6>{}, wide_);
+    descend<false, false>(ik_, m, n, wide_);
+  }
+
   template <class L>
-  void step(IterateState<L>& at) {
+  void hold_others(IterateState<L>& at) const {
     for (int k = 0; k < other_count_; ++k) {
       for (int i = 0; i < ik_.rows; ++i) at.J[i * n_ + others_[k]] = L(0);
     }
-    descend(ik_, at);
   }
 
   const IkProblem<double> ik_;
