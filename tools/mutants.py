@@ -133,6 +133,9 @@ def check(mutant: Mutant, root: Path = ROOT) -> None:
     if not path.is_file():
         raise StaleError(f"{mutant.name}: the file {mutant.file} does not exist")
     mutant.span(path.read_text("utf-8"))
+    begins = mutant.old.strip().startswith(("if ", "for ", "while ", "return "))
+    if not mutant.python and begins and not mutant.old.rstrip().endswith((";", "}")):
+        raise StaleError(f"{mutant.name}: {mutant.old!r} is neither an expression nor a statement")
     for test in mutant.tests:
         file, _, function = test.partition("::")
         if not (root / file).is_file():
