@@ -35,6 +35,7 @@ from supple.kinematics import Robot
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
+from supple.motion.linearization import Array
 from supple.motion.readable import readable
 from supple.steps.step import DLS, Pseudoinverse
 from supple.steps.yielding import Yielding
