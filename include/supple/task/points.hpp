@@ -1,4 +1,8 @@
 // A weighted sum of points, such as a center of mass: x = Σ share p, in world axes.
+//
+// The arrays `component` have an entry for every row of any task: code for these tasks is compiled
+// with the rows of all others. Functions that read the points of a task are never inlined: where
+// they were, NVRTC 13.0 miscompiled the Jacobian of problems with several tasks of frames.
 #pragma once
 
 #include "supple/robot/kinematics.hpp"
@@ -26,8 +30,8 @@ SUPPLE_NOINLINE_HOST Vec3<L> weighted_point(const Chain<T>& chain, const Task<T>
 
 // Returns Σ share a, with the accelerations a of the points at q̈ = 0.
 template <class L, class T>
-SUPPLE_NOINLINE_HOST Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>& task,
-                                           const Pose<L>* joint_poses, const L* qd) {
+SUPPLE_NOINLINE Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>& task,
+                                      const Pose<L>* joint_poses, const L* qd) {
   Vec3<L> sum{L(0), L(0), L(0)};
   for (int k = 0; k < task.points; ++k) {
     const Frame<T>& frame = chain.frame[task.point[k]];
@@ -39,15 +43,15 @@ SUPPLE_NOINLINE_HOST Vec3<L> weighted_bias(const Chain<T>& chain, const Task<T>&
 
 // Adds the weighted rows of Σ share ∂p/∂q to J (rows, nv).
 template <class L, class T>
-SUPPLE_NOINLINE_HOST void add_points_jacobian(const Chain<T>& chain, const Task<T>& task,
-                                              const Pose<L>* joint_poses, L* J) {
+SUPPLE_NOINLINE void add_points_jacobian(const Chain<T>& chain, const Task<T>& task,
+                                         const Pose<L>* joint_poses, L* J) {
   const int n = chain.nv;
   for (int k = 0; k < task.points; ++k) {
     const Frame<T>& frame = chain.frame[task.point[k]];
     const Vec3<L> p = point_position(frame, joint_poses);
     const T share = task.share[k];
     jacobian(chain, frame, joint_poses, p, [&](int column, const Twist<L>& twist, bool) {
-      const L component[3] = {twist.v.x, twist.v.y, twist.v.z};
+      const L component[6] = {twist.v.x, twist.v.y, twist.v.z, L(0), L(0), L(0)};
       each_row(task, [&](int i, int c, T weight) {
         J[i * n + column] = fma(component[c], L(share * weight), J[i * n + column]);
       });
@@ -58,7 +62,7 @@ SUPPLE_NOINLINE_HOST void add_points_jacobian(const Chain<T>& chain, const Task<
 // Writes the weighted rows (rows,) of a vector in world axes.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void put_position_rows(const Task<T>& task, const Vec3<L>& v, L* rows) {
-  const L component[3] = {v.x, v.y, v.z};
+  const L component[6] = {v.x, v.y, v.z, L(0), L(0), L(0)};
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
 
