@@ -119,6 +119,8 @@ PROGRAM = """\
 #include "drivers/ring_grid.hpp"
 #include "drivers/seed_table.hpp"
 #include "drivers/track.hpp"
+#include "supple/collision/curve.hpp"
+#include "supple/servo/guard.hpp"
 #include "supple/servo/servo.hpp"
 int main() {{
   using namespace supple;

@@ -138,7 +138,7 @@ class Fixed(Layers):
         columns = np.arange(q.shape[1])
         every = [each.ravel() for each in np.meshgrid(columns, columns, indexing="ij")]
         steps = None if branches else [(every[0], every[1])] * (len(q) - 1)
-        path: Any = SimpleNamespace(robot=None, units=np.ones(q.shape[2]))
+        path: Any = SimpleNamespace(robot=None, units=np.ones(q.shape[2]), obstacles=None)
         graph = PathGraph(np.arange(float(len(q))), q, steps, Cost())
         super().__init__(path, None, np.arange(len(q)), graph)
 

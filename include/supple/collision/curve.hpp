@@ -4,6 +4,8 @@
 // enough to the smallest distance that has been seen. The shapes are placed in the middle of a
 // part, from which one motion leads to its beginning and another to its end: the curvature of each
 // is a quarter of that of the whole part.
+//
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/collision/certificate.hpp"

@@ -1,4 +1,5 @@
-// The motion of a step and of the stop after it, as a polygon in joint space (guard.hpp).
+// The motion of a step and of the stop after it, as a polygon in joint space (guard.hpp). Tuned
+// constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/collision/certificate.hpp"

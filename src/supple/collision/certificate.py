@@ -1,4 +1,7 @@
-"""Certificates: what is proven about the distances of all pairs along a curve of the joints."""
+"""Certificates: what is proven about the distances of all pairs along a curve of the joints.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Let P be some of a mesh's points and δ an upper bound of the distance of every other point from
 conv P. The set of all points within δ of conv P is convex and contains every point of the mesh, and
 therefore its triangles and everything that they enclose.
+
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Pairs of links that are not checked against each other, and why."""
+"""Pairs of links that are not checked against each other, and why.
+
+Tuned constants are explained in docs/constants.md.
+"""
 
 from __future__ import annotations
 
