@@ -21,7 +21,7 @@ def drawn(robot: sp.Robot, kind: str, seed: int) -> Passage:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_minimizer_of_the_optimum_is_that_of_a_general_solver(seed: int) -> None:
+def test_the_banded_minimizer_agrees_with_a_general_solver(seed: int) -> None:
     rng, N, n = RNG(seed), 7, 2
     root = rng.normal(size=(2 * N, N * n)) * (1 if seed % 2 else 0.3)
     for k in range(N):  # points more than three apart are not coupled

@@ -81,7 +81,7 @@ def test_names_are_imported_from_where_type_checkers_find_them() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan_path")])
 def test_a_renamed_function_is_named_by_the_error(old: str, new: str) -> None:
-    with pytest.raises(AttributeError, match=f"now called {new}"):
+    with pytest.raises(AttributeError, match=f"it is called {new}"):
         getattr(supple, old)
 
 

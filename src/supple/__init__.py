@@ -144,7 +144,7 @@ if not TYPE_CHECKING:
                 found = import_module(f"supple.{name}" if module == "supple" else module)
                 globals()[name] = found if module == "supple" else getattr(found, name)
                 return globals()[name]
-        instead = f"; it is now called {_RENAMED[name]}" if name in _RENAMED else ""
+        instead = f"; it is called {_RENAMED[name]}" if name in _RENAMED else ""
         for module in () if name.startswith("_") else _MODULES["supple"]:
             if name in getattr(import_module(f"supple.{module}"), "__all__", ()):
                 instead = f"; it is in supple.{module}"

@@ -175,7 +175,7 @@ def test_branches_say_by_what_they_are_ordered() -> None:
 # ---- simulate ------------------------------------------------------------------------------------
 
 
-def test_track_writes_the_motion_of_the_library(tmp_path: Path) -> None:
+def test_the_command_simulate_writes_the_motion_of_the_library(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
     q = np.radians([0, -70, 100, -120, -60, 0])
     twist = [0.05, 0, 0, -0.4, 0, 0]
@@ -194,7 +194,7 @@ def test_track_writes_the_motion_of_the_library(tmp_path: Path) -> None:
     assert "<canvas" in files["html"].read_text() or "canvas" in files["html"].read_text()
 
 
-def test_track_follows_the_poses_of_a_file(tmp_path: Path) -> None:
+def test_the_command_simulate_follows_the_poses_of_a_file(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
     there = sp.poses.interpolate(
         robot.fk(np.array([0, -1.2, 1.7, -2, -1, 0])),
@@ -210,7 +210,7 @@ def test_track_follows_the_poses_of_a_file(tmp_path: Path) -> None:
 # ---- plan-path -----------------------------------------------------------------------------------
 
 
-def test_follow_writes_a_timed_path(tmp_path: Path) -> None:
+def test_the_command_plan_path_writes_a_timed_path(tmp_path: Path) -> None:
     robot = sp.load("ur5e")
     q = np.array([0.3, -1.2, 1.6, -0.4, 1.1, 0.2])
     ends = robot.fk(q), robot.fk(q)

@@ -81,7 +81,7 @@ def test_commands_translate_every_python_phrase_of_error_messages() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("track", "simulate"), ("follow", "plan-path")])
 def test_a_renamed_command_is_named_by_the_error(old: str, new: str) -> None:
-    assert f"now called {new}" in CliRunner().invoke(cli, [old, "panda"]).output
+    assert f"It is called {new}" in CliRunner().invoke(cli, [old, "panda"]).output
 
 
 def test_a_servo_on_the_command_line_is_simulate() -> None:

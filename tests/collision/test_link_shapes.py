@@ -119,7 +119,7 @@ def test_pairs_that_mjcf_excludes() -> None:
     assert excluded == {frozenset(("a", "c")), frozenset(("b", "c")), frozenset(("world", "c"))}
 
 
-def test_ellipsoids_and_meshes_of_mjcf() -> None:
+def test_the_hull_of_an_ellipsoid_contains_it() -> None:
     body = '<body><joint/><geom type="ellipsoid" size="0.1 0.2 0.3"/></body>'
     robot = sp.mjcf(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
     (hull,) = robot.shapes["body1"]

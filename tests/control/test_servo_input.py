@@ -194,7 +194,7 @@ def test_bad_arguments_of_a_new_servo_are_named(wrong: dict[str, Any]) -> None:
     {"dt": None, "times": [1.0, 0.5]}, {"duration": -1.0}, {"duration": None}, {"duration": "1"},
     {"qd0": np.zeros(6)}, {"qd0": with_nan(7)}, {"qd0": "rest"},
 ], ids=without_addresses)  # fmt: skip
-def test_bad_arguments_of_track_are_named(wrong: dict[str, Any]) -> None:
+def test_bad_arguments_of_simulate_are_named(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "q0": Q, "velocity": lambda t: TWIST}
     given |= {"dt": 0.01, "duration": 0.1}
     if "times" in wrong:

@@ -120,7 +120,7 @@ def test_a_time_step_that_is_not_in_seconds_is_refused(dt: float, hint: str) -> 
         simulate(robot("planar2"), [0.0, 0.0], velocity=np.zeros(6), dt=dt, duration=1000.0)
 
 
-def test_servo_and_track_refuse_arguments_before_the_robot() -> None:
+def test_servo_and_simulate_refuse_arguments_before_the_robot() -> None:
     arm = robot("planar2")
     with pytest.raises(InputError, match=r"the robot is the first argument: Servo\(robot"):
         Servo(PostureTask(), arm, dt=0.01)  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_removing_limits_never_lengthens_a_motion(seed: int, back: bool) -> None
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda"])
-def test_timed_results_of_follow_keep_speed_acceleration_and_jerk_limits(name: str) -> None:
+def test_timed_planned_paths_keep_speed_acceleration_and_jerk_limits(name: str) -> None:
     robot = sp.load(name)
     turn = np.random.default_rng(1).uniform(-0.4, 0.4, robot.dof)
     found = sp.plan_path(robot, robot.fk(robot.neutral() + np.linspace(0, 1, 100)[:, None] * turn))

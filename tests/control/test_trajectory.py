@@ -107,7 +107,7 @@ def test_the_status_of_each_step_agrees_with_its_active_limits(
         assert (np.sign(result.qd)[result.active != 0] == result.active[result.active != 0]).all()
 
 
-def test_a_track_is_a_servo_stepped_through_time() -> None:
+def test_a_simulation_is_a_servo_stepped_through_time() -> None:
     result, arm = motion(), robot("panda")
     limits = Limits.for_robot(arm, speed_factor=0.3, max_norm=0.9, max_acceleration=30.0)
     servo = Servo(arm, TASK, dt=0.01, limits=limits)
@@ -138,7 +138,7 @@ def test_commands_as_arrays_and_as_functions_give_equal_motions() -> None:
     assert len(pushed) == 50
 
 
-def test_a_track_starts_with_the_given_joint_speeds() -> None:
+def test_a_simulation_starts_with_the_given_joint_speeds() -> None:
     arm = robot("panda")
     limits = Limits.for_robot(arm, max_acceleration=1.0)
     start = np.full(7, 0.3)

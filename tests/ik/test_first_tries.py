@@ -31,7 +31,7 @@ def test_a_list_of_one_task_takes_lists_of_one_command() -> None:
     np.testing.assert_array_equal(again.q[1], bare)
 
 
-def test_track_accepts_constant_targets_and_velocities() -> None:
+def test_simulate_accepts_constant_targets_and_velocities() -> None:
     robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
     twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
     one = supple.simulate(robot, q, velocity=twist, dt=0.01, duration=0.1)

@@ -89,7 +89,7 @@ def test_the_tool_keeps_to_the_path_between_its_samples(name: str) -> None:
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
-def test_follow_adds_samples_near_a_singularity() -> None:
+def test_plan_path_adds_samples_near_a_singularity() -> None:
     near = np.radians([0, -70, 100, -120, 1.7, 0])  # the wrist is singular if joint 5 is at 0
     first, last = UR5E.fk(near), UR5E.fk(near)
     first[1, 3] -= 0.2
@@ -145,14 +145,14 @@ def test_the_branch_with_the_least_motion_is_chosen() -> None:
     assert max(motions) > 1.05 * own
 
 
-def test_follow_chooses_the_branch_of_the_smallest_cost() -> None:
+def test_plan_path_chooses_the_branch_of_the_smallest_cost() -> None:
     poses = line(UR5E, HOME, np.array([0.05, 0.05, 0.0]), np.zeros(3))
     up = sp.plan_path(UR5E, poses, prefer=lambda q: -q[2])
     down = sp.plan_path(UR5E, poses, prefer=lambda q: q[2])
     assert up.q[:, 2].min() > 0 > down.q[:, 2].max()
 
 
-def test_follow_begins_at_the_given_q0() -> None:
+def test_plan_path_begins_at_the_given_q0() -> None:
     poses = line(UR5E, HOME, np.array([0.1, 0.1, 0.0]), np.zeros(3))
     turned = HOME + 2 * np.pi * np.array([-1, 0, 0, 0, 0, -1])
     found = sp.plan_path(UR5E, poses, q0=turned)
@@ -201,7 +201,7 @@ def narrow(q: Array, joint: int, room: float) -> sp.Robot:
     return UR5E.with_limits(lower=low, upper=high)
 
 
-def test_follow_names_the_joint_limit_that_ends_a_path() -> None:
+def test_plan_path_names_the_joint_limit_that_ends_a_path() -> None:
     s = np.linspace(0, 1, 50)[:, None]
     poses = UR5E.fk(HOME + s * [0, 0, 0, 0, 0.8, 0])
     found = sp.plan_path(narrow(HOME, 4, 0.4), poses)
@@ -212,7 +212,7 @@ def test_follow_names_the_joint_limit_that_ends_a_path() -> None:
     assert reached == 25  # half of the poses: 0.4 of 0.8 rad
 
 
-def test_follow_names_the_first_pose_out_of_reach() -> None:
+def test_plan_path_names_the_first_pose_out_of_reach() -> None:
     poses = line(UR5E, HOME, np.array([0.0, 0.0, 2.0]), np.zeros(3))
     found = sp.plan_path(UR5E, poses)
     assert not found
@@ -302,7 +302,7 @@ def test_a_toleranced_task_is_followed() -> None:
     np.testing.assert_allclose(UR5E.fk(found.q)[:, :3, 2], poses[:, :3, 2], atol=1e-5)
 
 
-def test_bad_paths_of_follow_are_named() -> None:
+def test_bad_targets_of_plan_path_are_named() -> None:
     with pytest.raises(errors.InputError, match="one leading axis"):
         sp.plan_path(UR5E, UR5E.fk(HOME))
     with pytest.raises(errors.InputError, match="finite"):

@@ -71,7 +71,7 @@ def carried(changes: Array, layers: list[Array], near: float) -> Array:
 
 # 38: targets next to a fold of the elbow
 @pytest.mark.parametrize("seed", [*range(nightly(24, 8)), 38])
-def test_follow_of_six_joints_has_the_fewest_reconfigurations(seed: int) -> None:
+def test_planned_paths_of_six_joints_have_the_fewest_reconfigurations(seed: int) -> None:
     """Where joints must exceed their ranges, `plan_path` changes no more than the exact search."""
     rng = np.random.default_rng(seed)
     middle = rng.uniform(-1, 1, 6)
@@ -91,7 +91,7 @@ def test_follow_of_six_joints_has_the_fewest_reconfigurations(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", [*range(nightly(8, 2)), 45])  # 45: a passage along joint limits
-def test_follow_of_seven_joints_has_the_fewest_reconfigurations(seed: int) -> None:
+def test_planned_paths_of_seven_joints_have_the_fewest_reconfigurations(seed: int) -> None:
     rng = np.random.default_rng(seed)
     middle = (PANDA.lower + PANDA.upper) / 2
     room = 0.5 * (PANDA.upper - PANDA.lower)

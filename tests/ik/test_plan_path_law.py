@@ -124,7 +124,7 @@ def complaints(case: Drawn, found: sp.paths.PlannedPath) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_follow_gives_a_correct_result_for_random_paths(part: int) -> None:
+def test_plan_path_gives_a_correct_result_for_random_paths(part: int) -> None:
     broken = {}
     for seed in (*HARD[part::PARTS], *seeds(PATHS)[part::PARTS]):
         case = Drawn(seed)

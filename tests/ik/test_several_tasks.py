@@ -124,7 +124,7 @@ def test_every_kind_of_task_reaches_its_target() -> None:
         assert np.abs(e).max() < 1e-6, task
 
 
-def test_track_accepts_targets_of_several_tasks_with_none() -> None:
+def test_simulate_accepts_targets_of_several_tasks_with_none() -> None:
     """References are sequences of sequences, with None for tasks without a target."""
     arm = robot("y")
     start = tips(Q)

@@ -114,7 +114,10 @@ def test_a_new_linearization_does_not_change_the_one_before_it() -> None:
     second = Linearization(np.eye(2), np.ones(2), first)
     third = Linearization(np.eye(2), np.ones(2), second)
     assert second.before is not None
+    assert second.before.before is None
     assert third.before is not second
+    assert third.before is not None
+    assert third.before.before is None
 
 
 # ---- several tasks -----------------------------------------------------------------------------

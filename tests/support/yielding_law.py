@@ -1,7 +1,8 @@
-"""The step `Yielding` of a `Servo`, transcribed to NumPy from the rules in servo/yielding.hpp.
+"""The step `Yielding` of a `Servo`, transcribed to NumPy from its rules.
 
 It is slow and direct: singular value decompositions everywhere, and gradients of singular values
-from differences of J. Constants are those of servo/yielding.hpp.
+from differences of J. Rules and constants are those of servo/yielding.hpp, singular_step.hpp,
+braking_gain.hpp and avoidance.hpp.
 """
 
 from __future__ import annotations

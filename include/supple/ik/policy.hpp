@@ -185,8 +185,8 @@ SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
   return has_wraps && (has_posture || nearest || max_solutions > 1);
 }
 
-// Returns the angle toward which joint j is unwound: number `posture` of the target if that is not
-// negative, else that of q0 (n,) if given, else the middle of its range.
+// Returns the angle toward which joint j is unwound: target[posture] if `posture` is not negative,
+// else q0[j] if q0 (n,) is given, else the middle of its range.
 SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, int posture,
                                 const double* target, const double* q0) {
   if (posture >= 0) return target[posture];

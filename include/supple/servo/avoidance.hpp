@@ -2,10 +2,11 @@
 //
 // A redundant arm moves along P g, the projection onto the null space of J of
 //
-//   g = (1/σ - 1/σ₀) ∇σ + w Σ_j (1/d_j - 1/d₀)/r_j,
+//   g_j = (1/σ - 1/σ₀) ∂σ/∂q_j ± w (1/d_j - 1/d₀)/r_j,
 //
 // where σ is the smallest singular value, and d_j the distance of joint j from a limit as a
-// fraction of its range r_j. Each term counts only where it is positive. This self-motion is as
+// fraction of its range r_j; the sign leads away from the limit. Differences 1/σ - 1/σ₀ and
+// 1/d_j - 1/d₀ count only where they are positive. This self-motion is as
 // fast as the step times the smaller of ‖P g‖ and 1: it follows the path rather than the clock,
 // and ends when the command ends. Constants are explained in docs/constants.md.
 #pragma once

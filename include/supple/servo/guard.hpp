@@ -202,7 +202,7 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
 }
 
 // Replaces a step x (n) from q (n) by one that is certified: x itself, a step between it and the
-// stop that is known from before, or that stop. v (n) are the speeds before the step, which the
+// stop that the last step certified, or that stop. v (n) are the speeds before the step, which the
 // step before changed by `change` (n). Follows `guard_rows` at the same q.
 template <class L, class T>
 SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard, const T* q,

@@ -47,8 +47,8 @@ class TimingSolver {
         trial_(problem.unknowns) {}
 
   // Copies the fastest of `count` sets of positive coefficients `starts` (count, unknowns) to c,
-  // scaled so that all limits hold with some slack: speed, acceleration and jerk all grow with b.
-  // If the optimization does not begin anew, coefficients inside all limits are not scaled.
+  // scaled so that all limits hold with some slack: speed, acceleration and jerk all grow with the
+  // coefficients. If `begin` < 1 (a warm start), coefficients inside all limits are not scaled.
   void choose(int count, const double* starts, double begin, double* c) {
     const bool anew = begin >= 1;
     double best = std::numeric_limits<double>::infinity();

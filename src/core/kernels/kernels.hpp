@@ -279,8 +279,8 @@ struct BranchKernel {
   // Passes the solutions of a target (12,) to `sink`. Joints that are not part of the arm stay at
   // q0 or, if q0 is null, near zero. Returns whether these are certain to be all solutions.
   bool (*solve)(void* memory, const double* target, const double* q0, const SolutionSink& sink);
-  // Computes the candidates (k, 6) of an arm in its first numbering before they are polished, with
-  // at most `sets` sets of zeros; returns their number k <= 24 sets.
+  // Computes the candidates (k, 6) of an arm before they are polished, for the first numbering of
+  // its joints, from at most `sets` sets of zeros; returns their number k <= 24 sets.
   int (*candidates)(const Arm&, const double* target, int sets, double* angle, bool& certain);
   // Computes both sides (14, 27), (14, 9) of the equations of an arm in its first numbering.
   void (*equations)(const Arm&, const double* target, double* left, double* right);

@@ -28,7 +28,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in _RENAMED:
-            words = f"no such command: {name}. It is now called {_RENAMED[name]}."
+            words = f"no such command: {name}. It is called {_RENAMED[name]}."
             raise click.UsageError(words, ctx)
         if name == "servo":
             words = "no such command: servo. A Servo along a path or a twist is simulate."

@@ -47,7 +47,7 @@ def hull_of(mesh: Mesh, *, max_points: int = MAX_POINTS) -> ConvexHull:
     points, _ = read_mesh(mesh.file)
     chosen, radius = _rounded(points.tobytes(), tuple(mesh.scale.tolist()), count)
     if radius == 0 and not np.ptp(chosen, axis=0).any():
-        raise DescriptionError(f"the mesh {mesh.file!r} has no size.")
+        raise DescriptionError(f"the mesh {mesh.file!r} has no extent: all its points coincide.")
     return ConvexHull(chosen, radius, mesh.pose)
 
 

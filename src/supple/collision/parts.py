@@ -122,7 +122,7 @@ def parts_of(
     placement: Sequence[Array],
     speed: Sequence[float],
 ) -> Parts:
-    """Return shapes in the form of the kernel; `placement` has poses that precede their own."""
+    """Return shapes in the form of the kernel, with the poses placement @ shape.pose."""
     solid = [hull_of(each) if isinstance(each, Mesh) else each for each in shapes]
     points = [each.points if isinstance(each, ConvexHull) else np.empty((0, 3)) for each in solid]
     count = len(solid)

@@ -13,7 +13,7 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.readable import readable
 
-# Values of `RowState` in limits/constrained.hpp.
+# Values of `RowState` in limits/row_search.hpp.
 _HELD, _GIVEN_UP = 2, 3
 
 
@@ -65,7 +65,7 @@ def rows_of(constraints: Sequence[Constraint], robot: Robot) -> Callable[[Array]
 
 def _checked(constraint: Constraint, given: Any, n: int) -> tuple[Array, Array]:
     """Return G (k, n) and h (k,) that a constraint returned, after checking them."""
-    what = f"rows of the constraint {_name(constraint)} must return"
+    what = f"rows(robot, q) of the constraint {_name(constraint)} must return"
     try:
         first, second = given
         G, h = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)

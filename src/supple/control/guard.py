@@ -21,7 +21,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-# Values of `RowState` in limits/constrained.hpp.
+# Values of `RowState` in limits/row_search.hpp.
 _HELD, _GIVEN_UP = 2, 3
 
 

@@ -59,7 +59,7 @@ class Obstacles:
         return made
 
     def free_graph(self, graph: PathGraph) -> PathGraph:
-        """Return a graph without the configurations that are too close."""
+        """Return a graph without the configurations that do not keep the clearance."""
         q, steps = self.free(graph.q), graph.steps
         if steps is not None:
             there, kept = np.isfinite(q[..., 0]), []

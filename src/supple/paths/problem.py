@@ -142,7 +142,7 @@ class PathProblem:
     def reach(self) -> float:
         """The largest lever arm of a joint [m]; zero if no task has a position.
 
-        A slide carries the lever arm of joints before it as far as its unit.
+        It is at least the unit of each slide, which lengthens lever arms of joints before it.
         """
         lever = _lever_arm(self.problem)
         return 0.0 if lever is None else max([lever, *self.units[self.robot.prismatic]])

@@ -56,7 +56,7 @@ def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
 
 
 def continued(path: PathProblem, graph: PathGraph, layers: Indices) -> PathGraph:
-    """Return the tracks of a graph in other layers (L,), the first of which they share."""
+    """Return the tracks of a graph at other layers (L,): copied where the first layers agree."""
     x = path.targets.x[layers]
     shared = int(np.logical_and.accumulate(np.isin(x, graph.x)).sum())
     q = np.full((len(x), *graph.q.shape[1:]), np.nan)

@@ -184,7 +184,7 @@ class ExtremeValues(ReadOnlyArrays):
 
     @classmethod
     def exact(cls, linearization: Linearization) -> ExtremeValues:
-        """Return the exact values, by singular value decomposition."""
+        """Return the exact extreme singular values and their left singular vectors."""
         U = linearization.U
         return cls(U[:, -1], linearization.sigma_min, U[:, 0], linearization.sigma_max)
 

@@ -154,7 +154,7 @@ class _TurningTask(_FrameTask):
                 raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
             return
         if self.about not in ("x", "y", "z"):
-            raise unknown_name_error(f"axis for {name}: about=", self.about, ("x", "y", "z"))
+            raise unknown_name_error(f"axis in about= of {name}", self.about, ("x", "y", "z"))
         if self.axes == SPATIAL or self._alternate:
             raise InputError(
                 f"{name}: about needs axes other than 'spatial', and alternate=False; given: "
