@@ -36,6 +36,8 @@ NIGHTLY := tests/ik/test_generated.py tests/ik/test_reach.py tests/ik/test_plan_
            tests/control/test_halting.py tests/control/test_limit_statuses.py \
            tests/control/test_spelling.py tests/control/test_coming_to_rest.py \
            tests/ik/test_plan_path_scale.py tests/collision/test_distances.py \
+           tests/control/test_yielding_laws.py tests/control/test_giving_way.py \
+           tests/control/test_gentle_avoidance.py tests/collision/test_guarded_servo.py \
            $(shell grep -lE "^from sizes import" -r tests --include=test_*.py)
 PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
@@ -88,6 +90,7 @@ soak-servo: $(INSTALLED)
 test-nightly: $(INSTALLED) $(VENV)/test-tools
 	SUPPLE_CASES=20000 SUPPLE_TARGETS=500 SUPPLE_PATHS=10000 SUPPLE_MOTIONS=2000 \
 		SUPPLE_ARMS=10000 SUPPLE_TIMING_CASES=200 SUPPLE_DISTANCE_CASES=24 SUPPLE_NIGHTLY=1 \
+		SUPPLE_PASSAGES=100 SUPPLE_GUARDED=1000 \
 		$(BIN)/python -m pytest $(PARALLEL) $(NIGHTLY)
 
 test-robots: $(INSTALLED) $(VENV)/test-tools $(VENV)/many-robots/installed

@@ -38,6 +38,15 @@ def test_a_servo_passes_avoidable_singularities_accurately(name: str) -> None:
     assert m.position_rms < measured(here, run(NAMED["Pseudoinverse"], here)).position_rms
 
 
+@pytest.mark.parametrize("name", ["puma560", "ur5e"])
+def test_a_servo_does_not_turn_around_a_singularity_that_is_missed_narrowly(name: str) -> None:
+    """The path passes the shoulder at 0.1 mm: the arm cuts this corner instead of turning."""
+    here = passage(name, "shoulder")
+    q = run(NAMED["Servo"], here)
+    assert measured(here, q).position_rms < 1.5e-4
+    assert np.ptp(q[:, 0]) < 0.5 * np.ptp(here.nominal[:, 0])  # exact tracking turns the shoulder
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_servo_keeps_a_bound_on_the_norm(name: str, kind: str) -> None:
