@@ -119,7 +119,7 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
   return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
 }
 
-// Whether a command with the squared norm `asked` is only the rounding error of a target that is met.
+// Whether a command with the squared norm `asked` is only a rounding error of a target that is met.
 inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
   const double* const J = state.exact_J ? state.exact_J : state.J;
   const int entries = servo.rows * servo.chain.nv;
