@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import passages
 import supple as sp
 from singularities import KINDS, METHODS, ROBOTS, measured, passage, run, tables
 from singularities.methods import HALTS, SLOWS, asked
@@ -36,6 +37,36 @@ def test_a_servo_passes_avoidable_singularities_accurately(name: str) -> None:
     m = measured(here, run(NAMED["Servo"], here))
     assert m.position_rms < 2e-5
     assert m.position_rms < measured(here, run(NAMED["Pseudoinverse"], here)).position_rms
+
+
+@pytest.mark.parametrize("speed", [0.2, 0.4])
+@pytest.mark.parametrize("past", [0.001, 0.003, 0.006])
+def test_an_arm_passes_the_end_of_its_reach_if_the_command_returns_soon(
+    speed: float, past: float
+) -> None:
+    """A stretching UR5e does not stop for a command that is a few millimeters beyond its reach.
+
+    The joints would have to accelerate again, 4 to 17 mm behind.
+    """
+    arm, dt, half = sp.load("ur5e"), 0.004, 0.15
+    stretched = np.array([0.3, -0.8, 0.0, 0.4, -1.0, 0.5])
+    pose, u = arm.fk(stretched), np.linalg.svd(arm.jacobian(stretched))[0][:, -1]
+    out, side, bend = passages.unit(u), passages.reachable_side(arm, stretched), 0.15 * speed
+    span = 2 * (half + past)
+    times = np.arange(0, span / speed + passages.RAMP + passages.REST, dt)
+    s = passages.progress(times, speed, span) - span / 2
+    inside = side * (np.hypot(s, bend) - bend - past)
+    poses = np.array([passages.moved(pose, out, distance) for distance in inside])
+    turned = np.tile(np.eye(4), (len(poses) - 1, 1, 1))
+    turned[:, :3, :3] = poses[1:, :3, :3] @ poses[:-1, :3, :3].swapaxes(1, 2)
+    moved_by = np.diff(poses[:, :3, 3], axis=0)
+    twists = np.concatenate([moved_by, sp.poses.rotation_vector(turned)], axis=1) / dt
+    limits = sp.Limits.for_robot(arm, max_acceleration=5 * arm.max_speed)
+    start = sp.solve(arm, poses[0], q0=stretched + 0.1).q
+    here = passages.Passage(arm, "beyond", dt, limits, start, poses, twists, poses)
+    rms, _, arrived = passages.followed(here, None)
+    assert rms < 3.5  # [mm]
+    assert arrived
 
 
 @pytest.mark.parametrize("name", ["puma560", "ur5e"])
