@@ -119,7 +119,7 @@ EXAMPLES: tuple[object, ...] = (
     collision.Contact(0.1, "a", "b", np.zeros((2, 3)), np.zeros(3)),
     collision.UncheckedPair("a", "b", "never"),
     sp.World({"box": BOX}, attached={"panda_hand": [BOX]}, speeds={"box": 0.1}),
-    criteria.Clearance(PANDA, sp.World({"ball": collision.Sphere(0.2)}), 0.1),
+    criteria.Clearance(PANDA, sp.World({"ball": BOX}, attached={"panda_hand": [BOX]}), 0.1),
     criteria.GravityTorque(PANDA.with_inertia("panda_hand", 1.0), np.ones(7)),
     criteria.LimitDistance(PANDA.lower, PANDA.upper),
     criteria.Manipulability(PANDA),

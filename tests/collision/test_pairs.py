@@ -131,6 +131,15 @@ def test_names_are_checked_when_a_world_meets_a_robot() -> None:
             c.collides(robot, world, q)
     with pytest.raises(InputError, match="fixed to the world"):
         c.collides(robot, sp.World(links={"c": c.HalfSpace()}), q)
+    bare, world = sp.load("ur5e"), sp.World({"box": c.Box((0.1, 0.1, 0.1))})
+    for use in (
+        lambda: sp.Servo(bare, dt=0.01, world=world),
+        lambda: sp.solve(bare, bare.fk(np.ones(6)), world=world),
+        lambda: sp.plan_path(bare, [bare.fk(np.ones(6))] * 2, world=world),
+        lambda: c.collides(bare, world, np.ones(6)),
+    ):
+        with pytest.raises(InputError, match="'ur5e' has no shapes"):
+            use()
     with pytest.raises(InputError, match="name of a link"):
         c.collides(robot, sp.World({"a": c.Sphere(1)}), q)
     world = sp.World({"ball": c.Sphere(0.1, (0, 0, 2.15))})

@@ -160,8 +160,13 @@ def test_any_robot_keeps_the_clearance(seed: int) -> None:
     robot = generated.robot(rng, joints=int(rng.integers(2, 10)), size=1.0)
     if rng.random() < 0.3:
         robot = robot.with_tips(str(rng.choice(robot.frames[1:])))
-    world = sp.World(scene(rng, 8, 1.5), links=spheres(robot, rng))
+    links = spheres(robot, rng)
+    world = sp.World(scene(rng, 8, 1.5), links=links)
     q = robot.random(12, seed=seed)
+    if not any(links.values()):
+        with pytest.raises(InputError, match="has no shapes"):
+            c.collides(robot, world, q)
+        return
     free = ~c.collides(robot, world, q)
     brute = [clearance_of(robot, world, each) >= 0 for each in q]
     assert free.tolist() == brute

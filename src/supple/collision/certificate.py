@@ -96,6 +96,22 @@ def certificate_of_both(
     return one.again(t, q) if one.clearance == other.clearance else None
 
 
+class Certified:
+    """A motion with a certificate, if it was planned or simulated in a world."""
+
+    certificate: Certificate | None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the whole motion is proven to keep the clearance; false without a world."""
+        return self.certificate is not None and self.certificate.certified
+
+    @property
+    def min_clearance(self) -> float | None:
+        """A lower bound of all distances during the motion [m]; None without a world."""
+        return None if self.certificate is None else self.certificate.min_clearance
+
+
 class Curve(NamedTuple):
     """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`."""
 

@@ -130,11 +130,17 @@ def new_model(robot: Robot, world: World) -> CollisionModel:
     Raises:
         UnknownNameError: The robot has no link or frame that the world names.
         DescriptionError: A shape of the robot's file, or a mesh, cannot be read.
+        InputError: There are obstacles, but the robot has no shapes.
     """
     check_robot(robot)
     check_world(world)
     links = frozen_shapes(robot.shapes if world.links is None else world.links)
     chain, parts = robot_parts(robot, links, frozen_shapes(world.attached))
+    if world.obstacles and not len(parts.owner):
+        raise InputError(
+            f"the robot {robot.name!r} has no shapes that could meet an obstacle; give them as "
+            "World(..., links={link: shapes}), or load a file with collision shapes"
+        )
     shapes = list(world.obstacles.values())
     names = list(world.obstacles)
     both = set(names) & set(robot.description.links)

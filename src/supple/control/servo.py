@@ -126,8 +126,8 @@ class Servo(LastStep):
             world: Obstacles and the shapes of the robot. From any state with a certified stop, no
                 pair comes closer than `clearance` at any time within a step (docs/collision.md).
             clearance: The distance that is kept from obstacles and between links [m].
-            tracking_error: How far the joints may be from the commanded motion at any time, one
-                number or (n,) [rad or m]. Distances hold wherever the joints are within it.
+            tracking_error: Largest deviation of a joint from the commanded motion, one number or
+                (n,) [rad or m]. The clearance holds for all deviations up to it.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from supple._arrays.checks import number
 from supple._arrays.tables import read_table, write_table
-from supple.collision.certificate import Certificate, certificate_of_both
+from supple.collision.certificate import Certificate, Certified, certificate_of_both
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
@@ -27,7 +27,7 @@ _SAME = 1e-9  # distance of a joint below which two configurations count as equa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
+class Trajectory(Certified):
     """A motion of K steps, as arrays; `str(trajectory)` is a summary.
 
     `first + second` is one motion after the other, if the second begins where the first ends.
@@ -52,8 +52,8 @@ class Trajectory:
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
         robot: The robot, if it is known; files contain its name only.
-        certificate: What is proven about the distances from obstacles during the motion, which is
-            linear between its samples; None without a world, and in motions from files.
+        certificate: What is proven about the distances from obstacles during the motion. Joints
+            move linearly between samples. None without a world, and in motions from files.
     """
 
     t: Array
@@ -70,16 +70,6 @@ class Trajectory:
     estimates: Estimates | None = None
     robot: Robot | None = None
     certificate: Certificate | None = None
-
-    @property
-    def certified(self) -> bool:
-        """Whether the whole motion is proven to keep the clearance; false without a world."""
-        return self.certificate is not None and self.certificate.certified
-
-    @property
-    def min_clearance(self) -> float | None:
-        """A lower bound of all distances during the motion [m]; None without a world."""
-        return None if self.certificate is None else self.certificate.min_clearance
 
     def __len__(self) -> int:
         return len(self.qd)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supple.collision.certificate import Certificate
+from supple.collision.certificate import Certificate, Certified
 from supple.control.arguments import limits_for, step_length
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
@@ -57,7 +57,7 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlannedPath:
+class PlannedPath(Certified):
     """The result of `plan_path`: configurations along a path of targets. `str()` is a summary.
 
     Attributes:
@@ -71,8 +71,8 @@ class PlannedPath:
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
         rotation_deviation: Largest rotation of the tool away from the path [rad].
-        certificate: What is proven about the distances from obstacles, along all pieces and
-            reconfigurations; None without a world.
+        certificate: What is proven about the distances from obstacles. It covers all pieces and
+            reconfigurations. None without a world.
     """
 
     robot: Robot
@@ -83,16 +83,6 @@ class PlannedPath:
     position_deviation: float
     rotation_deviation: float
     certificate: Certificate | None = None
-
-    @property
-    def certified(self) -> bool:
-        """Whether the whole motion is proven to keep the clearance; false without a world."""
-        return self.certificate is not None and self.certificate.certified
-
-    @property
-    def min_clearance(self) -> float | None:
-        """A lower bound of all distances anywhere on the motion [m]; None without a world."""
-        return None if self.certificate is None else self.certificate.min_clearance
 
     @property
     def success(self) -> bool:
