@@ -157,13 +157,14 @@ class _Reader:
         }
         kind = kinds.get(joint.kind)
         if kind is None:
-            what = "a free joint" if joint.kind == "free" else "a ball joint"
-            if name not in weld:
-                raise DescriptionError(
-                    f"joint {short_repr(name)} is {what}, which has more than one degree of "
-                    f"freedom; weld it with fixed=[{short_repr(name)}]."
-                )
-            return Joint(name, "fixed", parent, child, here)
+            if name in weld:
+                return Joint(name, "fixed", parent, child, here)
+            if joint.kind == "free":  # its position is the body's pose in the world
+                return Joint(name, "floating", parent, child)
+            at = here @ translation(*joint.anchor)
+            return Joint(
+                name, "ball", parent, child, at, child_placement=translation(*-joint.anchor)
+            )
         anchor = joint.anchor if kind != "prismatic" else np.zeros(3)
         axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)

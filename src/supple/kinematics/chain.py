@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import FrameSpec, JointSpec, Motion, Placement
+from supple.describe._pose import z_onto
 
 Matrix = NDArray[np.float64]
 
@@ -29,16 +30,26 @@ class MovingJoint:
     """A moving joint, after fixed joints have been folded into constant placements.
 
     The pose of the body that it carries, in the parent body, is
-    placement · motion(axis, scale q + offset).
+    placement · motion(axis, scale q + offset). A ball joint is three of them (chain.hpp).
     """
 
     parent: int  # index of the parent among the moving joints, or WORLD
-    prismatic: bool
-    coordinate: int
+    motion: Motion
+    coordinate: int  # index of its velocity
     scale: float
     offset: float
     placement: Matrix  # (4, 4)
     axis: Matrix  # (3,)
+
+    @property
+    def prismatic(self) -> bool:
+        """Whether the joint slides."""
+        return self.motion == Motion.PRISMATIC
+
+    @property
+    def is_part_of_ball(self) -> bool:
+        """Whether the joint is one of the three axes of a ball joint."""
+        return self.motion in (Motion.BALL, Motion.BALL_AXIS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +115,6 @@ def chain(
     joints: Sequence[MovingJoint],
     frames: Sequence[FixedFrame],
     *,
-    nq: int,
     nv: int,
     stack: bool,
     axes: int | FixedFrame,
@@ -115,7 +125,6 @@ def chain(
     Args:
         joints: All moving joints, parents before children.
         frames: The frames whose kinematics are computed.
-        nq: Length of a configuration.
         nv: Length of a velocity.
         stack: Whether results get an axis for the frames.
         axes: `AXES_WORLD`, `AXES_BODY` or `AXES_SPATIAL` of `_core`, or the frame in whose axes
@@ -125,8 +134,8 @@ def chain(
     extra = [] if isinstance(axes, int) else [axes]
     joint_specs, frame_specs = chain_specs(joints, [*frames, *extra])
     return _core.Chain(
-        nq=nq,
         nv=nv,
+        balls=balls(joints),
         joints=joint_specs,
         frames=frame_specs,
         outputs=len(frames),
@@ -134,6 +143,11 @@ def chain(
         axes=axes if isinstance(axes, int) else len(frames),
         rows=rows,
     )
+
+
+def balls(joints: Sequence[MovingJoint]) -> list[int]:
+    """Return the index of the first velocity of each ball joint, in ascending order."""
+    return sorted(joint.coordinate for joint in joints if joint.motion == Motion.BALL)
 
 
 def chain_specs(
@@ -166,13 +180,15 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     """Return the slot of a joint; rotate the parent's frame if that leaves only a twist."""
+    if joint.is_part_of_ball:
+        return _ball_slot(joint, parent, slots)
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest
     at = before @ joint.placement @ along_z
     slot = _Slot(
         parent=parent,
-        motion=Motion.PRISMATIC if joint.prismatic else Motion.REVOLUTE,
+        motion=joint.motion,
         coordinate=joint.coordinate,
         scale=joint.scale,
         offset=joint.offset,
@@ -202,6 +218,28 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     return slot
 
 
+def _ball_slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
+    """Return the slot of one axis of a ball joint; that of the last one has the body's frame."""
+    before = np.eye(4) if parent == WORLD else slots[parent].rest
+    if joint.motion == Motion.BALL:
+        at = before @ joint.placement
+    else:
+        at = np.eye(4)
+        at[:3, :3] = np.roll(np.eye(3), 1, axis=0)  # x, y, z become y, z, x
+    return _Slot(
+        parent=parent,
+        motion=joint.motion,
+        coordinate=joint.coordinate,
+        scale=1.0,
+        offset=0.0,
+        placement=Placement.ROOT if parent == WORLD else Placement.GENERAL,
+        rotation=at[:3, :3],
+        position=at[:3, 3],
+        rest=np.eye(4),
+        free_to_turn=False,
+    )
+
+
 def _snapped(cosine: float, sine: float) -> tuple[float, float]:
     """Return a unit vector; if it is a coordinate axis up to rounding, return the exact axis."""
     length = hypot(cosine, sine)
@@ -227,15 +265,3 @@ def _inverse(pose: Matrix) -> Matrix:
     inverse[:3, :3] = pose[:3, :3].T
     inverse[:3, 3] = -pose[:3, :3].T @ pose[:3, 3]
     return inverse
-
-
-def z_onto(axis: Matrix) -> Matrix:
-    """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
-    x, y, z = (float(c) for c in axis)
-    if z < -0.5:  # near -z the formula below is ill conditioned: rotate by π about x first
-        flip = np.diag([1.0, -1.0, -1.0])
-        return flip @ z_onto(flip @ axis)
-    k = 1.0 / (1.0 + z)
-    return np.array(
-        [[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]]
-    )
