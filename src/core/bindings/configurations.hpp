@@ -28,21 +28,24 @@ class Layout {
   const Ints& balls() const { return balls_; }
   bool has_balls() const { return !balls_.empty(); }
 
-  // Converts a configuration q (nq) to coordinates x (nv) of the kernel. A quaternion may have any
-  // length other than zero, for which x is not a number.
+  // Converts a configuration q (nq) to coordinates x (nv) of the kernel. Quaternions may have any
+  // length; returns false if one is zero.
   template <class T>
-  void to_kernel(const T* q, T* x) const {
+  bool to_kernel(const T* q, T* x) const {
     int i = 0, j = 0;
+    bool valid = true;
     for (int ball : balls_) {
       while (j < ball) x[j++] = q[i++];
       const double sign = q[i] < 0 ? -1 : 1, w = sign * q[i];
       const double length = std::hypot(double(q[i + 1]), double(q[i + 2]), double(q[i + 3]));
       const bool small = length <= 1e-9 * w;
+      valid = valid && (w != 0 || length != 0);
       const double factor = sign * (small ? 2 / w : 2 * std::atan2(length, w) / length);
       for (int k = 1; k < 4; ++k) x[j++] = T(factor * q[i + k]);
       i += 4;
     }
     while (j < nv_) x[j++] = q[i++];
+    return valid;
   }
 
   // Converts coordinates x (nv) of the kernel to a configuration q (nq). Of the two quaternions of
@@ -80,7 +83,10 @@ class Configurations : public Batch {
     const nb::object converted = result({}, {layout.nv()});
     const auto convert = [&]<class T>(T) {
       for (std::ptrdiff_t i = 0; i < count(); ++i) {
-        layout.to_kernel(data<T>() + i * layout.nq(), data_of<T>(converted) + i * layout.nv());
+        const T* const q = data<T>() + i * layout.nq();
+        if (!layout.to_kernel(q, data_of<T>(converted) + i * layout.nv())) {
+          raise_input_error("raise_zero_quaternion", object(), i, name);
+        }
       }
     };
     is_double() ? convert(double()) : convert(float());

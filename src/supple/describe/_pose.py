@@ -113,15 +113,3 @@ def orthonormalized(R: Array, residual: Array, exact: float = ROUNDING) -> Array
         nearer = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(-1, -2) @ R)
         R = np.where(correct[..., None, None], nearer, R)
     return R
-
-
-def z_onto(axis: Array) -> Array:
-    """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
-    x, y, z = (float(c) for c in axis)
-    if z < -0.5:  # near -z the formula below is ill conditioned: rotate by π about x first
-        flip = np.diag([1.0, -1.0, -1.0])
-        return flip @ z_onto(flip @ axis)
-    k = 1.0 / (1.0 + z)
-    return np.array(
-        [[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]]
-    )

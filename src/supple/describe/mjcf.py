@@ -38,8 +38,8 @@ def mjcf(
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
       joint's anchor `pos` are respected. Several joints of a body have links "<body>/<joint>"
       between them.
-    - Free and ball joints are rejected unless they are named in `fixed`, which welds them at qpos0;
-      a free joint without a name is called "<body>/free".
+    - A free joint is floating, and its position is the pose of its body in the world; without a name
+      it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds them at qpos0.
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
     - An active equality of two joints is a mimic if it is linear, and rejected otherwise; an

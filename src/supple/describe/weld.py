@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from supple.describe._pose import Array, motion, rotation, z_onto
-from supple.describe.joint import POSITIONS, Joint
+from supple.describe._pose import Array, motion
+from supple.describe.joint import Joint
 from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error
 
 
@@ -36,12 +36,12 @@ def names_to_weld(
 
 
 def welded(
-    joints: Sequence[Joint], values: Mapping[str, float | Sequence[float]]
+    joints: Sequence[Joint], values: Mapping[str, float | Array]
 ) -> tuple[Joint, ...]:
     """Return all joints, with those named in `values` fixed at the given positions [rad or m].
 
-    Joints that mimic a welded joint are welded too, at multiplier * value + offset. A joint with
-    several degrees of freedom has several positions; 0 stands for those that do not move it.
+    Joints that mimic a welded joint are welded too, at multiplier * value + offset. For a joint with
+    several degrees of freedom the value is its motion (4, 4), or 0 for the identity.
     """
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
@@ -54,7 +54,7 @@ def welded(
         name = todo.pop()
         for joint in followers.get(name, ()):
             if joint.mimic is not None and joint.name not in positions:
-                value = joint.mimic.multiplier * float(positions[name]) + joint.mimic.offset  # type: ignore[arg-type]
+                value = float(joint.mimic.multiplier * positions[name] + joint.mimic.offset)
                 if not math.isfinite(value):
                     follows = f"joint {short_repr(joint.name)}, which follows {short_repr(name)},"
                     problem = f"would be welded at {value:g}; expected a finite position"
@@ -67,10 +67,10 @@ def welded(
     )
 
 
-def _fixed_at(joint: Joint, value: float | Sequence[float]) -> Joint:
+def _fixed_at(joint: Joint, value: float | Array) -> Joint:
     origin = joint.origin
-    if not isinstance(value, float | int):
-        origin = origin @ pose_of(joint, np.asarray(value, dtype=np.float64))
+    if isinstance(value, np.ndarray):
+        origin = origin @ value
     elif value != 0:
         axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)
@@ -88,32 +88,3 @@ def _fixed_at(joint: Joint, value: float | Sequence[float]) -> Joint:
         max_acceleration=math.inf,
         max_jerk=math.inf,
     )
-
-
-def pose_of(joint: Joint, positions: Array) -> Array:
-    """Return the motion (4, 4) of a joint with several degrees of freedom at its positions.
-
-    Raises:
-        InputError: The number of positions is wrong, one is not finite, or a quaternion is zero.
-    """
-    names = POSITIONS[joint.kind]
-    turn = positions[-4:] if "qw" in names else np.ones(1)
-    if positions.shape != (len(names),) or not np.isfinite(positions).all() or not turn.any():
-        raise InputError(
-            f"the position of the {joint.kind} joint {short_repr(joint.name)} must be "
-            f"{len(names)} finite numbers ({', '.join(names)}); given: {short_repr(positions)}"
-        )
-    T = np.eye(4)
-    if joint.kind == "planar":
-        x, y, angle = positions
-        z = joint.axis / np.linalg.norm(joint.axis)
-        T = rotation(z, angle)
-        T[:3, 3] = z_onto(z) @ (x, y, 0.0)
-        return T
-    w, v = turn[0] / np.linalg.norm(turn), turn[1:] / np.linalg.norm(turn)
-    angle = 2 * math.atan2(float(np.linalg.norm(v)), w)
-    if v.any():
-        T = rotation(v / np.linalg.norm(v), angle)
-    if joint.kind == "floating":
-        T[:3, 3] = positions[:3]
-    return T

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import FrameSpec, JointSpec, Motion, Placement
-from supple.describe._pose import z_onto
 
 Matrix = NDArray[np.float64]
 
@@ -220,12 +219,14 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
 
 def _ball_slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     """Return the slot of one axis of a ball joint; that of the last one has the body's frame."""
-    before = np.eye(4) if parent == WORLD else slots[parent].rest
-    if joint.motion == Motion.BALL:
-        at = before @ joint.placement
-    else:
-        at = np.eye(4)
+    at = np.eye(4)
+    if joint.motion == Motion.BALL_AXIS:
         at[:3, :3] = np.roll(np.eye(3), 1, axis=0)  # x, y, z become y, z, x
+    elif parent == WORLD:
+        at = joint.placement
+    else:
+        at = slots[parent].rest @ joint.placement
+        slots[parent].free_to_turn = False
     return _Slot(
         parent=parent,
         motion=joint.motion,
@@ -265,3 +266,15 @@ def _inverse(pose: Matrix) -> Matrix:
     inverse[:3, :3] = pose[:3, :3].T
     inverse[:3, 3] = -pose[:3, :3].T @ pose[:3, 3]
     return inverse
+
+
+def z_onto(axis: Matrix) -> Matrix:
+    """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
+    x, y, z = (float(c) for c in axis)
+    if z < -0.5:  # near -z the formula below is ill conditioned: rotate by π about x first
+        flip = np.diag([1.0, -1.0, -1.0])
+        return flip @ z_onto(flip @ axis)
+    k = 1.0 / (1.0 + z)
+    return np.array(
+        [[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]]
+    )

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from supple._core import Motion
 from supple.describe import Description, Joint
-from supple.describe._pose import z_onto
 from supple.describe.joint import VELOCITIES
-from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, z_onto
 
 
 @dataclass(frozen=True, eq=False)

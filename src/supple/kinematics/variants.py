@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of, number, pose
-from supple.describe import Frame, Inertia, Joint
+from supple.describe import Description, Frame, Inertia, Joint
 from supple.describe.inertia import check_moments
 from supple.describe.tips import with_tips as description_with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import joint_limits
+from supple.kinematics.chain import Matrix
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits
 
@@ -38,7 +39,7 @@ def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Ro
     values = dict(joints) if isinstance(joints, Mapping) else {}
     free = {each.name: each for each in self.description.joints if each.moves and not each.mimic}
     names = names_to_weld(values or joints, list(free), what="joints")
-    still: dict[str, float | Sequence[float]] = {}
+    still: dict[str, float | Matrix] = {}
     numbers: dict[str, float] = {}
     for name in names:
         parts = free[name].position_names
@@ -47,11 +48,18 @@ def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Ro
             continue
         rest = [1.0 if part.endswith("/qw") else 0.0 for part in parts]
         at = finite_array(values.get(name, rest), (len(parts),), f"the position of {name!r}")
-        still[name] = at.tolist()
+        still[name] = _motion(self, free[name], at)
         numbers.update(zip(parts, at.tolist(), strict=True))
     described = replace(self.description, joints=welded(self.description.joints, still))
     full = FullConfiguration(self._full.names, {**self._full.frozen, **numbers})
     return self._changed(described, full=full)
+
+
+def _motion(robot: Robot, joint: Joint, positions: Matrix) -> Matrix:
+    """Return the motion (4, 4) of a joint at its positions, without its placement on links."""
+    alone = Joint(joint.name, joint.kind, "from", "to", axis=joint.axis)
+    T = type(robot)(Description(joint.name, (alone,))).fk(positions, "to")
+    return np.asarray(T, dtype=np.float64)
 
 
 def with_base(self: Robot, base: ArrayLike | Literal["floating", "planar"]) -> Robot:
@@ -73,7 +81,9 @@ def with_base(self: Robot, base: ArrayLike | Literal["floating", "planar"]) -> R
 def _with_moving_base(robot: Robot, kind: str) -> Robot:
     """Return a robot with a joint between the world and its root link."""
     if kind not in ("floating", "planar"):
-        raise unknown_name_error("base", kind, ("floating", "planar"))
+        raise InputError(
+            'base must be a pose (4, 4), "floating" or "planar"; given: ' + short_repr(kind)
+        )
     described = robot.description
     joint = _unused("base", {each.name for each in described.joints})
     world = _unused("world", {*described.links, *(frame.name for frame in described.frames)})

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from supple._arrays.checks import finite_array
 from supple._core import Goal, InputSpec
 from supple.kinematics import Robot
-from supple.describe._pose import z_onto
+from supple.kinematics.chain import z_onto
 from supple.motion.linearization import Array
 from supple.tasks.base import Shape, Task
 from supple.tasks.fields import (
