@@ -104,6 +104,16 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
     return found
 
 
+def owners(robot: Robot) -> tuple[str, ...]:
+    """Return the name of the joint to which each degree of freedom belongs (n,)."""
+    return tuple(
+        joint.name
+        for joint in robot.description.joints
+        if joint.mimic is None
+        for _ in joint.velocity_names
+    )
+
+
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
     """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
     return chain(
