@@ -19,6 +19,7 @@ from supple.kinematics import displacements, dynamics, jacobians, variants
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
+from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
@@ -169,13 +170,14 @@ class Robot:
         tips = ", ".join(self.tips)
         lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
         kinds = {joint.name: joint.kind for joint in self.description.joints}
+        of = owners(self)
         for j, name in enumerate(self.joint_names):
             unit = "m" if self.prismatic[j] else "rad"
             limits = f"[{self.lower[j]:8.4f}, {self.upper[j]:8.4f}] {unit:<4}"
             rates = f"{self.max_speed[j]:8.4f} {unit}/s"
             for rate, power in ((self.max_acceleration[j], "²"), (self.max_jerk[j], "³")):
                 rates += f" {rate:8.4g} {unit}/s{power}" if np.isfinite(rate) else ""
-            lines.append(f"  {name:<{width}}  {kinds[name]:<10}  {limits} {rates}")
+            lines.append(f"  {name:<{width}}  {kinds[of[j]]:<10}  {limits} {rates}")
         return "\n".join(lines)
 
     def plot(
