@@ -105,9 +105,7 @@ def test_a_base_of_six_joints_with_limits_of_a_kilometer_is_no_special_case(
     path = robot_files("frax", "assets/unitree_g1/floating_g1_29dof_rev_1_0.urdf")
     robot = sp.urdf(path)
     base = robot.joint_names[:6]
-    wide = robot.with_limits(
-        lower=dict.fromkeys(base, -1000.0), upper=dict.fromkeys(base, 1000.0)
-    )
+    wide = robot.with_limits(lower=dict.fromkeys(base, -1000.0), upper=dict.fromkeys(base, 1000.0))
     assert wide.upper[0] == 1000
     q = sp.urdf(robot_files(*G1)).random(nightly(2000, 200), seed=3)
     still = np.concatenate([np.zeros((len(q), 6)), q], axis=1)
@@ -129,7 +127,7 @@ def test_posture_and_center_of_mass_are_tasks_of_a_humanoid_that_floats(
     servo = sp.Servo(robot, tasks=tasks, dt=0.005)
     q = start = robot.neutral()
     poses = [robot.fk(start, tip) for tip in tips]
-    center = robot.center_of_mass(start) + (0.02, 0.01, -0.03)
+    center = robot.center_of_mass(start) + np.array((0.02, 0.01, -0.03))
     for _ in range(800):
         q = servo(q, target=[*poses, center, start])
     for tip, pose in zip(tips, poses, strict=True):

@@ -137,16 +137,14 @@ def test_integrals_and_differences_agree_with_mujoco(drawn: list[Drawn]) -> None
 def test_bias_jerk_is_the_derivative_of_the_acceleration(drawn: list[Drawn]) -> None:
     h = 1e-4
     for each in drawn:
-        robot, q, qd, qdd = each.robot, each.q, each.qd, each.other
-
-        def acceleration(t: float) -> Array:
+        robot, q, qd, qdd, names = each.robot, each.q, each.qd, each.other, each.names
+        acceleration = []
+        for t in (-h, h):
             at = robot.integrate(q, t * qd + t**2 / 2 * qdd)
-            speed = qd + t * qdd
-            J, bias = robot.jacobian(at, each.names), robot.bias_acceleration(at, speed, each.names)
-            return J @ qdd + bias
-
-        found = robot.bias_jerk(q, qd, qdd, each.names)
-        expected = (acceleration(h) - acceleration(-h)) / (2 * h)
+            bias = robot.bias_acceleration(at, qd + t * qdd, names)
+            acceleration.append(robot.jacobian(at, names) @ qdd + bias)
+        found = robot.bias_jerk(q, qd, qdd, names)
+        expected = (acceleration[1] - acceleration[0]) / (2 * h)
         np.testing.assert_allclose(found, expected, atol=2e-5 * (1 + np.abs(expected).max()))
 
 
@@ -215,7 +213,8 @@ def test_a_urdf_file_may_have_joints_with_several_degrees_of_freedom(kind: str) 
       <joint name="j" type="{kind}"><parent link="a"/><child link="b"/>
         <origin xyz="1 2 3" rpy="0.1 0.2 0.3"/><axis xyz="0 0.6 0.8"/>
         <limit lower="-1" upper="1" velocity="3" effort="1"/></joint>
-      <joint name="k" type="continuous"><parent link="b"/><child link="c"/><axis xyz="1 0 0"/></joint></robot>"""
+      <joint name="k" type="continuous"><parent link="b"/><child link="c"/>
+        <axis xyz="1 0 0"/></joint></robot>"""
     robot = sp.urdf(text)
     assert (robot.nq, robot.nv) == {"floating": (8, 7), "planar": (4, 4), "spherical": (5, 4)}[kind]
     assert np.isinf(robot.upper).all()
@@ -304,9 +303,7 @@ def test_a_frozen_base_stays_where_it_is() -> None:
     np.testing.assert_allclose(still.reduced_q(q), q[7:], atol=0)
     planar = sp.load("ur5e").with_base("planar")
     q = planar.random(seed=6)
-    np.testing.assert_allclose(
-        planar.freeze({"base": q[:3]}).fk(q[3:]), planar.fk(q), atol=EXACT
-    )
+    np.testing.assert_allclose(planar.freeze({"base": q[:3]}).fk(q[3:]), planar.fk(q), atol=EXACT)
     with pytest.raises(sp.errors.InputError, match="base"):
         robot.freeze({"base": [0.0, 0.0]})
 

@@ -70,7 +70,7 @@ struct Chain {
   // equal.
   int nq, nv;
   int joints, frames;
-  int balls;  // number of ball joints of the robot, in the chain or not
+  int balls;    // number of ball joints of the robot, in the chain or not
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
   // Whether displacements must be checked for overflow: some joint is prismatic, or has a scale or

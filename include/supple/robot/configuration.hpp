@@ -91,9 +91,7 @@ SUPPLE_INLINE void visit_joints(const Chain<T>& chain, Coordinate&& coordinate, 
 template <class L, class T, class N, class Clip>
 SUPPLE_INLINE void integrate(const Chain<T>& chain, N nv, const L* q, const L* v, L* next,
                              Clip&& clip) {
-  const auto coordinate = [&](int j) {
-    next[j] = clip(j, q[j], integrate_coordinate(q[j], v[j]));
-  };
+  const auto coordinate = [&](int j) { next[j] = clip(j, q[j], integrate_coordinate(q[j], v[j])); };
   if (chain.balls == 0) {
     for (int j = 0; j < nv; ++j) coordinate(j);
     return;

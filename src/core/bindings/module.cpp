@@ -48,8 +48,8 @@ NB_MODULE(_core, m) {
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, Ints, const std::vector<JointSpec>&, const std::vector<FrameSpec>&, int,
                     bool, int, Ints>(),
-           nb::kw_only(), "nv"_a, "balls"_a, "joints"_a, "frames"_a, "outputs"_a, "stack"_a, "axes"_a,
-           "rows"_a)
+           nb::kw_only(), "nv"_a, "balls"_a, "joints"_a, "frames"_a, "outputs"_a, "stack"_a,
+           "axes"_a, "rows"_a)
       .def(
           "poses",
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {

@@ -135,12 +135,11 @@ std::string lines(const Chain<double>& chain) {
          (chain.balls ? line("int", "ball", chain.balls, chain.ball) : "");
 }
 std::string laid(const Chain<double>& chain) {
-  return braces(member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
-                member("frames", chain.frames), member("balls", chain.balls),
-                member("mimics", chain.mimics),
-                member("phases", chain.phases), member("lengths", chain.lengths),
-                member("joint", "joint"), member("frame", "frame"), member("support", "support"),
-                array_of("ball", chain.balls > 0));
+  return braces(
+      member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
+      member("frames", chain.frames), member("balls", chain.balls), member("mimics", chain.mimics),
+      member("phases", chain.phases), member("lengths", chain.lengths), member("joint", "joint"),
+      member("frame", "frame"), member("support", "support"), array_of("ball", chain.balls > 0));
 }
 std::string lines(int tasks, const Task<double>* task) {
   std::string all, list;

@@ -38,8 +38,9 @@ def mjcf(
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
       joint's anchor `pos` are respected. Several joints of a body have links "<body>/<joint>"
       between them.
-    - A free joint is floating, and its position is the pose of its body in the world; without a name
-      it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds them at qpos0.
+    - A free joint is floating, and its position is the pose of its body in the world; without a
+      name it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds them at
+      qpos0.
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
     - An active equality of two joints is a mimic if it is linear, and rejected otherwise; an

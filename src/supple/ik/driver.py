@@ -44,9 +44,9 @@ _CHUNK = 4096  # number of targets whose solutions are compared at a time
 # Number of targets whose subproblems are solved and merged at a time, without and with a timeout.
 _MERGED = (65_536, 1024)
 
-# For up to s solutions of each of B targets: q (B, s, n) in the kernel's coordinates, status (B, s), errors (B, s, 2), and
-# numbers of iterations and seeds (B, s, 2); then the number of solutions (B,), which `_best` omits,
-# and the statistics of failed seeds (B, 4).
+# For up to s solutions of each of B targets: q (B, s, n) in the kernel's coordinates, status
+# (B, s), errors (B, s, 2), and numbers of iterations and seeds (B, s, 2); then the number of
+# solutions (B,), which `_best` omits, and the statistics of failed seeds (B, 4).
 RawSolutions: TypeAlias = tuple[Any, ...]
 
 
@@ -68,7 +68,7 @@ class Driver:
         return Solutions(
             *self._fields(*(part[0] for part in found)),
             robot=self.problem.layout.robot,
-            q0=self._configurations(seed),
+            q0=self._q0(seed),
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(target),
             _targets=(),
@@ -86,7 +86,7 @@ class Driver:
         x, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
-        q0 = self._configurations(seed)
+        q0 = self._q0(seed)
         solution = Solution(
             from_kernel(robot, x),
             STATUS[status],
@@ -123,15 +123,19 @@ class Driver:
             *self._fields(*parts),
             reason="only one was searched",
             robot=self.problem.layout.robot,
-            q0=self._configurations(q0),
+            q0=self._q0(q0),
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(targets),
             _check=options.check,
         )
 
-    def _configurations(self, x: Array | None) -> Array | None:
+    def _configurations(self, x: Array) -> Array:
         """Return the configurations of coordinates of the kernel."""
-        return None if x is None else np.asarray(from_kernel(self.problem.layout.robot, x))
+        return np.asarray(from_kernel(self.problem.layout.robot, x))
+
+    def _q0(self, seeds: Array | None) -> Array | None:
+        """Return the configurations of seeds."""
+        return None if seeds is None else self._configurations(seeds)
 
     def _fields(self, x: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
         """Return the arrays of solutions in the order of the fields of `Solutions`."""

@@ -58,7 +58,10 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
         away = difference(robot, from_kernel(robot, q), from_kernel(robot, q0))
         return np.asarray(np.abs(away).max(axis=-1))
     if prefer == "manipulability":
-        J = problem.layout.jacobian(from_kernel(robot, q))[..., : problem.primary, :] * problem.units
+        J = (
+            problem.layout.jacobian(from_kernel(robot, q))[..., : problem.primary, :]
+            * problem.units
+        )
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
     if callable(prefer):
         return np.array([_evaluated(prefer, one) for one in from_kernel(robot, q)])

@@ -52,7 +52,9 @@ class SeedTable:
 
     def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
         """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""
-        scaled = layout.reached(from_kernel(layout.robot, self.seeds)) * self.scale.astype(np.float32)
+        scaled = layout.reached(from_kernel(layout.robot, self.seeds)) * self.scale.astype(
+            np.float32
+        )
         weight = _core.LOOKED_UP_DISCOMFORT * scaled.var(axis=0).sum()
         half = 0.5 * (scaled**2).sum(axis=-1) + weight * self.discomfort
         return np.concatenate([scaled, half[:, None]], axis=-1).astype(np.float32)

@@ -54,7 +54,9 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
     subproblems = []
     for members, joints in groups:
         own = compile_problem(
-            robot.freeze(_others(robot, joints)), tuple(tasks[k] for k in members), *problem.settings
+            robot.freeze(_others(robot, joints)),
+            tuple(tasks[k] for k in members),
+            *problem.settings,
         )
         numbers = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members])
         indices = np.array(sorted(joints), np.int32)

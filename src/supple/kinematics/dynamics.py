@@ -111,9 +111,7 @@ def _chain_of_joints(robot: Robot) -> _core.Chain:
     return _chain(joints, bodies(robot).frames, len(joints))
 
 
-def _chain(
-    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nv: int
-) -> _core.Chain:
+def _chain(joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nv: int) -> _core.Chain:
     return chain(joints, frames, nv=nv, stack=True, axes=AXES_WORLD, rows=[0])
 
 

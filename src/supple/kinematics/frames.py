@@ -116,6 +116,4 @@ def owners(robot: Robot) -> tuple[str, ...]:
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
     """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
-    return chain(
-        robot._tree.joints, frames, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0]
-    )
+    return chain(robot._tree.joints, frames, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0])

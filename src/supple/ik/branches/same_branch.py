@@ -65,7 +65,9 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
     rotates by more than 90° between two samples, which looks like a crossing. Where a crossing is
     found, samples are therefore taken closer together, up to `_LEVELS` times.
     """
-    count = np.clip(np.ceil(largest_move(layout.robot, q, q0) / _STEP), 1, _MOST_SAMPLES).astype(int)
+    count = np.clip(np.ceil(largest_move(layout.robot, q, q0) / _STEP), 1, _MOST_SAMPLES).astype(
+        int
+    )
     count = np.full_like(count, _PARTS) if level else count
     order = np.argsort(-count, kind="stable")
     crosses = np.zeros(len(q), dtype=np.bool_)
