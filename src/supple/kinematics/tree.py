@@ -97,8 +97,8 @@ def _parts(joint: Joint, first: int) -> Sequence[MovingJoint]:
         axis=joint.axis,
     )
     if joint.kind == "screw":  # a translation by pitch times the angle, then the rotation
-        ahead = {"scale": joint.pitch * alone.scale, "offset": joint.pitch * alone.offset}
-        return [replace(alone, motion=Motion.PRISMATIC, **ahead), alone]
+        scale, offset = joint.pitch * alone.scale, joint.pitch * alone.offset
+        return [replace(alone, motion=Motion.PRISMATIC, scale=scale, offset=offset), alone]
     turns, axes = [Motion.BALL, Motion.BALL_AXIS, Motion.BALL_AXIS], [x, y, z]
     motions = {
         "ball": (turns, axes),

@@ -34,18 +34,59 @@ SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L
   }
 }
 
+// The products x·x, y·y and x·y of two rows.
+template <class L>
+struct RowProducts {
+  L xx, yy, xy;
+};
+// Length from which the products of rows are summed in packs: shorter rows, as of an arm, keep the
+// order of their sums.
+inline constexpr int long_row = 24;
+
+template <class L>
+SUPPLE_INLINE RowProducts<L> row_products(int n, const L* x, const L* y) {
+  RowProducts<L> sum{x[0] * x[0], y[0] * y[0], x[0] * y[0]};
+  for (int k = 1; k < n; ++k) {
+    sum.xx = fma(x[k], x[k], sum.xx);
+    sum.yy = fma(y[k], y[k], sum.yy);
+    sum.xy = fma(x[k], y[k], sum.xy);
+  }
+  return sum;
+}
+#ifndef __CUDACC__
+// The same for a single matrix with long rows, where the sum of one product at a time would wait for
+// the previous one.
+template <class T>
+SUPPLE_INLINE RowProducts<T> packed_row_products(int n, const T* x, const T* y) {
+  using P = Unrolled<T>;
+  constexpr int W = width<P>;
+  P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
+  const auto add = [&](int from, int count) {
+    __builtin_memcpy(&a, x + from, sizeof(T) * count);
+    __builtin_memcpy(&b, y + from, sizeof(T) * count);
+    xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
+  };
+  int k = 0;
+  for (; k + W <= n; k += W) add(k, W);
+  if (k < n) a = b = P(T(0)), add(k, n - k);
+  RowProducts<T> sum{0, 0, 0};
+  for (int i = 0; i < W; ++i) {
+    sum.xx += get(xx, i), sum.yy += get(yy, i), sum.xy += get(xy, i);
+  }
+  return sum;
+}
+SUPPLE_INLINE RowProducts<double> row_products(int n, const double* x, const double* y) {
+  return n < long_row ? row_products<double>(n, x, y) : packed_row_products(n, x, y);
+}
+#endif
+
 // Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
 // first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
 // exchanged where the rows are. Returns the lanes where x and y were rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
-  L xx = x[0] * x[0], yy = y[0] * y[0], xy = x[0] * y[0];
-  for (int k = 1; k < n; ++k) {
-    xx = fma(x[k], x[k], xx);
-    yy = fma(y[k], y[k], yy);
-    xy = fma(x[k], y[k], xy);
-  }
+  const auto [xx, yy, xy] = row_products(n, static_cast<const L*>(x), static_cast<const L*>(y));
   // Rows are orthogonal to working precision if their cosine is below the rounding error of a sum
   // of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
