@@ -39,9 +39,9 @@ template <class L>
 struct RowProducts {
   L xx, yy, xy;
 };
-// Length from which the products of rows are summed in packs: shorter rows, as of an arm, keep the
-// order of their sums.
-inline constexpr int long_row = 24;
+// Products of long rows are sums of `row_parts` sums, of every eighth entry each, so that none
+// waits for the previous one. Shorter rows, as of an arm, have one sum.
+inline constexpr int long_row = 24, row_parts = 8;
 
 template <class L>
 SUPPLE_INLINE RowProducts<L> row_products(int n, const L* x, const L* y) {
@@ -53,13 +53,28 @@ SUPPLE_INLINE RowProducts<L> row_products(int n, const L* x, const L* y) {
   }
   return sum;
 }
+template <class L>
+SUPPLE_NOINLINE RowProducts<L> long_row_products(int n, const L* x, const L* y) {
+  RowProducts<L> part[row_parts];
+  for (int i = 0; i < row_parts; ++i) part[i] = {L(0), L(0), L(0)};
+  for (int k = 0; k < n; ++k) {
+    RowProducts<L>& own = part[k % row_parts];
+    own.xx = fma(x[k], x[k], own.xx);
+    own.yy = fma(y[k], y[k], own.yy);
+    own.xy = fma(x[k], y[k], own.xy);
+  }
+  RowProducts<L> sum = part[0];
+  for (int i = 1; i < row_parts; ++i) {
+    sum = {sum.xx + part[i].xx, sum.yy + part[i].yy, sum.xy + part[i].xy};
+  }
+  return sum;
+}
 #ifndef __CUDACC__
-// The same for a single matrix with long rows, where the sum of one product at a time would wait for
-// the previous one.
+// The same, bit for bit, for a single matrix: the parts share a pack.
 template <class T>
 SUPPLE_INLINE RowProducts<T> packed_row_products(int n, const T* x, const T* y) {
   using P = Unrolled<T>;
-  constexpr int W = width<P>;
+  static_assert(width<P> == row_parts);
   P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
   const auto add = [&](int from, int count) {
     __builtin_memcpy(&a, x + from, sizeof(T) * count);
@@ -67,16 +82,19 @@ SUPPLE_INLINE RowProducts<T> packed_row_products(int n, const T* x, const T* y) 
     xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
   };
   int k = 0;
-  for (; k + W <= n; k += W) add(k, W);
+  for (; k + row_parts <= n; k += row_parts) add(k, row_parts);
   if (k < n) a = b = P(T(0)), add(k, n - k);
-  RowProducts<T> sum{0, 0, 0};
-  for (int i = 0; i < W; ++i) {
-    sum.xx += get(xx, i), sum.yy += get(yy, i), sum.xy += get(xy, i);
+  RowProducts<T> sum{get(xx, 0), get(yy, 0), get(xy, 0)};
+  for (int i = 1; i < row_parts; ++i) {
+    sum = {sum.xx + get(xx, i), sum.yy + get(yy, i), sum.xy + get(xy, i)};
   }
   return sum;
 }
-SUPPLE_INLINE RowProducts<double> row_products(int n, const double* x, const double* y) {
-  return n < long_row ? row_products<double>(n, x, y) : packed_row_products(n, x, y);
+SUPPLE_INLINE RowProducts<double> long_row_products(int n, const double* x, const double* y) {
+  return packed_row_products(n, x, y);
+}
+SUPPLE_INLINE RowProducts<float> long_row_products(int n, const float* x, const float* y) {
+  return packed_row_products(n, x, y);
 }
 #endif
 
@@ -86,7 +104,9 @@ SUPPLE_INLINE RowProducts<double> row_products(int n, const double* x, const dou
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
-  const auto [xx, yy, xy] = row_products(n, static_cast<const L*>(x), static_cast<const L*>(y));
+  const L *const from_x = x, *const from_y = y;
+  const auto [xx, yy, xy] =
+      n < long_row ? row_products(n, from_x, from_y) : long_row_products(n, from_x, from_y);
   // Rows are orthogonal to working precision if their cosine is below the rounding error of a sum
   // of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
