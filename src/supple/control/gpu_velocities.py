@@ -152,5 +152,6 @@ def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
 @lru_cache(maxsize=32)
 def on_device(velocity: VelocityIk, device: str) -> GpuVelocityIk:
     """Return a step prepared for a GPU; results are cached."""
+    refuse_balls(velocity.layout.robot, "a GPU")
     number, info = device_named(device)
     return GpuVelocityIk(velocity, number, info.architecture)

@@ -29,7 +29,7 @@ from supple.ik.subproblems import (
     moving_subproblem,
 )
 from supple.ik.task_errors import Asked
-from supple.kinematics.configuration import from_kernel, to_kernel
+from supple.kinematics.configuration import from_kernel, refuse_balls, to_kernel
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
@@ -316,6 +316,7 @@ class Driver:
 
         gpu = self.options.gpu
         assert gpu is not None
+        refuse_balls(self.problem.layout.robot, "a GPU")
         return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several)
 
     def gpu_options(self, max_solutions: int = 1) -> Any:
