@@ -15,6 +15,7 @@ from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
+from supple.kinematics.configuration import refuse_balls
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS = 128  # the same as `threads` in velocity.cu
