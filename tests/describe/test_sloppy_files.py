@@ -125,7 +125,6 @@ def with_joint(inside: str, kind: str = "revolute") -> str:
             "'j' has 2 different <axis> elements",
             "remove the others",
         ),
-        (with_joint("", "spherical"), "'j' is spherical", "weld it with fixed=['j']"),
         (
             with_joint('<origin xyz="0,1 0,2 0,3"/>'),  # decimal commas
             "'j': <origin> xyz: expected 3 numbers, given '0,1 0,2 0,3'",

@@ -117,5 +117,5 @@ def test_accelerations_that_are_not_finite_are_named() -> None:
         robot.bias_jerk([0, 0, 0], [0, 0, 0], [0, np.nan, 0])
     with pytest.raises(supple.errors.InputError, match="qdd"):
         robot.bias_jerk([0, 0, 0], [0, 0, 0], [0, 0])
-    with pytest.raises(supple.errors.InputError, match=r"qdd must have the shape of q, \(3,\)"):
+    with pytest.raises(supple.errors.InputError, match=r"qdd must have the shape of qd, \(3,\)"):
         robot.bias_jerk([0, 0, 0], [0, 0, 0], np.zeros((2, 3)))

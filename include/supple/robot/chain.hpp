@@ -5,12 +5,22 @@
 // joint rotates about, or slides along, the z axis of its own frame. The rotation of that frame
 // about z is chosen so that the constant rotation between most joints is a rotation about x alone
 // (see docs/kernel.md).
+//
+// A ball joint is three joints in a row at one point, about the axes x, y and z of the body that it
+// carries. Its three coordinates are a rotation vector; its velocities are the angular velocity in
+// the body's axes. Configurations outside the kernel have a unit quaternion instead
+// (src/core/bindings/configurations.hpp). A free joint is three prismatic joints and a ball joint.
 #pragma once
 
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-enum class Motion : int { revolute, prismatic };
+enum class Motion : int {
+  revolute,
+  prismatic,
+  ball,       // the first of the three joints of a ball joint
+  ball_axis,  // the second and the third
+};
 
 // How the constant rotation from the parent's frame to the joint's frame is stored.
 enum class Placement : int {
@@ -56,10 +66,11 @@ struct Support {
 
 template <class T>
 struct Chain {
-  // Lengths of a configuration q and of a velocity q̇ (configuration.hpp). They are equal as long as
-  // every joint has one coordinate.
+  // Lengths of a configuration q and of a velocity q̇ in the kernel (configuration.hpp), which are
+  // equal.
   int nq, nv;
   int joints, frames;
+  int balls;    // number of ball joints of the robot, in the chain or not
   bool mimics;  // whether some coordinate moves several joints of the chain
   bool phases;  // whether some joint has a phase other than zero
   // Whether displacements must be checked for overflow: some joint is prismatic, or has a scale or
@@ -68,6 +79,7 @@ struct Chain {
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;
+  const int* ball;  // index of the first coordinate of each ball joint
 };
 
 }  // namespace supple

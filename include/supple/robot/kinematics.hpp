@@ -153,6 +153,18 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
   return near;
 }
 
+// Turns the frame of a ball joint by its rotation vector r. Its axes are renamed so that z is the
+// x axis of the body; `next_axis` makes z the y axis, then the z axis.
+template <class L>
+SUPPLE_INLINE Rotation<L> next_axis(const Rotation<L>& R) {
+  return {R.y, R.z, R.x};
+}
+template <class L>
+SUPPLE_INLINE Rotation<L> turn_ball(const Rotation<L>& R, const Vec3<L>& r) {
+  const Rotation<L> turn = exp(r);
+  return next_axis(Rotation<L>{R * turn.x, R * turn.y, R * turn.z});
+}
+
 // The second pass of `forward`: joint_poses[j] becomes the pose of joint j's frame in the world, at
 // the joint's displacement. R.z is the axis of the joint; for a revolute joint, p is a point on the
 // axis. R.x and R.y are written only if the joint `branches`.
@@ -163,11 +175,17 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
     const Joint<T>& joint = chain.joint[j];
     const L c = joint_poses[j].p.x, s = joint_poses[j].p.y, d = joint_poses[j].p.z;
     if (joint.parent >= 0 && joint.parent != j - 1) at = joint_poses[joint.parent];
-    place_joint(joint, at);
-    if (joint.motion == Motion::prismatic) {
-      at.p = fma(at.R.z, d, at.p);
+    if (joint.motion == Motion::ball_axis) {
+      at.R = next_axis(at.R);
     } else {
-      rotate_axes(at.R.x, at.R.y, c, s);
+      place_joint(joint, at);
+      if (joint.motion == Motion::revolute) {
+        rotate_axes(at.R.x, at.R.y, c, s);
+      } else if (joint.motion == Motion::prismatic) {
+        at.p = fma(at.R.z, d, at.p);
+      } else {
+        at.R = turn_ball(at.R, {d, joint_poses[j + 1].p.z, joint_poses[j + 2].p.z});
+      }
     }
     if (joint.branches) {
       joint_poses[j].R.x = at.R.x;
@@ -291,6 +309,21 @@ SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, 
   }
 }
 
+// Adds the rates due to a ball joint with the angular velocity u relative to the parent and its
+// derivative du in the axes of the body that it carries, which turn with w + u.
+template <class L>
+SUPPLE_INLINE void add_ball(Rates<L>& body, const Vec3<L>& u, const Vec3<L>&) {
+  body.b = body.b + cross(body.w, u);
+  body.w = body.w + u;
+}
+template <class L>
+SUPPLE_INLINE void add_ball(JerkRates<L>& body, const Vec3<L>& u, const Vec3<L>& du) {
+  const Vec3<L> swept = cross(body.w, du);
+  body.c = body.c + turning(body.w, body.b, u) + swept + swept + cross(u, du);
+  body.b = body.b + du + cross(body.w, u);
+  body.w = body.w + u;
+}
+
 // Returns the rates of a frame with origin p, by the forward pass of the recursive Newton-Euler
 // method without the terms in the highest derivative of q (Wampler 1986, eq. 51). `qdd` is read for
 // JerkRates only.
@@ -307,6 +340,17 @@ SUPPLE_INLINE R<L> frame_rates(const Chain<T>& chain, const Frame<T>& frame,
     const Pose<L>& at = joint_poses[j];
     body = shift_rates(body, at.p - point);
     point = at.p;
+    if (joint.motion == Motion::ball) {
+      Vec3<L> u = zero, du = zero;
+      for (int k = 0; k < 3; ++k) {
+        const Vec3<L>& axis = joint_poses[j + k].R.z;
+        u = fma(axis, qd[joint.v_index + k], u);
+        if (qdd) du = fma(axis, qdd[joint.v_index + k], du);
+      }
+      add_ball(body, u, du);
+      s += 2;
+      continue;
+    }
     const L speed = qd[joint.v_index] * L(joint.scale);
     const L faster = qdd ? qdd[joint.v_index] * L(joint.scale) : L(0);
     add_joint(body, at.R.z, joint.motion == Motion::prismatic, speed, faster);

@@ -109,6 +109,7 @@ class Batch {
   nb::handle object() const { return array_; }
   bool overlaps(nb::handle other) const { return overlap(array_, other); }
   void copy() { array_ = nb::steal(PyArray_NewCopy(array(), NPY_CORDER)); }
+  void replace(nb::object array) { array_ = std::move(array); }
 
   // Returns an array of the same type with the shape (leading axes..., tail...): `out` if it is
   // given, else a new array.

@@ -9,6 +9,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/batches.hpp"
+#include "bindings/configurations.hpp"
 #include "bindings/specs.hpp"
 #include "kernels/isa.hpp"
 
@@ -20,35 +21,42 @@ struct OwnedChain {
   std::vector<Joint<T>> joints;
   std::vector<Frame<T>> frames;
   std::vector<Support> support;
-  int nq = 0, nv = 0;
+  Ints balls;
+  int nv = 0;
   bool mimics = false, phases = false, lengths = false;
 
   Chain<T> view() const {
-    return {.nq = nq,
+    return {.nq = nv,
             .nv = nv,
             .joints = int(joints.size()),
             .frames = int(frames.size()),
+            .balls = int(balls.size()),
             .mimics = mimics,
             .phases = phases,
             .lengths = lengths,
             .joint = joints.data(),
             .frame = frames.data(),
-            .support = support.data()};
+            .support = support.data(),
+            .ball = balls.data()};
   }
 };
 
 template <class T>
-OwnedChain<T> build_chain(int nq, int nv, const std::vector<JointSpec>& joints,
+OwnedChain<T> build_chain(const Layout& layout, const std::vector<JointSpec>& joints,
                           const std::vector<FrameSpec>& frames) {
   OwnedChain<T> chain;
-  chain.nq = nq;
-  chain.nv = nv;
+  const int nv = chain.nv = layout.nv();
+  chain.balls = layout.balls();
   const int count = int(joints.size());
-  Ints uses(nq, 0);
+  Ints uses(nv, 0);
   for (int j = 0; j < count; ++j) {
     const JointSpec& spec = joints[j];
-    check_index("q_index", 0, nq, spec.q_index);
+    check_index("q_index", 0, nv, spec.q_index);
     check_index("v_index", 0, nv, spec.v_index);
+    if (spec.motion == Motion::ball) {  // its two other axes follow
+      check_index("joints", 0, count - 2, j);
+      check_index("v_index", 0, nv - 2, spec.v_index);
+    }
     if (spec.placement == Placement::root) {
       check_index("parent", -1, 0, spec.parent);
     } else {
@@ -115,10 +123,11 @@ class PyChain {
   // Results are computed for the first `outputs` frames; they have a frame axis if `stack`. Further
   // frames only provide the `axes` of twists. Singular values are those of the `rows` of the
   // stacked Jacobian (6 * outputs, nv).
-  PyChain(int nq, int nv, const std::vector<JointSpec>& joints,
+  PyChain(int nv, Ints balls, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
-      : f64_(build_chain<double>(nq, nv, joints, frames)),
-        f32_(build_chain<float>(nq, nv, joints, frames)),
+      : layout_(nv, std::move(balls)),
+        f64_(build_chain<double>(layout_, joints, frames)),
+        f32_(build_chain<float>(layout_, joints, frames)),
         outputs_(outputs),
         stack_(stack),
         axes_(axes),
@@ -135,7 +144,7 @@ class PyChain {
 
   Outputs evaluate(nb::handle q, Speeds speeds, int threads, Wanted wanted,
                    Outputs out = {}) const {
-    Batch batch(q, f64_.nq, "q");
+    Configurations batch(q, layout_, "q");
     if (batch.overlaps(out.poses) || batch.overlaps(out.jacobian)) batch.copy();
     return batch.is_double()
                ? evaluate(batch, speeds, threads, wanted, std::move(out), f64_.view(), isa().f64)
@@ -151,6 +160,7 @@ class PyChain {
     }
   }
   int frames() const { return int(f64_.frames.size()); }
+  const Layout& layout() const { return layout_; }
 
   // Returns qd as an array with the rows and the type of q.
   static Batch paired(const Batch& q, nb::handle qd, int n) {
@@ -220,6 +230,7 @@ class PyChain {
     });
   }
 
+  Layout layout_;
   OwnedChain<double> f64_;
   OwnedChain<float> f32_;
   int outputs_;

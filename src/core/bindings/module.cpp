@@ -46,10 +46,10 @@ NB_MODULE(_core, m) {
 
   bind_specs(m);  // first, because the signatures of the other functions contain specs
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
-      .def(nb::init<int, int, const std::vector<JointSpec>&, const std::vector<FrameSpec>&, int,
+      .def(nb::init<int, Ints, const std::vector<JointSpec>&, const std::vector<FrameSpec>&, int,
                     bool, int, Ints>(),
-           nb::kw_only(), "nq"_a, "nv"_a, "joints"_a, "frames"_a, "outputs"_a, "stack"_a, "axes"_a,
-           "rows"_a)
+           nb::kw_only(), "nv"_a, "balls"_a, "joints"_a, "frames"_a, "outputs"_a, "stack"_a,
+           "axes"_a, "rows"_a)
       .def(
           "poses",
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {

@@ -22,8 +22,8 @@ class PyServo : public ServoLoop {
   nb::object speeds() const { return copy(last().qd, {servo_.chain.nv}); }
   nb::object speeds_before() const { return copy(memory_.last().before, {servo_.chain.nv}); }
   nb::object sides() const { return copy(last().active_set, {servo_.chain.nv}); }
-  nb::object from() const { return copy(memory_.last().from, {servo_.chain.nq}); }
-  nb::object now() const { return copy(last().q, {servo_.chain.nq}); }
+  nb::object from() const { return configuration(memory_.last().from); }
+  nb::object now() const { return configuration(last().q); }
   nb::object jacobian() const { return jacobian_of(last()); }
   nb::object command() const { return copy(last().desired, {servo_.rows}); }
   nb::object seen() const { return copy(last().e, {servo_.rows}); }

@@ -99,8 +99,8 @@ class ServoLoop {
 
   nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
                   nb::handle out) {
-    const int n = servo_.chain.nq;
-    const Batch at(q, n, "q");
+    const int n = layout().nq();
+    const Configurations at(q, layout(), "q");
     if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
     const Command<double> command{
@@ -126,8 +126,7 @@ class ServoLoop {
     };
     const Command<double> command{known(target, targets_), known(velocity, velocities_),
                                   known(acceleration, velocities_)};
-    const int n = servo_.chain.nq;
-    run(Batch(q, n, "q"), command, data_of<double>(result(out, n)));
+    run(Configurations(q, layout(), "q"), command, data_of<double>(result(out, layout().nq())));
   }
 
   template <class Visit>
@@ -209,6 +208,14 @@ class ServoLoop {
     return copy(state.J, {servo_.rows, servo_.chain.nv});
   }
 
+  const Layout& layout() const { return nb::cast<const PyTasks&>(tasks_).layout(); }
+  // Returns the configuration of coordinates of the kernel.
+  nb::object configuration(const double* x) const {
+    const npy_intp size = layout().nq();
+    const nb::object made = new_array(NPY_DOUBLE, 1, &size);
+    layout().from_kernel(x, data_of<double>(made));
+    return made;
+  }
   static nb::object copy(const double* from, std::initializer_list<int> shape) {
     npy_intp sizes[2], count = 1;
     int axes = 0;
@@ -250,7 +257,7 @@ class ServoLoop {
       guard_.append_rows(servo_, memory_.next(), all_rows_);
     }
     if (!constraint_rows_.is_none()) {
-      const nb::object rows = constraint_rows_(copy(state.q, {nq}));
+      const nb::object rows = constraint_rows_(configuration(state.q));
       const auto [from, count] = rows_in(rows, 2);
       if (guard_.active()) {
         all_rows_.insert(all_rows_.end(), from, from + count * (n + 2));
@@ -260,7 +267,7 @@ class ServoLoop {
     }
     if (guard_.active()) memory_.constrain(all_rows_.data(), int(all_rows_.size()) / (n + 2));
     if (!secondary_velocity_.is_none()) {
-      const nb::object v = secondary_velocity_(copy(state.q, {nq}));
+      const nb::object v = secondary_velocity_(configuration(state.q));
       if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
@@ -281,7 +288,7 @@ class ServoLoop {
       if (!python_step_.is_none()) python_step_.attr("undo")();
       raise_input_error("raise_overflow", at.object());
     }
-    for (int j = 0; j < nq; ++j) next[j] = state.q[j];
+    layout().from_kernel(state.q, next);
     memory_.accept();
     if (guard_.active()) guard_.accept(memory_.last());
   }
@@ -331,7 +338,7 @@ class ServoLoop {
       return numbers ? copy(numbers, {count}) : nb::none();
     };
     const nb::object J = jacobian_of(state), desired = copy(state.desired, {m});
-    open_rows_(J, desired, copy(state.q, {servo_.chain.nq}), copy(state.qd, {n}),
+    open_rows_(J, desired, configuration(state.q), copy(state.qd, {n}),
                given(command.target, targets_), given(command.velocity, velocities_),
                given(command.acceleration, velocities_));
     std::copy_n(data_of<double>(J), m * n, state.J);
@@ -347,7 +354,7 @@ class ServoLoop {
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.nv;
     const nb::object e = copy(state.e, {servo_.rows});
-    const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {servo_.chain.nq}));
+    const nb::object made = python_step_(jacobian_of(state), e, configuration(state.q));
     const nb::tuple parts = nb::cast<nb::tuple>(made);
     const nb::object dq = parts[0], metric = parts[2];
     if (!contiguous_data(dq, n))

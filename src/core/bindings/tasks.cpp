@@ -132,7 +132,8 @@ void in_precision(const Batch& batch, Work&& work) {
 
 nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) const {
   const int n = chain<double>().nv;
-  const Batch batch(q, chain<double>().nq, "q"), target(targets, targets_, "targets");
+  const Configurations batch(q, chain_.layout(), "q");
+  const Batch target(targets, targets_, "targets");
   if (!batch.same_rows(target))
     throw nb::value_error("q and targets must have the same batch axes and type");
   const nb::object J = batch.result({}, {rows_, n}), e = batch.result({}, {rows_});
@@ -163,7 +164,8 @@ const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
 nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads,
                                       nb::handle targets) const {
   const int n = chain<double>().nv;
-  const Batch batch(q, chain<double>().nq, "q"), speed = PyChain::paired(batch, qd, n);
+  const Configurations batch(q, chain_.layout(), "q");
+  const Batch speed = PyChain::paired(batch, qd, n);
   const nb::object bias_acceleration = batch.result({}, {rows_});
   in_precision(batch, [&]<class T>(T) {
     TaskRequest<T> request{};
@@ -180,7 +182,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads,
 
 nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads,
                            nb::handle targets) const {
-  const Batch batch(q, chain<double>().nq, "q");
+  const Configurations batch(q, chain_.layout(), "q");
   const Batch velocity(velocities, velocities_, "velocities");
   if (!batch.same_rows(velocity))
     throw nb::value_error("q and velocities must have the same batch axes and type");

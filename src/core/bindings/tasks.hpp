@@ -36,6 +36,7 @@ class PyTasks {
   Ints target_sizes() const;
   Ints velocity_sizes() const;
 
+  const Layout& layout() const { return chain_.layout(); }
   template <class T>
   Chain<T> chain() const {
     return chain_.owned<T>().view();

@@ -71,12 +71,13 @@ class PyVelocity {
   nb::tuple follow(nb::handle q, nb::handle velocity, nb::handle before, nb::handle out,
                    int threads) const {
     const int n = f64_.view().chain.nv;
-    Batch at(q, f64_.view().chain.nq, "q"), asked(velocity, velocities_, "twist");
-    Batch speed(before.is_none() ? q : before, n, "qd");
+    Configurations at(q, nb::cast<const PyTasks&>(tasks_).layout(), "q");
+    Batch asked(velocity, velocities_, "twist");
+    Batch speed(before.is_none() ? at.object() : before, n, "qd");
     if (!at.same_rows(asked) || !at.same_rows(speed))
       throw nb::value_error("q, velocity and before must have the same batch axes and type");
     nb::object result = at.result(out, {n});
-    for (Batch* given : {&at, &asked, &speed}) {
+    for (Batch* given : {static_cast<Batch*>(&at), &asked, &speed}) {
       if (given->overlaps(result)) given->copy();
     }
     std::ptrdiff_t bad = -1;

@@ -87,6 +87,8 @@ constexpr const char* name_of(Motion motion) {
   switch (motion) {
     SUPPLE_NAME(Motion, revolute)
     SUPPLE_NAME(Motion, prismatic)
+    SUPPLE_NAME(Motion, ball)
+    SUPPLE_NAME(Motion, ball_axis)
   }
   return nullptr;
 }

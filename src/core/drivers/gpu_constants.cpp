@@ -131,13 +131,15 @@ std::string lines(const Chain<double>& chain) {
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
   return line("Joint<T>", "joint", chain.joints, chain.joint) +
          line("Frame<T>", "frame", chain.frames, chain.frame) +
-         line("Support", "support", supports, chain.support);
+         line("Support", "support", supports, chain.support) +
+         (chain.balls ? line("int", "ball", chain.balls, chain.ball) : "");
 }
 std::string laid(const Chain<double>& chain) {
-  return braces(member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
-                member("frames", chain.frames), member("mimics", chain.mimics),
-                member("phases", chain.phases), member("lengths", chain.lengths),
-                member("joint", "joint"), member("frame", "frame"), member("support", "support"));
+  return braces(
+      member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
+      member("frames", chain.frames), member("balls", chain.balls), member("mimics", chain.mimics),
+      member("phases", chain.phases), member("lengths", chain.lengths), member("joint", "joint"),
+      member("frame", "frame"), member("support", "support"), array_of("ball", chain.balls > 0));
 }
 std::string lines(int tasks, const Task<double>* task) {
   std::string all, list;

@@ -32,6 +32,13 @@ def raise_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
     )
 
 
+def raise_zero_quaternion(q: FloatArray, row: int, name: str) -> NoReturn:
+    """Raise the error for row `row` of a flattened batch, in which a quaternion is zero."""
+    place = str([int(i) for i in np.unravel_index(row, q.shape[:-1])]) if q.ndim > 1 else ""
+    given = short_repr(q.reshape(-1, q.shape[-1])[row].tolist())
+    raise InputError(f"a quaternion must not be zero; given: {name}{place} = {given}")
+
+
 def raise_batch(given: object, name: str, width: int) -> NoReturn:
     """Raise the error for a batch where one configuration is expected."""
     raise InputError(f"{name} must be ({width},), not a batch; given: {short_repr(given)}")

@@ -15,6 +15,7 @@ from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
+from supple.kinematics.configuration import refuse_balls
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS = 128  # the same as `threads` in velocity.cu
@@ -152,5 +153,6 @@ def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
 @lru_cache(maxsize=32)
 def on_device(velocity: VelocityIk, device: str) -> GpuVelocityIk:
     """Return a step prepared for a GPU; results are cached."""
+    refuse_balls(velocity.layout.robot, "a GPU")
     number, info = device_named(device)
     return GpuVelocityIk(velocity, number, info.architecture)

@@ -19,6 +19,7 @@ from supple.collision.model import (
 from supple.collision.world import World
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
 from supple.motion.linearization import Array
 
 # Values of `RowState` in limits/row_search.hpp.
@@ -132,10 +133,11 @@ def nearest_of(world: Guarded, q: Array) -> Nearest | None:
     """Return the closest pair at a configuration (n,); None without pairs."""
     if world.kernel is None:
         return None
-    _, pair = world.kernel.min_distance(q)
+    at = q if world.model is None else to_kernel(world.model.robot, q)
+    _, pair = world.kernel.min_distance(at)
     if pair < 0:
         return None
-    distance, points, normal = world.kernel.distances(q)
+    distance, points, normal = world.kernel.distances(at)
     return Nearest(
         world.pair(pair), float(distance[pair]), np.array(points[pair]), np.array(normal[pair])
     )

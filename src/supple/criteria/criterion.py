@@ -20,7 +20,12 @@ from supple.collision.world import World
 from supple.damping.scale import Rows
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, integrate
+from supple.kinematics.configuration import (
+    coordinate_difference,
+    difference,
+    integrate,
+    to_kernel,
+)
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, numbers_of
@@ -217,12 +222,12 @@ class Manipulability:
         """Return ∇h (n,)."""
         n = self.robot.dof
         h = EPSILON ** (1 / 3)
-        q = _configuration(q, n)
+        q = _configuration(q, self.robot.nq)
         both = np.stack(
             [integrate(self.robot, q, h * np.eye(n)), integrate(self.robot, q, -h * np.eye(n))]
         )
         w = np.asarray(self.robot.manipulability(both, self.frame, rows=self.rows))
-        return np.asarray((w[1] - w[0]) / np.diagonal(both[0] - both[1]))
+        return np.asarray((w[1] - w[0]) / np.diagonal(difference(self.robot, both[0], both[1])))
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
@@ -277,7 +282,7 @@ class Clearance:
         kernel = model_of(self.robot, self.world).kernel
         if kernel is None:
             return 0.0, np.zeros(self.robot.dof, dtype=np.float64)
-        cost, gradient = kernel.cost(at, self.distance)
+        cost, gradient = kernel.cost(to_kernel(self.robot, at), self.distance)
         return cost, np.asarray(gradient, dtype=np.float64)
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import RANK_FLOOR
 
@@ -69,6 +70,6 @@ def reach(robot: Robot, frame: FrameNames = None) -> float:
     if robot.prismatic.any():
         columns = robot.jacobian(q, frame)[..., :3, robot.prismatic]  # (..., 3, sliders)
         straight = np.ptp(columns, axis=0).max(axis=-2) < _PARALLEL  # (..., sliders)
-        slid = q[:, robot.prismatic].reshape(len(q), *[1] * straight.ndim, -1)
+        slid = to_kernel(robot, q)[:, robot.prismatic].reshape(len(q), *[1] * straight.ndim, -1)
         away = away - np.where(straight[..., None, :], columns * slid, 0.0).sum(axis=-1)
     return float(np.linalg.norm(away, axis=-1).max())

@@ -17,10 +17,10 @@ from supple.describe._pose import (
     orthonormalized,
     rotation_residual,
 )
-from supple.describe.joint import Frame, Joint, Mimic
+from supple.describe.joint import VELOCITIES, Frame, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
-KINDS = ("revolute", "continuous", "prismatic", "screw", "fixed")
+KINDS = ("revolute", "continuous", "prismatic", "screw", *VELOCITIES, "fixed")
 RATES = ("max_speed", "max_acceleration", "max_jerk")  # limits that are positive or infinite
 _MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overflow in float32
 
@@ -49,7 +49,7 @@ def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) ->
     if not any(joint.moves for joint in joints):
         raise DescriptionError(
             f"robot {short_repr(robot)} has {len(joints)} joints and none of them moves; "
-            "expected at least one revolute, continuous, prismatic or screw joint."
+            f"expected at least one joint that does: {join_names(KINDS[:-1])}."
         )
 
 
@@ -180,9 +180,12 @@ def _check_limits(joint: Joint, name: str) -> None:
         raise DescriptionError(f"{name}: the lower limit is above the upper one, {given} {remedy}")
     if lower == math.inf or upper == -math.inf:
         raise DescriptionError(f"{name}: no position lies between the limits, {given}")
-    if joint.kind == "continuous" and (math.isfinite(lower) or math.isfinite(upper)):
-        problem = "a continuous joint must not have limits (use revolute)"
-        raise DescriptionError(f"{name}: {problem}, {given}")
+    if math.isfinite(lower) or math.isfinite(upper):
+        if joint.kind == "continuous":
+            problem = "a continuous joint must not have limits (use revolute)"
+            raise DescriptionError(f"{name}: {problem}, {given}")
+        if joint.kind in VELOCITIES:
+            raise DescriptionError(f"{name}: a {joint.kind} joint must not have limits, {given}")
     for key in RATES:
         if not getattr(joint, key) > 0:
             problem = f"{key} must be positive or infinite, given {getattr(joint, key):g}."
@@ -264,6 +267,12 @@ def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
         weld = f"Correct it, or weld the follower: fixed=[{short_repr(joint.name)}]."
         raise DescriptionError(f"{name} mimics an {problem} {weld}")
     followed = by_name[mimic.joint]
+    for each in (joint, followed):
+        if each.kind in VELOCITIES:
+            raise DescriptionError(
+                f"{name} mimics {short_repr(mimic.joint)}, but {short_repr(each.name)} is a "
+                f"{each.kind} joint, which has several degrees of freedom."
+            )
     if followed is joint:
         raise DescriptionError(f"{name} mimics itself.")
     if not followed.moves:

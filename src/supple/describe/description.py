@@ -79,7 +79,7 @@ class Description:
         object.__setattr__(self, "tips", _validate.checked_tips(tips, self.links, frames))
 
     def __repr__(self) -> str:
-        dof = sum(joint.moves and joint.mimic is None for joint in self.joints)
+        dof = sum(len(joint.velocity_names) for joint in self.joints if joint.mimic is None)
         return f"Description({self.name!r}: {dof} degrees of freedom, {len(self.links)} links)"
 
     def _with_valid_tips(self, tips: tuple[str, ...]) -> Description:

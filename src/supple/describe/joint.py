@@ -12,7 +12,21 @@ from supple.describe._numbers import described_numbers
 from supple.describe._pose import Array
 from supple.errors import DescriptionError, short_repr
 
-Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "screw", "fixed"]
+Kind: TypeAlias = Literal[
+    "revolute", "continuous", "prismatic", "screw", "ball", "planar", "floating", "fixed"
+]
+# Velocities of joints with several degrees of freedom: translations, and rotations about axes.
+VELOCITIES: dict[str, tuple[str, ...]] = {
+    "ball": ("rx", "ry", "rz"),
+    "planar": ("x", "y", "rz"),
+    "floating": ("x", "y", "z", "rx", "ry", "rz"),
+}
+# Positions of these joints: a ball joint has a unit quaternion.
+POSITIONS: dict[str, tuple[str, ...]] = {
+    "ball": ("qw", "qx", "qy", "qz"),
+    "planar": ("x", "y", "rz"),
+    "floating": ("x", "y", "z", "qw", "qx", "qy", "qz"),
+}
 
 
 def _identity() -> Array:
@@ -85,9 +99,17 @@ class Joint(PickledByFields):
     both in a fixed ratio (screw) or is the identity (fixed). A continuous joint is a revolute joint
     without limits. The position of a screw joint is its angle.
 
+    Three kinds have several degrees of freedom, and no limits. A ball joint rotates by a unit
+    quaternion (w, x, y, z); its velocity is the angular velocity in the axes of the moved joint
+    frame. A planar joint has positions (x, y, angle): it translates perpendicular to the axis, then
+    rotates about it. A floating joint has positions (x, y, z, and a unit quaternion); its velocity
+    is the linear velocity in the axes of the joint frame, then the angular velocity of a ball
+    joint. These are the coordinates of MuJoCo.
+
     Attributes:
         name: Unique name of the joint.
-        kind: "revolute", "continuous", "prismatic", "screw" or "fixed".
+        kind: "revolute", "continuous", "prismatic", "screw", "ball", "planar", "floating" or
+            "fixed".
         parent, child: Names of the two links.
         origin: Pose of the joint frame in the parent link, T_parent_joint (4, 4) [m].
         axis: Direction of the axis in the joint frame (3,); `Description` normalizes it.
@@ -133,6 +155,22 @@ class Joint(PickledByFields):
     def moves(self) -> bool:
         """Whether the joint can move: true for every kind except "fixed"."""
         return self.kind != "fixed"
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """Names of its degrees of freedom; those of a floating joint are "name/x" to "name/rz"."""
+        return self._names(VELOCITIES)
+
+    @property
+    def position_names(self) -> tuple[str, ...]:
+        """Names of its positions, which differ from `velocity_names` for quaternions."""
+        return self._names(POSITIONS)
+
+    def _names(self, parts: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+        if not self.moves:
+            return ()
+        own = parts.get(self.kind)
+        return (self.name,) if own is None else tuple(f"{self.name}/{part}" for part in own)
 
 
 @dataclass(frozen=True, eq=False)

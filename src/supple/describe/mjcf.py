@@ -38,8 +38,9 @@ def mjcf(
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
       joint's anchor `pos` are respected. Several joints of a body have links "<body>/<joint>"
       between them.
-    - Free and ball joints are rejected unless they are named in `fixed`, which welds them at qpos0;
-      a free joint without a name is called "<body>/free".
+    - A free joint is floating, and its position is the pose of its body in the world; without a
+      name it is called "<body>/free". The range of a ball joint is ignored. `fixed` welds them at
+      qpos0.
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
     - An active equality of two joints is a mimic if it is linear, and rejected otherwise; an
@@ -157,13 +158,14 @@ class _Reader:
         }
         kind = kinds.get(joint.kind)
         if kind is None:
-            what = "a free joint" if joint.kind == "free" else "a ball joint"
-            if name not in weld:
-                raise DescriptionError(
-                    f"joint {short_repr(name)} is {what}, which has more than one degree of "
-                    f"freedom; weld it with fixed=[{short_repr(name)}]."
-                )
-            return Joint(name, "fixed", parent, child, here)
+            if name in weld:
+                return Joint(name, "fixed", parent, child, here)
+            if joint.kind == "free":  # its position is the body's pose in the world
+                return Joint(name, "floating", parent, child)
+            at = here @ translation(*joint.anchor)
+            return Joint(
+                name, "ball", parent, child, at, child_placement=translation(*-joint.anchor)
+            )
         anchor = joint.anchor if kind != "prismatic" else np.zeros(3)
         axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)

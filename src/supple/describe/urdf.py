@@ -14,7 +14,7 @@ from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import check_unique, raise_several_roots
 from supple.describe.description import Description
 from supple.describe.inertia import Inertia
-from supple.describe.joint import Joint, Mimic
+from supple.describe.joint import VELOCITIES, Joint, Kind, Mimic
 from supple.describe.link_shapes import LinkShapes, urdf_shapes
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
@@ -24,8 +24,16 @@ _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
 _MAX_JOINTS = 5_000
 _MAX_NUMBERS = 1_000  # maximum length of an attribute with numbers [characters]
-_WELDABLE = ("floating", "planar", "spherical")  # pybullet adds spherical joints to the format
-_TYPES = ("revolute", "continuous", "prismatic", "fixed", *_WELDABLE)
+_KINDS: dict[str, Kind] = {  # by type; pybullet adds spherical joints to the format
+    "revolute": "revolute",
+    "continuous": "continuous",
+    "prismatic": "prismatic",
+    "fixed": "fixed",
+    "floating": "floating",
+    "planar": "planar",
+    "spherical": "ball",
+}
+_UNBOUNDED = ("continuous", *VELOCITIES)  # kinds that have no position limits
 
 
 def urdf(
@@ -71,7 +79,7 @@ def urdf(
         names = [_name(element) for element in elements]
         weld = names_to_weld(fixed, names)
         sloppy: list[str] = []
-        joints = [_joint(name, e, weld, sloppy) for name, e in zip(names, elements, strict=True)]
+        joints = [_joint(name, e, sloppy) for name, e in zip(names, elements, strict=True)]
         _check_links([_name(element) for element in links], joints)
         bodies = [e for e in links if e.find("inertial") is not None]
         known = {link for joint in joints for link in (joint.parent, joint.child)}
@@ -94,7 +102,7 @@ def urdf(
 def urdf_joints(root: Element) -> list[Joint]:
     """Return the joints of a URDF file's root element."""
     elements = _at_most(_MAX_JOINTS, root.findall("joint"))
-    return [_joint(_name(element), element, frozenset(), []) for element in elements]
+    return [_joint(_name(element), element, []) for element in elements]
 
 
 def _warn_of_missing_limits(
@@ -145,30 +153,25 @@ def _inertia(link: str, element: Element) -> Inertia:
         return Inertia.unknown(link)
 
 
-def _joint(name: str, element: Element, weld: frozenset[str], sloppy: list[str]) -> Joint:
-    """Return one joint, and append what is accepted although it is invalid to `sloppy`.
-
-    Floating, planar and spherical joints must be welded.
-    """
-    kind = element.get("type", "")
-    if kind not in _TYPES:
+def _joint(name: str, element: Element, sloppy: list[str]) -> Joint:
+    """Return one joint, and append what is accepted although it is invalid to `sloppy`."""
+    given = element.get("type", "")
+    kind = _KINDS.get(given)
+    if kind is None:
         raise DescriptionError(
-            f"joint {short_repr(name)}: {unknown_name_error('type', kind, _TYPES)}"
-        )
-    if kind in _WELDABLE and name not in weld:
-        raise DescriptionError(
-            f"joint {short_repr(name)} is {kind}, with more than one degree of freedom; "
-            f"weld it with fixed=[{short_repr(name)}]."
+            f"joint {short_repr(name)}: {unknown_name_error('type', given, _KINDS)}"
         )
     tags = "origin", "limit", "mimic", "axis", "parent", "child"
     origin, limit, mimic, axis, parent, child = (_Part(element, tag, sloppy) for tag in tags)
     lower, upper = limit.number("lower"), limit.number("upper")
-    if kind == "continuous" or (lower is None and upper is None):
+    if kind in _UNBOUNDED or (lower is None and upper is None):
         lower, upper = -math.inf, math.inf
     follows = mimic.there and kind != "fixed"
+    if kind in VELOCITIES:  # one <limit> does not describe several degrees of freedom
+        limit = _Part(Element("joint"), "limit", sloppy)
     return Joint(
         name=name,
-        kind="fixed" if kind in _WELDABLE else kind,  # type: ignore[arg-type]
+        kind=kind,
         parent=parent.name("link"),
         child=child.name("link"),
         origin=_pose(origin.vector("xyz"), origin.vector("rpy")),

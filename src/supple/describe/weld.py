@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from supple.describe._pose import motion
+from supple.describe._pose import Array, motion
 from supple.describe.joint import Joint
 from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error
 
@@ -35,10 +35,11 @@ def names_to_weld(
     return frozenset(names)
 
 
-def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint, ...]:
+def welded(joints: Sequence[Joint], values: Mapping[str, float | Array]) -> tuple[Joint, ...]:
     """Return all joints, with those named in `values` fixed at the given positions [rad or m].
 
-    Joints that mimic a welded joint are welded too, at multiplier * value + offset.
+    Joints that mimic a welded joint are welded too, at multiplier * value + offset. For a joint
+    with several degrees of freedom the value is its motion (4, 4), or 0 for the identity.
     """
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
@@ -51,7 +52,7 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
         name = todo.pop()
         for joint in followers.get(name, ()):
             if joint.mimic is not None and joint.name not in positions:
-                value = joint.mimic.multiplier * positions[name] + joint.mimic.offset
+                value = float(joint.mimic.multiplier * positions[name] + joint.mimic.offset)
                 if not math.isfinite(value):
                     follows = f"joint {short_repr(joint.name)}, which follows {short_repr(name)},"
                     problem = f"would be welded at {value:g}; expected a finite position"
@@ -64,9 +65,11 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
     )
 
 
-def _fixed_at(joint: Joint, value: float) -> Joint:
+def _fixed_at(joint: Joint, value: float | Array) -> Joint:
     origin = joint.origin
-    if value != 0:
+    if isinstance(value, np.ndarray):
+        origin = origin @ value
+    elif value != 0:
         axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # checked by Description

@@ -18,6 +18,7 @@ from supple.gpu.device import Precision, check_precision, device_named, is_named
 from supple.ik.preference import FIRST_FOUND, Preference, check_preference
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
 from supple.motion.linearization import Array
@@ -284,7 +285,10 @@ def check_not_iterated(**arguments: object) -> None:
 
 
 def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
-    """Return q0 as an array: one seed for all targets (n,), or one per target (..., n)."""
+    """Return q0 as an array: one seed for all targets (n,), or one per target (..., n).
+
+    The seeds are in the kernel's coordinates.
+    """
     if q0 is None:
         return None
     # A copy, because results keep a reference to it.
@@ -293,14 +297,14 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
         if not np.isfinite(q).all():
             raise InputError(f"q0 must be finite; given: {short_repr(q0)}")
         check_plausible(robot, q, "q0")
-        return q
+        return np.asarray(to_kernel(robot, q))
     if q.shape[:-1] != batch:
         raise InputError(
             f"q0 must have the shape ({robot.nq},), or (..., {robot.nq}) with the batch axes of "
             f"the targets, {batch}; given: {q.shape}"
         )
     check_plausible(robot, q, "q0")
-    return q
+    return np.asarray(to_kernel(robot, q))
 
 
 def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:

@@ -29,6 +29,7 @@ from supple.ik.subproblems import (
     moving_subproblem,
 )
 from supple.ik.task_errors import Asked
+from supple.kinematics.configuration import from_kernel, refuse_balls, to_kernel
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
@@ -43,15 +44,18 @@ _CHUNK = 4096  # number of targets whose solutions are compared at a time
 # Number of targets whose subproblems are solved and merged at a time, without and with a timeout.
 _MERGED = (65_536, 1024)
 
-# For up to s solutions of each of B targets: q (B, s, n), status (B, s), errors (B, s, 2), and
-# numbers of iterations and seeds (B, s, 2); then the number of solutions (B,), which `_best` omits,
-# and the statistics of failed seeds (B, 4).
+# For up to s solutions of each of B targets: q (B, s, n) in the kernel's coordinates, status
+# (B, s), errors (B, s, 2), and numbers of iterations and seeds (B, s, 2); then the number of
+# solutions (B,), which `_best` omits, and the statistics of failed seeds (B, 4).
 RawSolutions: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Driver:
-    """The search of one call of a `Solver`: a problem and the options of the call."""
+    """The search of one call of a `Solver`: a problem and the options of the call.
+
+    Seeds are in the kernel's coordinates; results have configurations.
+    """
 
     problem: CompiledProblem
     options: SolveOptions
@@ -62,9 +66,9 @@ class Driver:
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
         return Solutions(
-            *_fields(*(part[0] for part in found)),
+            *self._fields(*(part[0] for part in found)),
             robot=self.problem.layout.robot,
-            q0=seed,
+            q0=self._q0(seed),
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(target),
             _targets=(),
@@ -79,18 +83,19 @@ class Driver:
             raise_nonfinite(target, seed)
         robot, tasks = self.problem.layout.robot, self.problem.kernel.given_tasks
         asked = self._asked(target)
-        q, status, error, effort = (part[0, 0] for part in found)
+        x, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
+        q0 = self._q0(seed)
         solution = Solution(
-            q,
+            from_kernel(robot, x),
             STATUS[status],
             position,
             rotation,
             iterations,
             max(starts - 1, 0),
             robot=robot,
-            _q0=None if seed is None else seed.tobytes(),
+            _q0=None if q0 is None else q0.tobytes(),
             tasks=tasks,
             _asked=None if asked is None else asked.tobytes(),
             _check=options.check,
@@ -115,14 +120,28 @@ class Driver:
             found = self._best_by_chunks(flat, seeds)
         parts = (part[:, 0].reshape((*batch, *part.shape[2:])) for part in found[:4])
         return Solutions(
-            *_fields(*parts),
+            *self._fields(*parts),
             reason="only one was searched",
             robot=self.problem.layout.robot,
-            q0=q0,
+            q0=self._q0(q0),
             tasks=self.problem.kernel.given_tasks,
             _asked=self._asked(targets),
             _check=options.check,
         )
+
+    def _configurations(self, x: Array) -> Array:
+        """Return the configurations of coordinates of the kernel."""
+        return np.asarray(from_kernel(self.problem.layout.robot, x))
+
+    def _q0(self, seeds: Array | None) -> Array | None:
+        """Return the configurations of seeds."""
+        return None if seeds is None else self._configurations(seeds)
+
+    def _fields(self, x: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
+        """Return the arrays of solutions in the order of the fields of `Solutions`."""
+        restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
+        q = self._configurations(x)
+        return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts
 
     def _asked(self, targets: Array) -> Asked | None:
         """Return what is needed to compute the errors of each task later, if there are several."""
@@ -242,7 +261,7 @@ class Driver:
         there = np.arange(most) < count[:, None]
         solved = there & (found[1] == SolveStatus.CONVERGED)
         free = np.zeros_like(solved)
-        free[solved] = check.free(found[0][solved])
+        free[solved] = check.free(self._configurations(found[0][solved]))
         found[1][solved & ~free] = SolveStatus.BLOCKED
         order = np.argsort(~free, axis=1, kind="stable")[:, :max_solutions]
         rows = np.arange(len(count))[:, None]
@@ -259,7 +278,8 @@ class Driver:
     ) -> RawSolutions:
         """Search with the joints that move a task; the others stay at q0, or neutral without q0."""
         robot, joints = self.problem.layout.robot, moving.joints
-        still = np.clip(robot.neutral() if seeds is None else seeds, robot.lower, robot.upper)
+        start = to_kernel(robot, robot.neutral()) if seeds is None else seeds
+        still = np.clip(start, robot.lower, robot.upper)
         own = seeds
         if seeds is not None:  # a q0 that is not finite is rejected as a whole
             finite = np.isfinite(seeds).all(axis=-1, keepdims=True)
@@ -267,7 +287,7 @@ class Driver:
         found = replace(self, problem=moving.problem)._run(
             targets, own, max_solutions=max_solutions, single=True, progress=progress
         )
-        q = np.empty((*found[0].shape[:-1], robot.nq))
+        q = np.empty((*found[0].shape[:-1], robot.nv))
         q[...] = still if still.ndim == 1 else still[:, None]
         q[..., joints] = found[0]
         return (q, *found[1:])
@@ -281,7 +301,7 @@ class Driver:
         assert self.options.max_move is not None
         assert seeds is not None
         most = found[0].shape[1]
-        far = largest_move(found[0], seeds[..., None, :]) > self.options.max_move
+        far = largest_move(None, found[0], seeds[..., None, :]) > self.options.max_move
         again = (far | (found[1] != SolveStatus.CONVERGED)).any(axis=1) | (most > 1)
         own = seeds if seeds.ndim == 1 else seeds[again]
         cpu = replace(self, options=replace(self.options, gpu=None))
@@ -296,6 +316,7 @@ class Driver:
 
         gpu = self.options.gpu
         assert gpu is not None
+        refuse_balls(self.problem.layout.robot, "a GPU")
         return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several)
 
     def gpu_options(self, max_solutions: int = 1) -> Any:
@@ -335,9 +356,3 @@ def search_spec(options: SolveOptions, timeout: float, known: bool) -> _core.Sea
         clearance=0.0 if options.check is None else options.check.clearance,
         max_rejected=_REJECTED_KNOWN if known else _REJECTED,
     )
-
-
-def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
-    """Return the arrays of solutions in the order of the fields of `Solutions`."""
-    restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that were not tried have 0 seeds
-    return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

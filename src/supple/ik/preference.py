@@ -12,7 +12,12 @@ from supple.errors import InputError, short_repr, unknown_name_error
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import seed_range
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, twice_from_middle
+from supple.kinematics.configuration import (
+    coordinate_difference,
+    difference,
+    from_kernel,
+    twice_from_middle,
+)
 from supple.motion.linearization import Array
 
 Objective: TypeAlias = Callable[[Array], float]
@@ -44,18 +49,23 @@ def check_preference(prefer: object, seeded: bool) -> None:
 def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | None) -> Array:
     """Return the costs (B,) of configurations (B, n); q0 is (n,) or (B, n).
 
-    For "fast", the costs are those of "limits".
+    All are in the kernel's coordinates. For "fast", the costs are those of "limits".
     """
+    robot = problem.layout.robot
     if prefer == "comfortable":
-        return discomfort(problem.layout.robot, q)
+        return discomfort(robot, q)
     if prefer == "nearest" and q0 is not None:
-        return np.asarray(np.abs(coordinate_difference(q, q0)).max(axis=-1))
+        away = difference(robot, from_kernel(robot, q), from_kernel(robot, q0))
+        return np.asarray(np.abs(away).max(axis=-1))
     if prefer == "manipulability":
-        J = problem.layout.jacobian(q)[..., : problem.primary, :] * problem.units
+        J = (
+            problem.layout.jacobian(from_kernel(robot, q))[..., : problem.primary, :]
+            * problem.units
+        )
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
     if callable(prefer):
-        return np.array([_evaluated(prefer, one) for one in q])
-    return _limit_proximity(problem.layout.robot, q)
+        return np.array([_evaluated(prefer, one) for one in from_kernel(robot, q)])
+    return _limit_proximity(robot, q)
 
 
 def _limit_proximity(robot: Robot, q: Array) -> Array:

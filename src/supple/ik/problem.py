@@ -28,6 +28,7 @@ from supple.ik.seeds import (
     turns,
 )
 from supple.kinematics import Robot
+from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
 from supple.steps.step import DLS
@@ -128,12 +129,15 @@ class CompiledProblem:
         return task_numbers(self.layout.robot, task, given, threads)
 
     def rests(self, targets: Array) -> Array | None:
-        """Return the rest postures of targets as seeds (..., n); None without a posture task."""
+        """Return the rest postures of targets as seeds (..., n); None without a posture task.
+
+        They are in the kernel's coordinates.
+        """
         if not self.rest:
             return None
-        start = np.broadcast_to(
-            self.layout.robot.neutral(), (*targets.shape[:-1], len(self.rest))
-        ).copy()
+        robot = self.layout.robot
+        neutral = to_kernel(robot, robot.neutral())
+        start = np.broadcast_to(neutral, (*targets.shape[:-1], len(self.rest))).copy()
         for j, k in enumerate(self.rest):
             if k >= 0:
                 start[..., j] = targets[..., k]
@@ -223,12 +227,12 @@ def _compiled(
     low, span, stride = seed_range(robot)
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
     seeds = low + shares * span
-    reached = layout.reached(seeds)
+    reached = layout.reached(from_kernel(robot, seeds))
     reach, largest = task_sizes(rows[: len(met)], layout, reached)
     is_long = np.zeros(robot.dof, dtype=np.bool_)
     if robot.prismatic.any() and max_step is None:
         middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
-        rest, _ = task_sizes(rows[: len(met)], layout, layout.reached(middle))
+        rest, _ = task_sizes(rows[: len(met)], layout, layout.reached(from_kernel(robot, middle)))
         is_long = robot.prismatic & (joint_ranges(robot) > _LONG_RANGE * rest)
         if is_long.any():
             reach = rest

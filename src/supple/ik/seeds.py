@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.kinematics import Robot
+from supple.kinematics.configuration import from_kernel
 from supple.kinematics.frames import longest_path, may_turn
 from supple.motion.linearization import Array
 from supple.tasks.layout import CompiledTasks
@@ -29,7 +30,7 @@ class SeedTable:
     """A table of seeds, looked up by the targets that they reach: src/core/drivers/seed_table.hpp.
 
     Attributes:
-        seeds: Configurations (N, n).
+        seeds: Configurations (N, n) in the kernel's coordinates.
         discomfort: The discomfort of each (N,).
         scale: Weights of the target values in the distance used to look up seeds (k,).
     """
@@ -51,7 +52,9 @@ class SeedTable:
 
     def table(self, layout: CompiledTasks) -> NDArray[np.float32]:
         """Return the scaled targets, each followed by an offset of its distance (N, k + 1)."""
-        scaled = layout.reached(self.seeds) * self.scale.astype(np.float32)
+        scaled = layout.reached(from_kernel(layout.robot, self.seeds)) * self.scale.astype(
+            np.float32
+        )
         weight = _core.LOOKED_UP_DISCOMFORT * scaled.var(axis=0).sum()
         half = 0.5 * (scaled**2).sum(axis=-1) + weight * self.discomfort
         return np.concatenate([scaled, half[:, None]], axis=-1).astype(np.float32)
@@ -84,8 +87,8 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     high = np.where(several, middle + np.pi, high)
     phi = 2.0
     for _ in range(60):
-        phi = (1 + phi) ** (1 / (robot.nq + 1))
-    return low, high - low, phi ** -np.arange(1.0, robot.nq + 1)
+        phi = (1 + phi) ** (1 / (robot.nv + 1))
+    return low, high - low, phi ** -np.arange(1.0, robot.nv + 1)
 
 
 def joint_ranges(robot: Robot) -> Array:

@@ -106,7 +106,7 @@ class Solution:
         Raises:
             InputError: The call had no q0.
         """
-        return float(largest_move(self.q, seed_of(self, "moved")))
+        return float(largest_move(self.robot, self.q, seed_of(self, "moved")))
 
     @property
     def same_branch(self) -> bool:

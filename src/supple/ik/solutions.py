@@ -260,7 +260,7 @@ class Solutions:
         Raises:
             InputError: The call had no q0.
         """
-        return largest_move(self.q, self._seeds("moved"))
+        return largest_move(self.robot, self.q, self._seeds("moved"))
 
     @property
     def same_branch(self) -> NDArray[np.bool_]:

@@ -227,7 +227,7 @@ class Solver(_core.TargetSolver):
         quick = self._given["max_step"] is None
         check = settings.check
         known = check is not None and problem is not None and has_all_solutions(problem)
-        if problem is not None and on_cpu and quick:
+        if problem is not None and on_cpu and quick and self._robot.nq == self._robot.nv:
             kernel = (decoupled_solver if check is None else checked_solver)(problem)
         for seeded in (False, True):
             prefer = settings.preference(seeded)

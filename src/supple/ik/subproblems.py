@@ -12,6 +12,7 @@ from supple import _core
 from supple.damping import Region
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
+from supple.kinematics.frames import owners
 from supple.tasks import Task
 
 
@@ -52,9 +53,10 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
     ends = np.cumsum([0, *problem.layout.kernel.target_sizes])
     subproblems = []
     for members, joints in groups:
-        still = [name for j, name in enumerate(robot.joint_names) if j not in joints]
         own = compile_problem(
-            robot.freeze(still), tuple(tasks[k] for k in members), *problem.settings
+            robot.freeze(_others(robot, joints)),
+            tuple(tasks[k] for k in members),
+            *problem.settings,
         )
         numbers = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members])
         indices = np.array(sorted(joints), np.int32)
@@ -73,8 +75,7 @@ def moving_subproblem(problem: CompiledProblem) -> Subproblem | None:
     moving = frozenset[int]().union(*(moving_joints(robot, task) for task in tasks))
     if problem.rest or not moving or len(moving) == robot.dof:
         return None
-    idle = [name for j, name in enumerate(robot.joint_names) if j not in moving]
-    own = compile_problem(robot.freeze(idle), tasks, *problem.settings)
+    own = compile_problem(robot.freeze(_others(robot, moving)), tasks, *problem.settings)
     numbers = np.arange(problem.layout.kernel.targets, dtype=np.int32)
     return Subproblem(own, np.array(sorted(moving), np.int32), numbers)
 
@@ -112,8 +113,22 @@ def is_separable(problem: CompiledProblem) -> bool:
 
 
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
-    """Return the coordinates that the error of a task depends on."""
-    return task.on(robot).moved_by(robot)
+    """Return the coordinates that the error of a task depends on.
+
+    All coordinates of a joint that has several are among them if one is.
+    """
+    found = task.on(robot).moved_by(robot)
+    if robot.dof == len(robot.description.joints):
+        return found
+    names = owners(robot)
+    moving = {names[j] for j in found}
+    return frozenset(j for j, name in enumerate(names) if name in moving)
+
+
+def _others(robot: Robot, joints: frozenset[int]) -> list[str]:
+    """Return the names of the joints of the other coordinates."""
+    others = (name for j, name in enumerate(owners(robot)) if j not in joints)
+    return list(dict.fromkeys(others))
 
 
 def groups_of(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:

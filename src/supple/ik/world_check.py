@@ -13,6 +13,7 @@ from supple.collision.model import CollisionModel, check_clearance, check_world,
 from supple.collision.world import World
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
 from supple.motion.linearization import Array
 
 _LISTED = 3  # number of pairs that a sentence names
@@ -60,7 +61,8 @@ class WorldCheck:
 
     def distance(self, q: Array) -> float:
         """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs."""
-        return np.inf if self.kernel is None else float(self.kernel.min_distance(q)[0])
+        at = to_kernel(self.model.robot, q)
+        return np.inf if self.kernel is None else float(self.kernel.min_distance(at)[0])
 
     def blocking(self, q: Array) -> tuple[tuple[str, str], ...]:
         """Return the names of the pairs that are closer than the clearance, nearest first."""

@@ -29,16 +29,26 @@ class MovingJoint:
     """A moving joint, after fixed joints have been folded into constant placements.
 
     The pose of the body that it carries, in the parent body, is
-    placement · motion(axis, scale q + offset).
+    placement · motion(axis, scale q + offset). A ball joint is three of them (chain.hpp).
     """
 
     parent: int  # index of the parent among the moving joints, or WORLD
-    prismatic: bool
-    coordinate: int
+    motion: Motion
+    coordinate: int  # index of its velocity
     scale: float
     offset: float
     placement: Matrix  # (4, 4)
     axis: Matrix  # (3,)
+
+    @property
+    def prismatic(self) -> bool:
+        """Whether the joint slides."""
+        return self.motion == Motion.PRISMATIC
+
+    @property
+    def is_part_of_ball(self) -> bool:
+        """Whether the joint is one of the three axes of a ball joint."""
+        return self.motion in (Motion.BALL, Motion.BALL_AXIS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +114,6 @@ def chain(
     joints: Sequence[MovingJoint],
     frames: Sequence[FixedFrame],
     *,
-    nq: int,
     nv: int,
     stack: bool,
     axes: int | FixedFrame,
@@ -115,7 +124,6 @@ def chain(
     Args:
         joints: All moving joints, parents before children.
         frames: The frames whose kinematics are computed.
-        nq: Length of a configuration.
         nv: Length of a velocity.
         stack: Whether results get an axis for the frames.
         axes: `AXES_WORLD`, `AXES_BODY` or `AXES_SPATIAL` of `_core`, or the frame in whose axes
@@ -125,8 +133,8 @@ def chain(
     extra = [] if isinstance(axes, int) else [axes]
     joint_specs, frame_specs = chain_specs(joints, [*frames, *extra])
     return _core.Chain(
-        nq=nq,
         nv=nv,
+        balls=balls(joints),
         joints=joint_specs,
         frames=frame_specs,
         outputs=len(frames),
@@ -134,6 +142,11 @@ def chain(
         axes=axes if isinstance(axes, int) else len(frames),
         rows=rows,
     )
+
+
+def balls(joints: Sequence[MovingJoint]) -> list[int]:
+    """Return the index of the first velocity of each ball joint, in ascending order."""
+    return sorted(joint.coordinate for joint in joints if joint.motion == Motion.BALL)
 
 
 def chain_specs(
@@ -166,13 +179,15 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     """Return the slot of a joint; rotate the parent's frame if that leaves only a twist."""
+    if joint.is_part_of_ball:
+        return _ball_slot(joint, parent, slots)
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest
     at = before @ joint.placement @ along_z
     slot = _Slot(
         parent=parent,
-        motion=Motion.PRISMATIC if joint.prismatic else Motion.REVOLUTE,
+        motion=joint.motion,
         coordinate=joint.coordinate,
         scale=joint.scale,
         offset=joint.offset,
@@ -200,6 +215,30 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     slot.rotation = rotation @ psi[:3, :3].T
     slot.rest = psi @ slot.rest
     return slot
+
+
+def _ball_slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
+    """Return the slot of one axis of a ball joint; that of the last one has the body's frame."""
+    at = np.eye(4)
+    if joint.motion == Motion.BALL_AXIS:
+        at[:3, :3] = np.roll(np.eye(3), 1, axis=0)  # x, y, z become y, z, x
+    elif parent == WORLD:
+        at = joint.placement
+    else:
+        at = slots[parent].rest @ joint.placement
+        slots[parent].free_to_turn = False
+    return _Slot(
+        parent=parent,
+        motion=joint.motion,
+        coordinate=joint.coordinate,
+        scale=1.0,
+        offset=0.0,
+        placement=Placement.ROOT if parent == WORLD else Placement.GENERAL,
+        rotation=at[:3, :3],
+        position=at[:3, 3],
+        rest=np.eye(4),
+        free_to_turn=False,
+    )
 
 
 def _snapped(cosine: float, sine: float) -> tuple[float, float]:

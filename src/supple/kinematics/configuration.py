@@ -5,13 +5,22 @@ and `difference` are the only functions from one to the other. No other code add
 or subtracts configurations (tests/test_configurations.py). The kernel has the same functions, in
 include/supple/robot/configuration.hpp.
 
+The orientation of a ball joint is a unit quaternion (w, x, y, z) in q. In the coordinates x of the
+kernel (nv) it is a rotation vector, so that x has one number for each velocity; `to_kernel` and
+`from_kernel` convert.
+
 For a joint with one coordinate, which has a position limit or may differ by full turns, there are
 `integrate_coordinate` and `coordinate_difference`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supple.errors import InputError
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -22,17 +31,42 @@ def integrate(robot: Robot | None, q: Any, v: Any) -> Any:
 
     The robot is None where it is unknown: every joint then has one coordinate.
     """
-    return integrate_coordinate(q, v)
+    if robot is None or robot.nq == robot.nv:
+        return integrate_coordinate(q, v)
+    q, v = np.asarray(q), np.asarray(v)
+    shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+    made = np.empty((*shape, robot.nq), np.result_type(q, v))
+    for at, by, is_ball in _parts(robot):
+        if is_ball:
+            made[..., at] = _product(_unit(q[..., at]), _exp(v[..., by]))
+        else:
+            made[..., at] = integrate_coordinate(q[..., at], v[..., by])
+    return made
 
 
 def difference(robot: Robot | None, q1: Any, q0: Any) -> Any:
     """Return the displacements (..., nv) from q0 to q1, both (..., nq)."""
-    return coordinate_difference(q1, q0)
+    if robot is None or robot.nq == robot.nv:
+        return coordinate_difference(q1, q0)
+    q1, q0 = np.asarray(q1), np.asarray(q0)
+    shape = np.broadcast_shapes(q1.shape[:-1], q0.shape[:-1])
+    made = np.empty((*shape, robot.nv), np.result_type(q1, q0))
+    for at, by, is_ball in _parts(robot):
+        if is_ball:
+            made[..., by] = _log(_product(_conjugate(_unit(q0[..., at])), _unit(q1[..., at])))
+        else:
+            made[..., by] = coordinate_difference(q1[..., at], q0[..., at])
+    return made
 
 
 def mirrored(robot: Robot | None, q: Any, center: Any) -> Any:
     """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
-    return 2 * center - q
+    if robot is None or robot.nq == robot.nv:
+        return 2 * center - q
+    return integrate(robot, center, difference(robot, center, q))
+
+
+# ---- joints with one coordinate ------------------------------------------------------------------
 
 
 def integrate_coordinate(q: Any, v: Any) -> Any:
@@ -48,3 +82,99 @@ def coordinate_difference(q1: Any, q0: Any) -> Any:
 def twice_from_middle(q: Any, lower: Any, upper: Any) -> Any:
     """Return twice the displacements of joints from the middle of their ranges [rad or m]."""
     return 2 * q - lower - upper
+
+
+# ---- coordinates of the kernel -------------------------------------------------------------------
+
+
+def to_kernel(robot: Robot, q: Any) -> Any:
+    """Convert configurations (..., nq) to coordinates of the kernel (..., nv)."""
+    if robot.nq == robot.nv:
+        return q
+    q = np.asarray(q)
+    made = np.empty((*q.shape[:-1], robot.nv), q.dtype)
+    for at, by, is_ball in _parts(robot):
+        made[..., by] = _log(q[..., at]) if is_ball else q[..., at]
+    return made
+
+
+def from_kernel(robot: Robot, x: Any) -> Any:
+    """Convert coordinates of the kernel (..., nv) to configurations (..., nq)."""
+    if robot.nq == robot.nv:
+        return x
+    x = np.asarray(x)
+    made = np.empty((*x.shape[:-1], robot.nq), x.dtype)
+    for at, by, is_ball in _parts(robot):
+        made[..., at] = _exp(x[..., by]) if is_ball else x[..., by]
+    return made
+
+
+def uniform_rotation(share: Any) -> Any:
+    """Return rotation vectors (..., 3) of uniform orientations, from numbers (..., 3) in [0, 1].
+
+    The quaternion is uniform on the sphere in four dimensions: two of its entries are a point of a
+    circle with the radius √u, the others one with the radius √(1 - u).
+    """
+    u, a, b = np.moveaxis(share, -1, 0)
+    one, two, a, b = np.sqrt(u), np.sqrt(1 - u), 2 * np.pi * a, 2 * np.pi * b
+    wxyz = (one * np.cos(a), one * np.sin(a), two * np.cos(b), two * np.sin(b))
+    return _log(np.stack(wxyz, axis=-1))
+
+
+def _parts(robot: Robot) -> Iterator[tuple[slice, slice, bool]]:
+    """Yield the indices in q and in v of each ball joint, and of the joints between them."""
+    at = by = 0
+    for ball in robot._balls:
+        yield slice(at, at + ball - by), slice(by, ball), False
+        at, by = at + ball - by, ball
+        yield slice(at, at + 4), slice(by, by + 3), True
+        at, by = at + 4, by + 3
+    yield slice(at, robot.nq), slice(by, robot.nv), False
+
+
+def refuse_balls(robot: Robot, what: str) -> None:
+    """Raise an error for a robot with ball or floating joints, which a function does not support.
+
+    Raises:
+        InputError: The robot has such a joint; the message names the first one.
+    """
+    if robot.nq != robot.nv:
+        name = robot.joint_names[robot._balls[0]].rpartition("/")[0]
+        raise InputError(
+            f"{what} does not support joints with a quaternion; given: {robot.name} with the joint "
+            f"{name!r} (robot.freeze({name!r}) fixes it)"
+        )
+
+
+# ---- quaternions (..., 4), scalar first ----------------------------------------------------------
+
+
+def _unit(a: Any) -> Any:
+    return a / np.linalg.norm(a, axis=-1, keepdims=True)
+
+
+def _conjugate(a: Any) -> Any:
+    return a * np.array((1, -1, -1, -1), a.dtype)
+
+
+def _product(a: Any, b: Any) -> Any:
+    u, v = a[..., 1:], b[..., 1:]
+    w = a[..., :1] * b[..., :1] - (u * v).sum(axis=-1, keepdims=True)
+    made = np.concatenate([w, a[..., :1] * v + b[..., :1] * u + np.cross(u, v)], axis=-1)
+    return _unit(made)
+
+
+def _exp(r: Any) -> Any:
+    """Return the quaternions of rotation vectors (..., 3)."""
+    half = np.linalg.norm(r, axis=-1, keepdims=True) / 2
+    return np.concatenate([np.cos(half), np.sinc(half / np.pi) / 2 * r], axis=-1)
+
+
+def _log(a: Any) -> Any:
+    """Return the rotation vectors (..., 3) of quaternions other than zero, of angles up to π."""
+    a = np.where(a[..., :1] < 0, -a, a)
+    w, v = a[..., :1], a[..., 1:]
+    size = np.linalg.norm(v, axis=-1, keepdims=True)
+    small = size <= 1e-9 * w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return v * np.where(small, 2 / w, 2 * np.arctan2(size, w) / size)

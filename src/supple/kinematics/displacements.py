@@ -21,8 +21,9 @@ def integrate(self: Robot, q: ArrayLike, v: ArrayLike) -> FloatArray:  # noqa: D
         q = robot.integrate(q, dt * qd)                                  a step of a simulation
         robot.integrate(q0, share * robot.difference(q1, q0))            between q0 and q1
 
-    This is the only way to add to a configuration that remains correct for joints with more than
-    one coordinate. For today's joints the result is q + v. Joint limits are not applied.
+    For joints with one degree of freedom the result is q + v. A unit quaternion is multiplied by
+    the rotation about the axes of the body that the displacement describes. Joint limits are not
+    applied.
 
     Args:
         q: Configurations (..., nq) [rad or m].
@@ -37,7 +38,8 @@ def difference(self: Robot, q1: ArrayLike, q0: ArrayLike) -> FloatArray:  # noqa
     """Return the displacements from q0 to q1, (..., nv) [rad or m].
 
     It is the inverse of `integrate`: `robot.integrate(q0, robot.difference(q1, q0))` is q1. For
-    today's joints the result is q1 - q0; full turns of a joint count.
+    joints with one degree of freedom the result is q1 - q0; full turns of a joint count. Between
+    unit quaternions it is the shortest rotation.
 
     Args:
         q1: Configurations (..., nq) [rad or m].

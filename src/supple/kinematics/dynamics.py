@@ -98,7 +98,7 @@ def _lumped(parts: Sequence[tuple[Inertia, Matrix]]) -> tuple[float, Matrix, Mat
 
 @lru_cache(maxsize=64)
 def _chain_of_bodies(robot: Robot) -> _core.Chain:
-    return _chain(robot._tree.joints, bodies(robot).frames, robot.nq, robot.nv)
+    return _chain(robot._tree.joints, bodies(robot).frames, robot.nv)
 
 
 @lru_cache(maxsize=64)
@@ -108,13 +108,11 @@ def _chain_of_joints(robot: Robot) -> _core.Chain:
         replace(joint, coordinate=i, scale=1.0, offset=0.0)
         for i, joint in enumerate(robot._tree.joints)
     ]
-    return _chain(joints, bodies(robot).frames, len(joints), len(joints))
+    return _chain(joints, bodies(robot).frames, len(joints))
 
 
-def _chain(
-    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nq: int, nv: int
-) -> _core.Chain:
-    return chain(joints, frames, nq=nq, nv=nv, stack=True, axes=AXES_WORLD, rows=[0])
+def _chain(joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nv: int) -> _core.Chain:
+    return chain(joints, frames, nv=nv, stack=True, axes=AXES_WORLD, rows=[0])
 
 
 def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
@@ -137,7 +135,7 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
     q = coordinates(q, self.nq, "q")
     each = bodies(self)
     if not each.frames:
-        return np.zeros((*q.shape, self.dof), q.dtype)
+        return np.zeros((*q.shape[:-1], self.dof, self.dof), q.dtype)
     T, J = _chain_of_bodies(self).poses_and_jacobian(q, thread_count(threads))
     # M is the sum of m JvᵀJv + Jwᵀ(R I Rᵀ)Jw over all bodies. As a product of the rows
     # [√m Jv; CᵀRᵀJw], where I = C Cᵀ, it is symmetric to the last bit.
@@ -175,7 +173,7 @@ def gravity_torques(
     q, g = coordinates(q, self.nq, "q"), finite_array(gravity, (3,), "gravity")
     each = bodies(self)
     if not each.frames:
-        return np.zeros_like(q)
+        return np.zeros((*q.shape[:-1], self.dof), q.dtype)
     J = _chain_of_bodies(self).jacobian(q, thread_count(threads))
     return np.asarray(np.einsum("k,i,...kij->...j", each.mass, -g, J[..., :3, :]), q.dtype)
 

@@ -99,13 +99,21 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
     found = ~robot.prismatic
     for joint in robot._tree.joints:
         # A mimic joint turns by scale times 2π, which must be a whole number of turns.
-        if joint.prismatic or joint.scale != round(joint.scale):
+        if joint.prismatic or joint.is_part_of_ball or joint.scale != round(joint.scale):
             found[joint.coordinate] = False
     return found
 
 
+def owners(robot: Robot) -> tuple[str, ...]:
+    """Return the name of the joint to which each degree of freedom belongs (n,)."""
+    return tuple(
+        joint.name
+        for joint in robot.description.joints
+        if joint.mimic is None
+        for _ in joint.velocity_names
+    )
+
+
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
     """Return the kernel's chain for frames returned by `placed`, which may have been rotated."""
-    return chain(
-        robot._tree.joints, frames, nq=robot.nq, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0]
-    )
+    return chain(robot._tree.joints, frames, nv=robot.nv, stack=True, axes=AXES_WORLD, rows=[0])

@@ -217,11 +217,12 @@ def bias_jerk(
     at, faster = coordinates(q, self.nq, "q"), coordinates(qdd, self.dof, "qdd")
     if not np.isfinite(faster).all():
         raise InputError(f"qdd must be finite; given: {short_repr(qdd)}")
+    shape = (*at.shape[:-1], self.dof)
     try:
-        faster = np.array(np.broadcast_to(faster, at.shape), at.dtype)
+        faster = np.array(np.broadcast_to(faster, shape), at.dtype)
     except ValueError:
         raise InputError(
-            f"qdd must have the shape of q, {at.shape}, or broadcast to it; given: {faster.shape}"
+            f"qdd must have the shape of qd, {shape}, or broadcast to it; given: {faster.shape}"
         ) from None
     return self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
 

@@ -55,7 +55,6 @@ def named_chain(
         made = chain(
             robot._tree.joints,
             [known[name] for name in names],
-            nq=robot.nq,
             nv=robot.nv,
             stack=stack,
             axes=AXES[axes] if axes in AXES else known[axes],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError
+from supple.kinematics.configuration import to_kernel
 from supple.kinematics.robot import Robot
 
 LARGEST_ANGLE = 4 * np.pi  # as for the angles of poses [rad]
@@ -33,6 +34,7 @@ def check_plausible(robot: Robot, q: NDArray[Any], name: str) -> None:
     Coordinates that are not finite have errors, or statuses, of their own.
     """
     lower, upper = plausible_range(robot)
+    q = to_kernel(robot, q)
     wrong = ((q < lower) | (q > upper)) & np.isfinite(q)
     if not wrong.any():
         return

@@ -16,8 +16,10 @@ from supple.describe import Description
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import displacements, dynamics, jacobians, variants
-from supple.kinematics.chain import Matrix
+from supple.kinematics.chain import Matrix, balls
+from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
+from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
@@ -49,9 +51,12 @@ class Robot:
     Attributes:
         name: Name of the robot.
         dof: Number of degrees of freedom n; the same as nv.
-        nq: Length of a configuration; n as long as every joint has one coordinate.
+        nq: Length of a configuration: n, and one more for each unit quaternion.
         nv: Length of a velocity, n.
-        joint_names: Names of the n joints of a configuration.
+        joint_names: Names of the n degrees of freedom. Those of a joint that has several are, for
+            example, "base/x" to "base/rz".
+        position_names: Names of the nq numbers of a configuration. They are `joint_names`, except
+            that a quaternion has "base/qw", "base/qx", "base/qy" and "base/qz".
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
         max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
         max_acceleration: Acceleration limits (n,) [rad/s² or m/s²]; infinite if unknown.
@@ -71,6 +76,7 @@ class Robot:
         nq: int
         nv: int
         joint_names: tuple[str, ...]
+        position_names: tuple[str, ...]
         lower: Matrix
         upper: Matrix
         max_speed: Matrix
@@ -83,6 +89,7 @@ class Robot:
         frozen: Mapping[str, float]
         description: Description
         _full: FullConfiguration
+        _balls: tuple[int, ...]  # index of the first velocity of each ball joint
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
         _structures: dict[str, Structure]
@@ -105,9 +112,10 @@ class Robot:
         vars(self).update(
             name=description.name,
             dof=len(folded.names),
-            nq=len(folded.names),
+            nq=len(folded.positions),
             nv=len(folded.names),
             joint_names=folded.names,
+            position_names=folded.positions,
             lower=folded.lower,
             upper=folded.upper,
             max_speed=folded.max_speed,
@@ -119,7 +127,8 @@ class Robot:
             base=placed,
             frozen=MappingProxyType({}),
             description=description,
-            _full=FullConfiguration(folded.names, {}),
+            _full=FullConfiguration(folded.positions, {}),
+            _balls=tuple(balls(folded.joints)),
             _tree=folded,
             _chains={},
             _structures={},
@@ -161,13 +170,14 @@ class Robot:
         tips = ", ".join(self.tips)
         lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
         kinds = {joint.name: joint.kind for joint in self.description.joints}
+        of = owners(self)
         for j, name in enumerate(self.joint_names):
             unit = "m" if self.prismatic[j] else "rad"
             limits = f"[{self.lower[j]:8.4f}, {self.upper[j]:8.4f}] {unit:<4}"
             rates = f"{self.max_speed[j]:8.4f} {unit}/s"
             for rate, power in ((self.max_acceleration[j], "²"), (self.max_jerk[j], "³")):
                 rates += f" {rate:8.4g} {unit}/s{power}" if np.isfinite(rate) else ""
-            lines.append(f"  {name:<{width}}  {kinds[name]:<10}  {limits} {rates}")
+            lines.append(f"  {name:<{width}}  {kinds[of[j]]:<10}  {limits} {rates}")
         return "\n".join(lines)
 
     def plot(
@@ -215,8 +225,8 @@ class Robot:
     # ---- configurations ------------------------------------------------------------------------
 
     def neutral(self) -> Matrix:
-        """Return the configuration (n,) nearest to zero inside the joint limits."""
-        return np.clip(np.zeros(self.nq), self.lower, self.upper)
+        """Return the configuration (nq,) nearest to zero inside the joint limits."""
+        return np.asarray(from_kernel(self, np.clip(np.zeros(self.nv), self.lower, self.upper)))
 
     integrate = displacements.integrate
     difference = displacements.difference
@@ -242,13 +252,13 @@ class Robot:
         *,
         seed: int | np.random.Generator | None = None,
     ) -> Matrix:
-        """Return uniform random configurations inside the joint limits, (n,) or (count, n).
+        """Return uniform random configurations inside the joint limits, (nq,) or (count, nq).
 
             robot.random()                 one configuration (n,)
             robot.random(5, seed=0)        five of them (5, n), the same in every run
 
         Joints without limits are drawn from ±π [rad] or ±1 [m]; joints with one limit are drawn
-        within 2π or 2 m of it.
+        within 2π or 2 m of it. Orientations of ball joints are uniform.
 
         Args:
             count: Number of configurations, or the shape of a batch; if None, one configuration
@@ -257,7 +267,7 @@ class Robot:
         """
         shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
-            share = np.random.default_rng(seed).random(size=(*shape, self.nq))
+            share = np.random.default_rng(seed).random(size=(*shape, self.nv))
         except MemoryError:
             raise
         except Exception as error:  # raised by NumPy, or by an object's own conversion
@@ -269,7 +279,11 @@ class Robot:
         low = np.where(np.isfinite(self.upper), self.upper - 2 * reach, -reach)
         low = np.where(np.isfinite(self.lower), self.lower, low)
         high = np.where(np.isfinite(self.upper), self.upper, low + 2 * reach)
-        return np.clip((1 - share) * low + share * high, low, high)
+        drawn = np.clip((1 - share) * low + share * high, low, high)
+        for ball in self._balls:
+            three = slice(ball, ball + 3)
+            drawn[..., three] = uniform_rotation(share[..., three])
+        return np.asarray(from_kernel(self, drawn))
 
     # ---- kinematics ----------------------------------------------------------------------------
 

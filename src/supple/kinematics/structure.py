@@ -206,6 +206,8 @@ def _unsuitable(chain: Sequence[MovingJoint]) -> str:
     """Return the reason why a chain is not six independent revolute joints; empty if it is."""
     if any(joint.prismatic for joint in chain):
         return "a joint is prismatic"
+    if any(joint.is_part_of_ball for joint in chain):
+        return "a joint is a ball joint"
     if len({joint.coordinate for joint in chain}) != len(chain) or any(
         joint.scale != 1.0 for joint in chain
     ):

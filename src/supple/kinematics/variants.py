@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import finite_array, names_of, number, pose
-from supple.describe import Frame, Inertia
+from supple.describe import Description, Frame, Inertia, Joint
 from supple.describe.inertia import check_moments
 from supple.describe.tips import with_tips as description_with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import joint_limits
+from supple.kinematics.chain import Matrix
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits
 
@@ -32,19 +33,72 @@ def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Ro
     Args:
         joints: Names of joints to fix at zero, or a mapping from names to positions
             [rad or m], which may be outside the joint limits. Joints that mimic a frozen one
-            are fixed too.
+            are fixed too. A joint with several degrees of freedom is fixed as a whole; its position
+            is a sequence, such as x, y, z and a unit quaternion of a floating joint.
     """
     values = dict(joints) if isinstance(joints, Mapping) else {}
-    names = names_to_weld(values or joints, self.joint_names, what="joints")
-    still = {name: number(values.get(name, 0.0), f"the value of {name!r}") for name in names}
+    free = {each.name: each for each in self.description.joints if each.moves and not each.mimic}
+    names = names_to_weld(values or joints, list(free), what="joints")
+    still: dict[str, float | Matrix] = {}
+    numbers: dict[str, float] = {}
+    for name in names:
+        parts = free[name].position_names
+        if len(parts) == 1:
+            numbers[name] = still[name] = number(values.get(name, 0.0), f"the value of {name!r}")
+            continue
+        rest = [1.0 if part.endswith("/qw") else 0.0 for part in parts]
+        at = finite_array(values.get(name, rest), (len(parts),), f"the position of {name!r}")
+        still[name] = _motion(self, free[name], at)
+        numbers.update(zip(parts, at.tolist(), strict=True))
     described = replace(self.description, joints=welded(self.description.joints, still))
-    full = FullConfiguration(self._full.names, {**self._full.frozen, **still})
+    full = FullConfiguration(self._full.names, {**self._full.frozen, **numbers})
     return self._changed(described, full=full)
 
 
-def with_base(self: Robot, base: ArrayLike) -> Robot:
-    """Return the robot placed at `base`: the pose (4, 4) of its root link in the world [m]."""
+def _motion(robot: Robot, joint: Joint, positions: Matrix) -> Matrix:
+    """Return the motion (4, 4) of a joint at its positions, without its placement on links."""
+    alone = Joint(joint.name, joint.kind, "from", "to", axis=joint.axis)
+    T = type(robot)(Description(joint.name, (alone,))).fk(positions, "to")
+    return np.asarray(T, dtype=np.float64)
+
+
+def with_base(self: Robot, base: ArrayLike | Literal["floating", "planar"]) -> Robot:
+    """Return the robot at another place in the world, or with a base that moves.
+
+        robot.with_base(supple.poses.pose(...))    its root link at a fixed pose
+        robot.with_base("floating")                a free base, as of a humanoid
+        robot.with_base("planar")                  a mobile base, which moves on the floor
+
+    Args:
+        base: Pose (4, 4) of the root link in the world [m], or the kind of a joint between the
+            world and the root link. This joint is called "base", and its positions come first in q.
+    """
+    if isinstance(base, str):
+        return _with_moving_base(self, base)
     return self._changed(self.description, base=pose(base, "base"))
+
+
+def _with_moving_base(robot: Robot, kind: str) -> Robot:
+    """Return a robot with a joint between the world and its root link."""
+    if kind not in ("floating", "planar"):
+        raise InputError(
+            'base must be a pose (4, 4), "floating" or "planar"; given: ' + short_repr(kind)
+        )
+    described = robot.description
+    joint = _unused("base", {each.name for each in described.joints})
+    world = _unused("world", {*described.links, *(frame.name for frame in described.frames)})
+    made = Joint(joint, kind, world, described.root)  # type: ignore[arg-type]
+    tips = described.tips or described.leaves
+    joints = (made, *described.joints)
+    full = FullConfiguration((*made.position_names, *robot._full.names), robot._full.frozen)
+    return robot._changed(replace(described, joints=joints, tips=tips), full=full)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """Return a name with underscores added until it is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:

@@ -84,7 +84,9 @@ class Linearization(ReadOnlyArrays):
         for name, (array, expected) in given.items():
             if array is not None:
                 each[name] = array = _numbers(array, name)
-                if array.shape != expected:
+                # A configuration is longer than a velocity by one number for each quaternion.
+                longer = array.shape[-1:] > expected[-1:] and name == "q"
+                if array.shape != expected and not (longer and array.shape[:-1] == expected[:-1]):
                     raise InputError(
                         f"{name} must have shape {expected} to match J; given: {array.shape}"
                     )

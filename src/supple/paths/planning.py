@@ -27,6 +27,7 @@ from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
+from supple.kinematics.configuration import refuse_balls
 from supple.kinematics.environment import thread_count
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
@@ -107,6 +108,7 @@ def plan_path(
         InputError: The path is malformed, or q0 does not reach its first target.
     """
     check_robot(robot)
+    refuse_balls(robot, "plan_path")
     selected, single = selected_tasks(robot, frame, tasks)
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:

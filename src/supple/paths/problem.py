@@ -255,7 +255,7 @@ class PathProblem:
         of = np.repeat(np.arange(len(x)), count)
         own = integrate(self.robot, q[of], self.away(every, q[of]))
         inside = ((self.robot.lower <= own) & (own <= self.robot.upper)).all(axis=1)
-        far = np.where(inside, largest_move(own, q[of]), np.inf)
+        far = np.where(inside, largest_move(self.robot, own, q[of]), np.inf)
         order = np.lexsort((far, of))
         first = np.searchsorted(of[order], np.arange(len(x)))
         good = count > 0
@@ -266,8 +266,8 @@ class PathProblem:
         singular = np.unique(of[sampled])  # the nearest one is between samples of the continuum
         if len(singular):
             then, there = self.near(x[singular], q[singular])
-            there &= largest_move(then, q[singular]) < np.where(
-                good[singular], largest_move(made, q)[singular], np.inf
+            there &= largest_move(self.robot, then, q[singular]) < np.where(
+                good[singular], largest_move(self.robot, made, q)[singular], np.inf
             )
             made[singular[there]], good[singular[there]] = then[there], True
         return made, good

@@ -92,9 +92,9 @@ def configurations(robot: Any, q: ArrayLike) -> Matrix:
     """Return configurations as (k, n) after checking them; at most 200 of them, evenly chosen."""
     several = np.asarray(q, dtype=np.float64)
     several = several[None] if several.ndim == 1 else several
-    if several.ndim != 2 or several.shape[1] != robot.dof or not np.isfinite(several).all():
+    if several.ndim != 2 or several.shape[1] != robot.nq or not np.isfinite(several).all():
         raise InputError(
-            f"q must be finite, of shape ({robot.dof},) or (k, {robot.dof}); given: {short_repr(q)}"
+            f"q must be finite, of shape ({robot.nq},) or (k, {robot.nq}); given: {short_repr(q)}"
         )
     if len(several) > _MAX_CONFIGURATIONS:
         keep = np.linspace(0, len(several) - 1, _MAX_CONFIGURATIONS).astype(int)

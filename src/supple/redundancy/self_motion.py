@@ -9,7 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, difference, integrate
+from supple.kinematics.configuration import (
+    coordinate_difference,
+    difference,
+    integrate,
+    refuse_balls,
+)
 from supple.motion.linearization import Array
 from supple.tasks.evaluation import linearize
 
@@ -71,6 +76,7 @@ def self_motion(
         InputError: The null space of J at q does not have exactly one dimension, q is outside the
             limits, or an argument is malformed.
     """
+    refuse_balls(robot, "self_motion")
     at = np.array(q, dtype=np.float64)
     if at.shape != (robot.nq,) or not np.isfinite(at).all():
         raise InputError(f"q must be {robot.nq} finite numbers; given: {short_repr(q)}")

@@ -13,7 +13,8 @@ from supple._arrays.checks import finite_array, names_of
 from supple._core import Goal, InputSpec
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference
+from supple.kinematics.configuration import coordinate_difference, to_kernel
+from supple.kinematics.frames import owners
 from supple.motion.linearization import Array
 from supple.tasks.base import Task
 from supple.tasks.fields import Weight, checked_weight, set_fields, weights_of, within
@@ -40,11 +41,11 @@ class PostureRows(TaskRows):
         return np.asarray(np.array(self.weights)[:, None] * np.eye(robot.dof)[list(self.picked)])
 
     def offset(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
-        away = coordinate_difference(target, q[list(self.picked)])
+        away = coordinate_difference(target, to_kernel(robot, q)[list(self.picked)])
         return np.asarray(np.array(self.weights) * away)
 
     def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
-        return np.asarray(q[..., list(self.picked)])
+        return np.asarray(to_kernel(robot, q)[..., list(self.picked)])
 
     def command(  # noqa: D102
         self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
@@ -56,10 +57,13 @@ class PostureRows(TaskRows):
 class PostureTask(Task):
     """A task for joint positions:  e = q* - q.
 
-    The target is (k,) [rad or m], the velocity (k,) [rad/s or m/s].
+    The target is (k,) [rad or m], the velocity (k,) [rad/s or m/s]. Joints with several degrees of
+    freedom, such as a floating base, have no posture; if `joints` is None, the target may also be a
+    whole configuration (nq,), in which their positions do not matter.
 
     Attributes:
-        joints: Names of the k controlled joints; all n if None.
+        joints: Names of the k controlled joints; all joints with one degree of freedom if None.
+            Translations of a floating or planar joint may be named as well ("base/z").
         weight: One weight for all joints, or one per joint.
         tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
             upper) whose ends may be infinite; one range for all joints, or a mapping from joint
@@ -82,10 +86,11 @@ class PostureTask(Task):
         set_fields(self, weight=checked_weight(self, self.weight, count))
 
     def on(self, robot: Robot) -> TaskRows:  # noqa: D102
-        names = robot.joint_names if self.joints is None else tuple(self.joints)
+        names = self._names(robot)
+        free = [name for j, name in enumerate(robot.joint_names) if j not in _turns(robot)]
         for name in names:
-            if name not in robot.joint_names:
-                raise unknown_name_error("joint", name, robot.joint_names)
+            if name not in free:
+                raise unknown_name_error("joint", name, free)
         weight = checked_weight(self, self.weight, len(names))
         made = PostureRows(
             picked=tuple(robot.joint_names.index(name) for name in names),
@@ -99,13 +104,27 @@ class PostureTask(Task):
         return InputSpec(velocity=rows, target=rows)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        return finite_array(given, (self._count(robot),), "a PostureTask's target", batch=True)
+        count = len(self._names(robot))
+        whole = self.joints is None and count != robot.dof and np.shape(given)[-1:] == (robot.nq,)
+        if whole:
+            q = finite_array(given, (robot.nq,), "a PostureTask's target", batch=True)
+            return np.ascontiguousarray(self.on(robot).reached(robot, q))
+        return finite_array(given, (count,), "a PostureTask's target", batch=True)
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
-        return finite_array(given, (self._count(robot),), "a PostureTask's velocity", batch=True)
+        count = len(self._names(robot))
+        return finite_array(given, (count,), "a PostureTask's velocity", batch=True)
 
     def differences(self, begin: Array, end: Array) -> Array:  # noqa: D102
         return end - begin
 
-    def _count(self, robot: Robot) -> int:
-        return robot.dof if self.joints is None else len(self.joints)
+    def _names(self, robot: Robot) -> tuple[str, ...]:
+        if self.joints is not None:
+            return tuple(self.joints)
+        every = zip(robot.joint_names, owners(robot), strict=True)
+        return tuple(name for name, owner in every if name == owner)
+
+
+def _turns(robot: Robot) -> frozenset[int]:
+    """Return the degrees of freedom that are rotations of ball joints."""
+    return frozenset(ball + k for ball in robot._balls for k in range(3))

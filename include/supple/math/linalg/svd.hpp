@@ -34,18 +34,79 @@ SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L
   }
 }
 
+// The products x·x, y·y and x·y of two rows.
+template <class L>
+struct RowProducts {
+  L xx, yy, xy;
+};
+// Products of long rows are sums of `row_parts` sums, of every eighth entry each, so that none
+// waits for the previous one. Shorter rows, as of an arm, have one sum.
+inline constexpr int long_row = 24, row_parts = 8;
+
+template <class L>
+SUPPLE_INLINE RowProducts<L> row_products(int n, const L* x, const L* y) {
+  RowProducts<L> sum{x[0] * x[0], y[0] * y[0], x[0] * y[0]};
+  for (int k = 1; k < n; ++k) {
+    sum.xx = fma(x[k], x[k], sum.xx);
+    sum.yy = fma(y[k], y[k], sum.yy);
+    sum.xy = fma(x[k], y[k], sum.xy);
+  }
+  return sum;
+}
+template <class L>
+SUPPLE_NOINLINE RowProducts<L> long_row_products(int n, const L* x, const L* y) {
+  RowProducts<L> part[row_parts];
+  for (int i = 0; i < row_parts; ++i) part[i] = {L(0), L(0), L(0)};
+  for (int k = 0; k < n; ++k) {
+    RowProducts<L>& own = part[k % row_parts];
+    own.xx = fma(x[k], x[k], own.xx);
+    own.yy = fma(y[k], y[k], own.yy);
+    own.xy = fma(x[k], y[k], own.xy);
+  }
+  RowProducts<L> sum = part[0];
+  for (int i = 1; i < row_parts; ++i) {
+    sum = {sum.xx + part[i].xx, sum.yy + part[i].yy, sum.xy + part[i].xy};
+  }
+  return sum;
+}
+#ifndef __CUDACC__
+// The same, bit for bit, for a single matrix: the parts share a pack.
+template <class T>
+SUPPLE_INLINE RowProducts<T> packed_row_products(int n, const T* x, const T* y) {
+  using P = Unrolled<T>;
+  static_assert(width<P> == row_parts);
+  P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
+  const auto add = [&](int from, int count) {
+    __builtin_memcpy(&a, x + from, sizeof(T) * count);
+    __builtin_memcpy(&b, y + from, sizeof(T) * count);
+    xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
+  };
+  int k = 0;
+  for (; k + row_parts <= n; k += row_parts) add(k, row_parts);
+  if (k < n) a = b = P(T(0)), add(k, n - k);
+  RowProducts<T> sum{get(xx, 0), get(yy, 0), get(xy, 0)};
+  for (int i = 1; i < row_parts; ++i) {
+    sum = {sum.xx + get(xx, i), sum.yy + get(yy, i), sum.xy + get(xy, i)};
+  }
+  return sum;
+}
+SUPPLE_INLINE RowProducts<double> long_row_products(int n, const double* x, const double* y) {
+  return packed_row_products(n, x, y);
+}
+SUPPLE_INLINE RowProducts<float> long_row_products(int n, const float* x, const float* y) {
+  return packed_row_products(n, x, y);
+}
+#endif
+
 // Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
 // first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
 // exchanged where the rows are. Returns the lanes where x and y were rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
-  L xx = x[0] * x[0], yy = y[0] * y[0], xy = x[0] * y[0];
-  for (int k = 1; k < n; ++k) {
-    xx = fma(x[k], x[k], xx);
-    yy = fma(y[k], y[k], yy);
-    xy = fma(x[k], y[k], xy);
-  }
+  const L *const from_x = x, *const from_y = y;
+  const auto [xx, yy, xy] =
+      n < long_row ? row_products(n, from_x, from_y) : long_row_products(n, from_x, from_y);
   // Rows are orthogonal to working precision if their cosine is below the rounding error of a sum
   // of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));

@@ -163,6 +163,8 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         return "the tasks are not the pose of one frame"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
+    if robot.nq != robot.nv:
+        return structure.reason or "another joint of the robot is a ball joint"
     dexterity = _dexterity(robot, frame) if structure.six_revolute else 1.0
     if dexterity <= _RANK:
         return "the six joints do not move the frame in all directions"

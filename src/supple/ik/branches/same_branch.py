@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from supple.ik.branches.arms import is_whole_pose
 from supple.kinematics import Robot
 from supple.kinematics.branch import branch_signs, has_branches
-from supple.kinematics.configuration import coordinate_difference, difference, integrate
+from supple.kinematics.configuration import difference, integrate
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask, TaskLike
 from supple.tasks.layout import CompiledTasks, compile_tasks, selected_tasks
@@ -22,9 +22,12 @@ _PARTS, _LEVELS = 16, 4  # parts of a step where J seems to change its sign; how
 _SINGULAR = 1e-9  # singular value below which J has lost rank, relative to the largest
 
 
-def largest_move(q: Array, q0: Array) -> Array:
-    """Return the largest joint displacement (...) of q from q0, both (..., n) [rad or m]."""
-    return np.asarray(np.abs(coordinate_difference(q, q0)).max(axis=-1, initial=0.0))
+def largest_move(robot: Robot | None, q: Array, q0: Array) -> Array:
+    """Return the largest joint displacement (...) of q from q0, both (..., nq) [rad or m].
+
+    The robot is None where every joint has one coordinate.
+    """
+    return np.asarray(np.abs(difference(robot, q, q0)).max(axis=-1, initial=0.0))
 
 
 def on_same_branch(
@@ -39,7 +42,7 @@ def on_same_branch(
     shape = np.broadcast_shapes(q0.shape, q.shape)
     a, b = (np.array(np.broadcast_to(x, shape)).reshape(-1, robot.nq) for x in (q0, q))
     same = np.asarray(np.isfinite(a).all(axis=-1) & np.isfinite(b).all(axis=-1))
-    a[~same], b[~same] = 0.0, 0.0
+    a[~same], b[~same] = robot.neutral(), robot.neutral()
     check = same.copy()  # motions to be sampled
     frame = None
     if len(met) == 1 and isinstance(met[0], PoseTask) and is_whole_pose(met[0]):
@@ -49,7 +52,7 @@ def on_same_branch(
         # signs within half a turn are enough.
         signs = branch_signs(robot, a, frame) * branch_signs(robot, b, frame)
         same &= (signs >= 0).all(axis=-1)
-        check = same & (largest_move(b, a) > np.pi)
+        check = same & (largest_move(robot, b, a) > np.pi)
     if check.any():
         same[check] = ~_crosses(compile_tasks(robot, met), a[check], b[check])
     return np.asarray(same.reshape(shape[:-1]))
@@ -62,7 +65,9 @@ def _crosses(layout: CompiledTasks, q0: Array, q: Array, level: int = 0) -> NDAr
     rotates by more than 90° between two samples, which looks like a crossing. Where a crossing is
     found, samples are therefore taken closer together, up to `_LEVELS` times.
     """
-    count = np.clip(np.ceil(largest_move(q, q0) / _STEP), 1, _MOST_SAMPLES).astype(int)
+    count = np.clip(np.ceil(largest_move(layout.robot, q, q0) / _STEP), 1, _MOST_SAMPLES).astype(
+        int
+    )
     count = np.full_like(count, _PARTS) if level else count
     order = np.argsort(-count, kind="stable")
     crosses = np.zeros(len(q), dtype=np.bool_)

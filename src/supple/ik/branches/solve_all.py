@@ -183,7 +183,7 @@ def _near(found: Found, seeds: Array, max_move: float) -> Found:
     """Return the solutions within `max_move` of seeds (n,) or (B, n)."""
     q, position, rotation, sampled, count, certain = found
     of = np.repeat(np.arange(len(count)), count)
-    keep = largest_move(q, seeds if seeds.ndim == 1 else seeds[of]) <= max_move
+    keep = largest_move(None, q, seeds if seeds.ndim == 1 else seeds[of]) <= max_move
     count = np.bincount(of[keep], minlength=len(count)).astype(np.int32)
     return q[keep], position[keep], rotation[keep], sampled[keep], count, certain
 
