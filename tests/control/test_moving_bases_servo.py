@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,3 +148,50 @@ def test_a_path_cannot_be_planned_with_a_floating_base_yet() -> None:
     robot = sp.load("ur5e").with_base("floating")
     with pytest.raises(sp.errors.InputError, match=r"plan_path does not support .* 'base'"):
         sp.plan_path(robot, robot.fk(robot.random(3, seed=0)))
+
+
+def test_a_motion_with_a_floating_base_is_saved_and_drawn(tmp_path: Path) -> None:
+    robot = sp.load("ur5e").with_base("floating")
+    q = robot.random(seed=2)
+    motion = sp.simulate(robot, q, target=robot.fk(robot.random(seed=3)), dt=0.01, duration=0.5)
+    assert motion.q.shape == (51, 13)
+    assert motion.qd.shape == (50, 12)
+    for name in ("motion.csv", "motion.npz"):
+        motion.save(tmp_path / name)
+        again = sp.Trajectory.load(tmp_path / name, robot=robot)
+        np.testing.assert_allclose(again.q, motion.q, atol=1e-15)
+    assert "base/qw" in (tmp_path / "motion.csv").read_text().splitlines()[0]
+    assert motion.plot() is not None
+    assert "base/rz" in motion._repr_html_()
+    assert robot.plot(q) is not None
+    assert "base/rx" in robot.summary()
+
+
+def test_the_command_line_prints_the_quaternion_of_a_base(tmp_path: Path) -> None:
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        """<mujoco><worldbody><body name="trunk"><freejoint name="root"/>
+        <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+        <body name="arm" pos="0.1 0 0"><joint name="elbow" axis="0 0 1"/>
+        <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body></body></worldbody></mujoco>"""
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "supple",
+            "solve",
+            str(path),
+            "--position",
+            "0.5",
+            "0.2",
+            "0.1",
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "root/qw" in str(found["q"])

@@ -94,7 +94,7 @@ def branches(
 def _print(robot: sp.Robot, found: sp.Solutions, frame: str | None, near: Any) -> None:
     """Print one column per solution, in blocks that fit the width of the terminal."""
     rows = [
-        [name, *(f"{x:.4f}" for x in found.q[:, j])] for j, name in enumerate(robot.joint_names)
+        [name, *(f"{x:.4f}" for x in found.q[:, j])] for j, name in enumerate(robot.position_names)
     ]
     sigma = robot.singular_values(found.q, frame or robot.tips[0])[..., -1]
     rows.append(["σ_min", *(f"{x:.3g}" for x in sigma)])

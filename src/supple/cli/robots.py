@@ -18,6 +18,7 @@ from supple._arrays.tables import FORMATS, Table, read_table
 from supple.cli.console import UsageError
 from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
+from supple.kinematics.configuration import to_kernel
 from supple.kinematics.plausible import plausible_range
 
 Array = NDArray[Any]
@@ -340,14 +341,15 @@ def configuration(robot: sp.Robot, text: str | None, option: str) -> Array | Non
         q = np.array([float(word) for word in text.replace(",", " ").split()])
     except ValueError:
         q = np.empty(0)
-    if q.shape != (robot.dof,) or not np.isfinite(q).all():
-        raise UsageError(f"{option} must be {robot.dof} numbers for {robot.name}; given: {text}")
+    if q.shape != (robot.nq,) or not np.isfinite(q).all():
+        raise UsageError(f"{option} must be {robot.nq} numbers for {robot.name}; given: {text}")
     lower, upper = plausible_range(robot)
-    wrong = np.flatnonzero((q < lower) | (q > upper))
+    at = to_kernel(robot, q)
+    wrong = np.flatnonzero((at < lower) | (at > upper))
     if len(wrong):
         joint = robot.joint_names[wrong[0]]
         raise UsageError(
-            f"{option} must be in radians, but {q[wrong[0]]:g} for the joint {joint} is probably "
+            f"{option} must be in radians, but {at[wrong[0]]:g} for the joint {joint} is probably "
             f"in degrees; given: {text}"
         )
     return q

@@ -35,7 +35,7 @@ from supple.cli.robots import (
     with_robot,
     world_arguments,
 )
-from supple.kinematics.unit_text import joint_unit
+from supple.kinematics.unit_text import joint_unit, position_units
 
 _FOR_A_RATE = 1000  # least number of poses for a rate; fewer take less time than the preparation
 _FILE = click.Path(path_type=Path)
@@ -135,7 +135,7 @@ def solve(
 def one_solution(found: sp.Solution) -> dict[str, Any]:
     """Return a solution as plain values."""
     robot = found.robot
-    names = robot.joint_names if robot is not None else range(len(found.q))
+    names = robot.position_names if robot is not None else range(len(found.q))
     start: dict[str, Any] = {}
     if found.q0 is not None:
         start = {"moved": found.moved, "same_branch": found.same_branch}
@@ -161,15 +161,16 @@ def _print_one(found: sp.Solution, as_json: bool) -> None:
         return
     robot = found.robot
     assert robot is not None
+    units = position_units(robot)
     rows = [
         (name, f"{x:.6f}", unit, degrees)
         for name, x, unit, degrees in zip(
-            robot.joint_names,
+            robot.position_names,
             found.q,
-            np.where(robot.prismatic, "m", "rad"),
+            units,
             [
-                "" if s else f"{np.degrees(x):.2f}°"
-                for x, s in zip(found.q, robot.prismatic, strict=True)
+                f"{np.degrees(x):.2f}°" if unit == "rad" else ""
+                for x, unit in zip(found.q, units, strict=True)
             ],
             strict=True,
         )
@@ -193,7 +194,7 @@ def _table(robot: sp.Robot, found: Any) -> Table:
     }
     if found.q0 is not None:
         columns |= {"moved": found.moved, "same_branch": found.same_branch}
-    return Table(columns, {"q": robot.joint_names})
+    return Table(columns, {"q": robot.position_names})
 
 
 def _print_batch(robot: sp.Robot, found: Any, seconds: float, as_json: bool, listed: bool) -> None:

@@ -133,7 +133,7 @@ class Solve:
         if self.branches is not None:
             first = np.searchsorted(rows, rows)  # the rows of a target are consecutive
             made["branch"] = (np.arange(len(rows)) - first).astype(np.int16)
-        made |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.joint_names)}
+        made |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.position_names)}
         made["status"] = status
         for name, each in zip(("position_error", "rotation_error"), errors, strict=True):
             made[name] = np.asarray(each, np.float32)

@@ -150,10 +150,10 @@ class DatasetJob:
             rows = rows[met]
             columns = {name: each[rows] for name, each in columns.items()}
             columns["branch"], test = found["branch"][met], test[rows]
-            q = np.stack([found[f"q:{name}"][met] for name in self.robot.joint_names], axis=1)
+            q = np.stack([found[f"q:{name}"][met] for name in self.robot.position_names], axis=1)
         J = self.robot.jacobian(q, self.frame, threads=threads)
         sigma = self.robot.singular_values(q, self.frame, threads=threads)
-        columns |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.joint_names)}
+        columns |= {f"q:{name}": q[:, j] for j, name in enumerate(self.robot.position_names)}
         columns["sigma_min"] = sigma[:, -1].astype(np.float32)
         square = J.shape[-1] == J.shape[-2]
         columns["aspect"] = (np.sign(np.linalg.det(J)) if square else np.zeros(len(q))).astype(

@@ -37,6 +37,7 @@ from supple.errors import InputError, join_names
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.rotation import from_quaternion
+from supple.kinematics.unit_text import position_units
 
 Array = NDArray[Any]
 
@@ -249,10 +250,9 @@ def words() -> Any:
 def joint_fields(robot: Robot) -> list[Any]:
     """Return the Arrow fields q:JOINT of a configuration, with their units."""
     pa, _ = pyarrow()
-    units = ["m" if slides else "rad" for slides in robot.prismatic]
     return [
-        pa.field(f"q:{name}", pa.float64(), metadata={"unit": unit})
-        for name, unit in zip(robot.joint_names, units, strict=True)
+        pa.field(f"q:{name}", pa.float64(), metadata={"unit": unit} if unit else None)
+        for name, unit in zip(robot.position_names, position_units(robot), strict=True)
     ]
 
 

@@ -28,9 +28,11 @@ _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 def to_table(motion: Trajectory) -> Table:
     """Return a motion as a table; statuses are stored by name, because their values may change."""
     n = motion.q.shape[1]
-    joints = motion.robot.joint_names if motion.robot is not None else range(n)
+    numbered = tuple(str(joint) for joint in range(n))
+    joints = numbered if motion.robot is None else motion.robot.joint_names
     names: dict[str, Sequence[str]] = {
-        **dict.fromkeys(_BY_JOINT, tuple(str(joint) for joint in joints)),
+        **dict.fromkeys(_BY_JOINT, joints),
+        "q": numbered if motion.robot is None else motion.robot.position_names,
         **dict.fromkeys(_BY_ROW, motion.rows),
     }
     order = ("t", "q", "qd", "lambda2", "sigma_min", *_BY_ROW, "active")
@@ -59,11 +61,11 @@ def check_robot_of(table: Table, robot: Robot, what: str) -> None:
     names = tuple(table.labels.get("q", ()))
     known = names != tuple(str(j) for j in range(n))  # else it was saved without a robot
     whose = "".join(f" of {short_repr(each)}" for each in table.labels.get("robot", ()))
-    if n != robot.dof:
-        is_of, given = f"has {n} joints", f"{robot.name} with {robot.dof}"
-    elif known and names != robot.joint_names:
+    if n != robot.nq:
+        is_of, given = f"has {n} joints", f"{robot.name} with {robot.nq}"
+    elif known and names != robot.position_names:
         is_of = f"moves the joints {join_names(names)}"
-        given = f"{robot.name} with {join_names(robot.joint_names)}"
+        given = f"{robot.name} with {join_names(robot.position_names)}"
     elif whose and table.labels["robot"][0] != robot.name:
         is_of, given = "is of another robot", short_repr(robot.name)
     else:
@@ -90,9 +92,11 @@ def from_table(table: Table) -> dict[str, Any]:
     made: dict[str, Any] = {name: np.asarray(arrays[name], np.float64) for name in numbers}
     steps, n = made["qd"].shape if made["qd"].ndim == 2 else (-1, 0)
     rows = tuple(table.labels.get("command", ()))
+    # A quaternion has one number more than its velocity: see `Robot.position_names`.
+    quaternions = sum(str(name).endswith("/qw") for name in table.labels.get("q", ()))
     shapes = {
         "t": (steps + 1,),
-        "q": (steps + 1, n),
+        "q": (steps + 1, n + quaternions),
         "active": (steps, n),
         **dict.fromkeys(("lambda2", "sigma_min"), (steps,)),
         **dict.fromkeys(_BY_ROW, (steps, len(rows))),

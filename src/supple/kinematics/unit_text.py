@@ -25,5 +25,14 @@ def joint_unit(robot: Robot) -> str:
     return " or ".join(units)
 
 
+def position_units(robot: Robot) -> tuple[str, ...]:
+    """Return the unit of each number of a configuration: "rad", "m" or, in a quaternion, ""."""
+    slides = dict(zip(robot.joint_names, robot.prismatic.tolist(), strict=True))
+    return tuple(
+        "" if name not in slides else "m" if slides[name] else "rad"
+        for name in robot.position_names
+    )
+
+
 def _scaled(value: float, unit: str, form: str) -> str:
     return f"{value:.4g} {unit}" if value >= 1 else f"{1e3 * value:{form}} m{unit}"

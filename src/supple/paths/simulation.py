@@ -153,7 +153,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     """Return the motion of a servo that starts at q0 (n,) and follows commands."""
     t, targets, velocities, accelerations = commands
     steps, n, layout = len(t) - 1, servo.robot.dof, servo._layout
-    q = np.empty((steps + 1, n))
+    q = np.empty((steps + 1, servo.robot.nq))
     q[0] = q0
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, MissingExtraError, short_repr
+from supple.kinematics.configuration import to_kernel
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
@@ -171,12 +172,13 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
         t, after = np.asarray(motion.t), np.asarray(motion.t)[1:]
         names, robot = _names(motion), motion.robot
         low, high, fastest = _ranges(motion)
+        q = motion.q if robot is None else to_kernel(robot, motion.q)
         for j, name in enumerate(names):
             how = _style(j)
             if np.isfinite(high[j] - low[j]) and high[j] > low[j]:
-                shown = 2 * (motion.q[:, j] - low[j]) / (high[j] - low[j]) - 1
+                shown = 2 * (q[:, j] - low[j]) / (high[j] - low[j]) - 1
             else:
-                shown = motion.q[:, j] / np.pi
+                shown = q[:, j] / np.pi
             place.plot(t, shown, label=name, **how)
             bound = fastest[j] if np.isfinite(fastest[j]) else 1.0
             speed.plot(after, motion.qd[:, j] / bound, **how)

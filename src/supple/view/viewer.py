@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import supple as sp
 from supple.errors import DeviceError, MissingExtraError
+from supple.kinematics.configuration import refuse_balls
 from supple.plot import palette
 from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of, trimesh_module
@@ -71,8 +72,10 @@ class Viewer:
 
         Raises:
             MissingExtraError: viser is not installed.
+            InputError: A joint of the robot has a quaternion.
         """
         viser = viser_module()
+        refuse_balls(robot, "the viewer")
         self.simulation = Simulation(robot, q, **settings)
         self.start = self.simulation.q
         solids, problems = ([], []) if file is None else solids_in(file, robot)
