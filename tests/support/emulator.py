@@ -33,6 +33,8 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "finish": ("Request",),
     "explore": ("Request", "int"),
     "postprocess": ("Request",),
+    "reject": ("Request",),
+    "restore": ("Request",),
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
     "read": ("View", "int", "double*", "int", "int"),

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <tuple>
 
-#include "supple/collision/placed.hpp"
+#include "supple/collision/shared.hpp"
 
 namespace supple {
 namespace {
@@ -306,6 +307,74 @@ void OwnedCollisionModel::add_group(std::vector<int> pairs) {
     result_.push_back(k);
   }
   group.runs[1] = int(runs_.size());
+}
+
+namespace {
+
+// Arrays one after the other, in memory that begins at an address.
+class Packer {
+ public:
+  explicit Packer(std::uintptr_t address) : address_(address) {}
+
+  // Copies an array. Returns its address.
+  template <class X>
+  const X* add(const X* from, std::size_t count) {
+    constexpr std::size_t aligned = 16;
+    bytes_.resize((bytes_.size() + aligned - 1) / aligned * aligned);
+    const std::size_t begin = bytes_.size();
+    bytes_.resize(begin + count * sizeof(X));
+    if (count) std::memcpy(bytes_.data() + begin, from, count * sizeof(X));
+    return reinterpret_cast<const X*>(address_ + begin);
+  }
+  template <class X>
+  const X* add(const std::vector<X>& from) {
+    return add(from.data(), from.size());
+  }
+  std::vector<unsigned char>& bytes() { return bytes_; }
+
+ private:
+  std::uintptr_t address_;
+  std::vector<unsigned char> bytes_;
+};
+
+}  // namespace
+
+std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address) const {
+  std::vector<SpherePair> pairs(result_.size());
+  for (const SphereRun& run : runs_) {
+    for (int s = run.begin; s < run.end; ++s) {
+      const FixedShape<double>& other = shapes_[run.other];
+      pairs[run.result + s - run.begin] = {s, shapes_[shape_of_[s]].body, run.other, other.body,
+                                           other.sphere};
+    }
+  }
+  Packer packer(address);
+  SharedModel shared{view_, nullptr};
+  packer.add(&shared, 1);
+  CollisionModel<double>& model = shared.model;
+  std::vector<FixedShape<double>> shapes = shapes_;
+  const double* const vertices = packer.add(vertices_);
+  for (FixedShape<double>& shape : shapes) {
+    if (shape.vertex) shape.vertex = vertices + (shape.vertex - vertices_.data());
+  }
+  model.shape = packer.add(shapes);
+  model.chain.joint = packer.add(view_.chain.joint, view_.chain.joints);
+  model.chain.frame = packer.add(view_.chain.frame, view_.chain.frames);
+  model.chain.support = packer.add(chain_.support);
+  model.body = packer.add(bodies_);
+  model.order = packer.add(order_);
+  model.shape_of = packer.add(shape_of_);
+  model.sphere = packer.add(spheres_);
+  model.group = packer.add(groups_);
+  model.run = packer.add(runs_);
+  model.single = packer.add(singles_);
+  model.result = packer.add(result_);
+  model.between = packer.add(between_);
+  model.pair = packer.add(pairs_);
+  model.pair_group = packer.add(pair_group_);
+  shared.pair = packer.add(pairs);
+  std::memcpy(packer.bytes().data(), &shared, sizeof(shared));
+  return packer.bytes();
 }
 
 void OwnedCollisionModel::move(int shape, const double* pose) {

@@ -41,7 +41,7 @@ def settled(
     check = options.check
     if check is None or isinstance(arm_of(problem), str):
         return found
-    every = solutions_of(problem, target, seed, replace(options, check=None, threads=1))
+    every = solutions_of(problem, target, seed, replace(options, check=None, gpu=None, threads=1))
     if not len(every.q):
         return found
     free = np.flatnonzero(check.free(every.q))

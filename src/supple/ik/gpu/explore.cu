@@ -118,6 +118,34 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
   polished.store(at);
 }
 
+// Rejects solutions of the warp's threads that collide, up to the first that does not unless
+// `several`. Returns whether that of this thread is rejected. `rejected` is the number of rejected
+// solutions; the first one is written, unless another solution was.
+__device__ __noinline__ bool reject_colliding(const Request& request, int problem,
+                                              Polished& polished, int iterations, int starts,
+                                              const KeptSolutions& kept, int& rejected) {
+  bool mine = false;
+  if constexpr (checks) {
+    unsigned solved = __ballot_sync(everyone, polished.solved);
+    if (polished.solved) place(request, problem, polished.q);
+    for (; solved; solved &= solved - 1) {
+      const int own = __ffs(solved) - 1;
+      if (collides(request, own)) {
+        const bool here = threadIdx.x % 32 == own;
+        if (here && !rejected && !kept.found) {
+          record(request, problem, 0, polished, Outcome::blocked, iterations, starts);
+        }
+        mine = mine || here;
+        ++rejected;
+      } else if (!several) {
+        break;
+      }
+    }
+    if (mine) polished.solved = false;
+  }
+  return mine;
+}
+
 }  // namespace
 
 // Runs one warp for each problem that `finish` has left unsolved, or for every problem.
@@ -158,11 +186,12 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     FailedStarts failures;
     failures.clear(own.q);
     KeptSolutions kept;
+    const int earlier = left ? request.effort[2 * problem] : 0;
+    int rejected = checks && left && request.outcome[problem] == Outcome::blocked;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
     bool open = true, settled = false;
     const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
       if (!mine) return;
-      const int earlier = left ? request.effort[2 * problem] : 0;
       record(request, problem, 0, polished, outcome, iterations + earlier, next + tried);
     };
     for (;;) {
@@ -183,17 +212,26 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
           (is_stalled(patience, iteration, iteration_factor, float(at.cost), before) || found);
       Polished polished;
       polished.solved = false;
+      bool collided = false;
+      const auto reject = [&] {
+        if constexpr (checks) {
+          collided |= reject_colliding(request, problem, polished, iterations + earlier,
+                                       next + tried, kept, rejected);
+        }
+      };
       if (__any_sync(everyone, found)) {
         SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
         for (int j = 0; j < nq; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
+        reject();
         int winner = first_of(polished.solved);
-        if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
+        if (winner < 0) missed += __popc(__ballot_sync(everyone, found && !collided));
         if (winner < 0 && missed >= singular && !settled) {
           settled = true;
           double from[nq];
           for (int j = 0; j < nq; ++j) from[j] = q[j];
-          if (found) settle(request, problem, from, 1, polished);
+          if (found && !collided) settle(request, problem, from, 1, polished);
+          reject();
           winner = first_of(polished.solved);
         }
         if constexpr (!several) {
@@ -202,11 +240,14 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         }
       }
       if constexpr (several) {
-        if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
+        const bool singular_own =
+            near_own && mine && stalled && !polished.solved && !collided && at.cost < near_miss;
+        if (singular_own) {
           double from[nq];  // Newton's method also converges to a singular pose
           for (int j = 0; j < nq; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }
+        if (checks && __any_sync(everyone, singular_own)) reject();
         if (__any_sync(everyone, polished.solved)) {
           if (near_own && polished.solved) unwind_polished(request, problem, polished);
           const bool ends =
@@ -217,9 +258,13 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
           keep_solutions(request, problem, polished, iterations, next + tried, kept);
         }
         const bool waits = own_first && __any_sync(everyone, open && mine && !stalled);
-        if (kept.enough(request.nearest, request.max_solutions) && !waits) break;
+        const bool enough = kept.enough(request.nearest, request.max_solutions) ||
+                            (checks && rejected >= request.max_rejected);
+        if (enough && !waits) break;
+      } else if (checks && rejected >= request.max_rejected) {
+        break;
       }
-      const bool solved = polished.solved;
+      const bool solved = polished.solved || collided;
       if (stalled && !solved) failures.store(here, float(at.cost));
       failed += stalled && !solved;
       bool again = stalled && (solved || failed < starts_per_round);
@@ -227,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       mine = mine && !stalled;
       if (!__any_sync(everyone, open || again)) {  // all threads have failed
         const bool last = next >= most;
-        if (!several || !kept.found) {
+        if ((!several || !kept.found) && !(checks && rejected)) {
           const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
           record_first(polished, lane == best, outcome_of(polished.solved, false, failures.bound));
@@ -249,6 +294,11 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         before = huge_cost;
       }
       next = min(next + __popc(asking), max(most, 32));
+    }
+    __syncwarp();
+    if (checks && !lane && rejected && request.outcome[problem] == Outcome::blocked) {
+      request.effort[2 * problem] = iterations + earlier;
+      request.effort[2 * problem + 1] = next + tried - 1;
     }
   }
 }

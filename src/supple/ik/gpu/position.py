@@ -19,9 +19,11 @@ from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.targets import Reader
+from supple.ik.gpu.world import GpuCheck
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.solutions import Solutions
+from supple.ik.world_check import WorldCheck
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
@@ -31,14 +33,24 @@ KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
     ("postprocess.cu",): ("postprocess",),
 }
+_WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first with a world
 
 _LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
 FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
-_THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
+_THREADS = {
+    "nearest_seeds": 128,
+    "search": 128,
+    "finish": 128,
+    "explore": 64,
+    "postprocess": 128,
+    "reject": 128,
+    "restore": 128,
+}
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
 # include/supple/ik/restarts.hpp.
 _DISTINCT = 1e-2
+_CHECKING = 4  # number of blocks of `reject` on each multiprocessor
 _ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
@@ -78,6 +90,9 @@ class Request(ctypes.Structure):
         ("nearest", ctypes.c_int),
         ("max_solutions", ctypes.c_int),
         ("solutions", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("world", "bodies", "joint", "still", "before")),
+        ("clearance", ctypes.c_double),
+        ("max_rejected", ctypes.c_int),
     )
 
 
@@ -91,6 +106,7 @@ class SearchOptions:
         max_seeds: Maximum number of seeds of a target; 0 for the default.
         nearest: Whether the solution nearest to q0 is returned.
         max_solutions: Maximum number of distinct solutions of a target.
+        check: The clearance that solutions must keep; None without a world.
     """
 
     position: float
@@ -98,6 +114,7 @@ class SearchOptions:
     max_seeds: int
     nearest: bool = False
     max_solutions: int = 1
+    check: GpuCheck | None = None
 
     @property
     def several(self) -> bool:
@@ -106,20 +123,25 @@ class SearchOptions:
 
 
 def texts(
-    problem: CompiledProblem, precision: str = "mixed", several: bool = False
+    problem: CompiledProblem,
+    precision: str = "mixed",
+    several: bool = False,
+    world: tuple[int, int] = (0, 0),
 ) -> dict[tuple[str, ...], list[str]]:
     """Return the source texts of a problem for each group of CUDA kernels in `KERNELS`."""
     constants, rough = problem.kernel.constants(), _SEARCH_TYPE[precision][0]
     several = several or bool(problem.rest)
 
     def text(name: str) -> str:
-        return source(name, constants, rough, several and name == "explore.cu")
+        return source(name, constants, rough, several and name == "explore.cu", world)
 
-    return {
-        kernels: [text(name) for name in files]
-        for files, kernels in KERNELS.items()
-        if several or files != ("postprocess.cu",)
-    }
+    groups = dict(KERNELS)
+    if not several:
+        del groups[("postprocess.cu",)]
+    if any(world):
+        search, (files, kernels) = next(iter(groups)), _WORLD
+        groups = {(*search, *files): (*groups.pop(search), *kernels), **groups}
+    return {kernels: [text(name) for name in files] for files, kernels in groups.items()}
 
 
 class GpuSolver:
@@ -131,6 +153,7 @@ class GpuSolver:
         several: Whether several solutions of a target are compared.
         number: Number of the GPU.
         architecture: Architecture of the GPU, for example "sm_90".
+        world: Numbers of joints and of coordinates of the robot in a world; zeros without a world.
     """
 
     def __init__(
@@ -140,6 +163,7 @@ class GpuSolver:
         several: bool,
         number: int,
         architecture: str,
+        world: tuple[int, int] = (0, 0),
     ) -> None:
         self.problem = problem
         self.device = open_device(number)
@@ -150,7 +174,7 @@ class GpuSolver:
             self.device.use()  # (linking needs a context in each thread)
             return self.device.load(compile_linked(parts, architecture), names)
 
-        each = texts(problem, precision, several)
+        each = texts(problem, precision, several, world)
         with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             kernels = pool.map(loaded, each.keys(), each.values())
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
@@ -239,12 +263,17 @@ class GpuSolver:
         }
 
     def solve_on_device(
-        self, targets: Sequence[object], q0: object, options: SearchOptions, stream: object
+        self,
+        targets: Sequence[object],
+        q0: object,
+        options: SearchOptions,
+        stream: object,
+        check: WorldCheck | None = None,
     ) -> Solutions:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
         The call is asynchronous. Targets that are not finite, or not valid poses, get
-        `SolveStatus.NONFINITE_INPUT`.
+        `SolveStatus.NONFINITE_INPUT`. `check` is the check of `options`, for the results.
         """
         gpu, n = self.device, self.problem.layout.robot.nq
         gpu.use()
@@ -274,7 +303,7 @@ class GpuSolver:
         ]
         layout = self.problem.layout
         near: Any = seeds
-        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks)
+        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks, _check=check)
 
     def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """Allocate several arrays in one piece of memory; return it and the address of each."""
@@ -293,7 +322,8 @@ class GpuSolver:
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
-        many, memory = count > FEW and options.max_solutions == 1, None
+        many = count > FEW and options.max_solutions == 1
+        memory = checked = None
         own: dict[str, int] = {}
         if many:
             memory, own = self.allocate_arrays(
@@ -306,7 +336,26 @@ class GpuSolver:
                 stream,
             )
             gpu.zero(own["counter"], 8, stream)
+        check, given = options.check, dict[str, Any]()
+        if check is not None:
+            # (warps of `reject`, which are more than those of `explore`)
+            checked, there = self.allocate_arrays(
+                {
+                    "bodies": check.world.body_bytes(4 * _CHECKING * gpu.processors),
+                    "before": 8 * (n + 2) * count if self.postprocesses else 0,
+                },
+                stream,
+            )
+            given = {
+                **there,
+                "world": check.world.memory.pointer,
+                "joint": check.joint,
+                "still": check.still,
+                "clearance": check.clearance,
+                "max_rejected": check.max_rejected,
+            }
         request = Request(
+            **given,
             **at,
             **own,
             table=self._table.pointer,
@@ -334,10 +383,15 @@ class GpuSolver:
             start("nearest_seeds", -(-count // (4 * 128)))
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
+        rejecting = min(-(-count // 128), _CHECKING * gpu.processors)
+        if many and check is not None:
+            start("reject", rejecting)
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
-        del memory  # freed on the stream, after its last use there
+        if self.postprocesses and check is not None:
+            start("restore", rejecting)
+        del memory, checked  # freed on the stream, after its last use there
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
