@@ -22,7 +22,6 @@ from gpu_kernels import LEFT, RIGHT, tree
 from supple import PositionTask, PostureTask, SolveStatus
 from supple import collision as c
 from supple.collision.model import model_of
-from supple.errors import InputError
 from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
 from supple.ik.gpu import position, solvers, world
@@ -84,7 +83,6 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
     gpu.use()
     stream = gpu.stream()
     sizes = {"q": q.nbytes, "outcome": count, "left": 4 * count, "counter": 8}
-    sizes["bodies"] = given.world.body_bytes(-(-count // 32))
     memory, at = solver.allocate_arrays(sizes, stream)
     gpu.upload(at["q"], np.ascontiguousarray(q), stream)
     gpu.zero(at["outcome"], count, stream)

@@ -1,9 +1,10 @@
-// Whether configurations collide, decided by several threads of a GPU together. The pairs and the
-// decisions are those of placed.hpp; only the order of the work differs.
+// Whether a configuration collides, decided by one thread of a GPU. The pairs and the formulas are
+// those of placed.hpp; the order of the work differs.
 //
-// Each thread places the bodies of its own configuration; then all threads share the pairs of one
-// configuration after the other. Shapes are placed where they are needed: on a GPU, that takes less
-// time than to store them.
+// A thread keeps only the poses of bodies, and places shapes where it needs them: the threads of a
+// warp, each with a configuration of its own, read the same shapes at the same time. Most
+// configurations are decided in single precision: all distances differ from the clearance by more
+// than rounding. The others are decided in double precision.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -11,143 +12,134 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// A pair of a sphere of a moving body and another shape that is not a hull. `other_sphere` is the
-// index of the other shape among the spheres of moving bodies, or -1.
-struct SpherePair {
-  int sphere, body, other, other_body, other_sphere;
+// A model in one block of memory, which begins with this struct. The chain is only in `exact`.
+struct SharedModel {
+  CollisionModel<double> exact;
+  CollisionModel<float> rough;
+  float rounding;  // [m]: bound of the rounding errors of distances in single precision
 };
 
-// A model in one block of memory, at the beginning of which this struct is.
-struct SharedModel {
-  CollisionModel<double> model;
-  const SpherePair* pair;  // pairs of the runs of all groups, in the order of `model.result`
-};
+// Whether some pair is closer than a clearance.
+enum class Closeness : int { apart, unsure, closer };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// The poses of the moving bodies and the centers of their bounding spheres, at one configuration:
-// number k of body b is at[(body_numbers * b + k) * stride].
-struct BodyPoses {
-  static constexpr int body_numbers = 15;
-
-  double* at;
-  int stride;
-
-  SUPPLE_INLINE double& number(int body, int k) const {
-    return at[(body_numbers * body + k) * stride];
-  }
-  SUPPLE_INLINE Vec3<double> vector(int body, int k) const {
-    return {number(body, k), number(body, k + 1), number(body, k + 2)};
-  }
-  SUPPLE_INLINE void store(int body, int k, const Vec3<double>& v) const {
-    number(body, k) = v.x, number(body, k + 1) = v.y, number(body, k + 2) = v.z;
-  }
-  SUPPLE_INLINE Pose<double> pose(int body) const {
-    return {{vector(body, 0), vector(body, 3), vector(body, 6)}, vector(body, 9)};
-  }
-  SUPPLE_INLINE Vec3<double> center(int body) const { return vector(body, 12); }
+// A moving body: its pose and the center of its bounding sphere in the world.
+template <class T>
+struct PlacedBody {
+  Pose<T> pose;
+  Vec3<T> center;
 };
+
+template <class T, class F>
+SUPPLE_INLINE Vec3<T> converted(const Vec3<F>& a) {
+  return {T(a.x), T(a.y), T(a.z)};
+}
 
 // Moves the bodies to a configuration q. `joint` is memory for the poses of all joints.
 SUPPLE_FN void place_bodies(const CollisionModel<double>& model, const double* q,
-                            Pose<double>* joint, const BodyPoses& to) {
+                            Pose<double>* joint, PlacedBody<double>* to) {
   forward(model.chain, q, joint);
   for (int b = 0; b < model.moving; ++b) {
     const Body<double>& body = model.body[b];
     const Pose<double> at = frame_pose(model.chain.frame[body.frame], joint);
-    to.store(b, 0, at.R.x);
-    to.store(b, 3, at.R.y);
-    to.store(b, 6, at.R.z);
-    to.store(b, 9, at.p);
-    to.store(b, 12, at.p + at.R * constant_vector<double>(body.center));
+    to[b] = {at, at.p + at.R * constant_vector<double>(body.center)};
+  }
+}
+
+// Rounds the poses of bodies to single precision.
+SUPPLE_FN void round_bodies(int count, const PlacedBody<double>* from, PlacedBody<float>* to) {
+  for (int b = 0; b < count; ++b) {
+    const Pose<double>& at = from[b].pose;
+    to[b] = {{{converted<float>(at.R.x), converted<float>(at.R.y), converted<float>(at.R.z)},
+              converted<float>(at.p)},
+             converted<float>(from[b].center)};
   }
 }
 
 // Returns shape i in the world.
-SUPPLE_FN Shape<double> shape_in_world(const CollisionModel<double>& model, const BodyPoses& bodies,
-                                       int i) {
-  const FixedShape<double>& s = model.shape[i];
-  return shape_at(s, s.body < model.moving ? pose_on(bodies.pose(s.body), s) : pose_of(s));
+template <class T>
+SUPPLE_FN Shape<T> shape_in_world(const CollisionModel<T>& model, const PlacedBody<T>* bodies,
+                                  int i) {
+  const FixedShape<T>& s = model.shape[i];
+  if (s.body >= model.moving) return shape_at(s, pose_of(s));
+  const Pose<T>& at = bodies[s.body].pose;
+  // The axes of a sphere have no meaning.
+  if (s.kind == ShapeKind::sphere) {
+    return shape_at(s, {at.R, at.p + at.R * constant_vector<T>(s.position)});
+  }
+  return shape_at(s, pose_on(at, s));
 }
 
 // Returns a lower bound of the distances of all pairs of a group.
-SUPPLE_FN double lower_bound_of(const CollisionModel<double>& model, const BodyPoses& bodies,
-                                const PairGroup& group) {
+template <class T>
+SUPPLE_FN T lower_bound_of(const CollisionModel<T>& model, const PlacedBody<T>* bodies,
+                           const PairGroup& group) {
   const int a = group.first, b = group.second;
-  const Vec3<double> center = bodies.center(a);
   if (b >= model.moving) {
-    const FixedShape<double>& s = model.shape[model.order[model.body[b].shapes[0]]];
-    return lower_bound_of(shape_at(s, pose_of(s)), center) - model.body[a].bound;
+    const FixedShape<T>& s = model.shape[model.order[model.body[b].shapes[0]]];
+    return lower_bound_of(shape_at(s, pose_of(s)), bodies[a].center) - model.body[a].bound;
   }
-  const Vec3<double> apart = center - bodies.center(b);
+  const Vec3<T> apart = bodies[a].center - bodies[b].center;
   return sqrt(dot(apart, apart)) - model.body[a].bound - model.body[b].bound;
 }
 
-// Returns the distance of a sphere from the other shape of its pair.
-SUPPLE_FN double pair_distance(const CollisionModel<double>& model, const BodyPoses& bodies,
-                               const SpherePair& pair) {
-  const auto center = [&](int body, int sphere) {
-    const double* const c = model.sphere + sphere;
+// Returns the smallest distance of the spheres of a run from the other shape.
+template <class T>
+SUPPLE_FN T least_distance(const CollisionModel<T>& model, const PlacedBody<T>* bodies,
+                           const SphereRun& run) {
+  const Shape<T> other = shape_in_world(model, bodies, run.other);
+  const Pose<T> at = bodies[model.shape[model.shape_of[run.begin]].body].pose;
+  T least = Number<T>::huge;
+  for (int i = run.begin; i < run.end; ++i) {
+    const T* const s = model.sphere + i;
     const int stride = model.sphere_stride;
-    const Pose<double> at = bodies.pose(body);
-    return at.p + at.R * Vec3<double>{c[0], c[stride], c[2 * stride]};
-  };
-  const double* const radius = model.sphere + 3 * model.sphere_stride;
-  const Vec3<double> own = center(pair.body, pair.sphere);
-  if (pair.other_sphere < 0) {
-    return sphere_distance(shape_in_world(model, bodies, pair.other), own, radius[pair.sphere]);
+    const Vec3<T> center = at.p + at.R * Vec3<T>{s[0], s[stride], s[2 * stride]};
+    least = min(least, sphere_distance(other, center, s[3 * stride]));
   }
-  const Vec3<double> apart = own - center(pair.other_body, pair.other_sphere);
-  return sqrt(dot(apart, apart)) - radius[pair.sphere] - radius[pair.other_sphere];
+  return least;
 }
 
-// Whether a pair of a group is closer than `clearance`, which is not negative.
-template <class Threads>
-SUPPLE_FN bool group_collides(const SharedModel& shared, const BodyPoses& bodies,
-                              const PairGroup& group, double clearance, const Threads& threads) {
-  const CollisionModel<double>& model = shared.model;
-  if (group.runs[0] < group.runs[1]) {
-    const SphereRun& last = model.run[group.runs[1] - 1];
-    const int end = last.result + last.end - last.begin;
-    for (int i = model.run[group.runs[0]].result; i < end; i += threads.count()) {
-      const int own = i + threads.index();
-      const bool hit = own < end && pair_distance(model, bodies, shared.pair[own]) < clearance;
-      if (threads.any(hit)) return true;
+// Whether some pair is closer than `clearance`, which is not negative, if distances may be wrong by
+// `rounding`. Without rounding, no configuration is unsure.
+template <class T>
+SUPPLE_FN Closeness closeness(const CollisionModel<T>& model, const PlacedBody<T>* bodies,
+                              T clearance, T rounding) {
+  constexpr bool exact = sizeof(T) == sizeof(double);
+  const T near = clearance + rounding;
+  bool unsure = false;
+  for (int g = 0; g < model.groups; ++g) {
+    const PairGroup& group = model.group[g];
+    if (!(lower_bound_of(model, bodies, group) < near)) continue;
+    for (int r = group.runs[0]; r < group.runs[1]; ++r) {
+      const T least = least_distance(model, bodies, model.run[r]);
+      if (least < clearance - rounding) return Closeness::closer;
+      unsure = unsure || least < near;
+    }
+    for (int s = group.singles[0]; s < group.singles[1]; ++s) {
+      const Shape<T> a = shape_in_world(model, bodies, model.single[s].first),
+                     b = shape_in_world(model, bodies, model.single[s].second);
+      if (!(lower_bound_of(a, b) < near)) continue;
+      if constexpr (exact) {
+        if (is_closer(a, b, clearance)) return Closeness::closer;
+      } else {
+        unsure = true;
+      }
     }
   }
-  for (int i = group.singles[0]; i < group.singles[1]; i += threads.count()) {
-    const int own = i + threads.index();
-    bool hit = false;
-    if (own < group.singles[1]) {
-      const Shape<double> a = shape_in_world(model, bodies, model.single[own].first),
-                          b = shape_in_world(model, bodies, model.single[own].second);
-      hit = lower_bound_of(a, b) < clearance && is_closer(a, b, clearance);
-    }
-    if (threads.any(hit)) return true;
-  }
-  return false;
+  return unsure ? Closeness::unsure : Closeness::apart;
 }
 
-// Whether some pair is closer than `clearance`, which is not negative. All threads call it with the
-// same arguments. They have an index() below count(), which is at most 32; any(x) tells whether x
-// holds in one of them, and ballot(x) returns one bit for each.
-template <class Threads>
-SUPPLE_FN bool collides(const SharedModel& shared, const BodyPoses& bodies, double clearance,
-                        const Threads& threads) {
-  const CollisionModel<double>& model = shared.model;
-  for (int first = 0; first < model.groups; first += threads.count()) {
-    const int own = first + threads.index();
-    const bool near =
-        own < model.groups && lower_bound_of(model, bodies, model.group[own]) < clearance;
-    const unsigned close = threads.ballot(near);
-    for (int k = 0; k < threads.count(); ++k) {
-      if (!(close >> k & 1)) continue;
-      if (group_collides(shared, bodies, model.group[first + k], clearance, threads)) return true;
-    }
-  }
-  return false;
+// Whether some pair is closer than `clearance`, which is not negative, at the poses of bodies.
+// `rough` is memory for these poses in single precision.
+SUPPLE_FN bool collides(const SharedModel& model, const PlacedBody<double>* bodies,
+                        PlacedBody<float>* rough, double clearance) {
+  round_bodies(model.exact.moving, bodies, rough);
+  Closeness found = closeness(model.rough, rough, float(clearance), model.rounding);
+  if (found == Closeness::unsure) found = closeness(model.exact, bodies, clearance, 0.0);
+  return found == Closeness::closer;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

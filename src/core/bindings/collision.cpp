@@ -173,10 +173,10 @@ nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
   return nb::make_tuple(found, gradient);
 }
 
-nb::object PyCollisionModel::packed(std::uintptr_t address) const {
-  const std::vector<unsigned char> bytes = owned_->packed(address);
-  const npy_intp size = npy_intp(bytes.size());
-  const nb::object made = new_array(NPY_UINT8, 1, &size);
+nb::object PyCollisionModel::packed(std::uintptr_t address, double size) const {
+  const std::vector<unsigned char> bytes = owned_->packed(address, size);
+  const npy_intp count = npy_intp(bytes.size());
+  const nb::object made = new_array(NPY_UINT8, 1, &count);
   std::copy(bytes.begin(), bytes.end(), data_of<unsigned char>(made));
   return made;
 }
@@ -237,8 +237,9 @@ void bind_collision(nb::module_& m) {
                    "tuple[float, " SUPPLE_ARRAY "]"))
       .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
-      .def("packed", &PyCollisionModel::packed, "address"_a,
-           nb::sig("def packed(self, address: int) -> numpy.typing.NDArray[numpy.uint8]"))
+      .def("packed", &PyCollisionModel::packed, "address"_a, "size"_a,
+           nb::sig(
+               "def packed(self, address: int, size: float) -> numpy.typing.NDArray[numpy.uint8]"))
       .def_prop_ro(
           "sizes",
           [](const PyCollisionModel& model) {

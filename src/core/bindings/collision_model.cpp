@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -311,6 +312,11 @@ void OwnedCollisionModel::add_group(std::vector<int> pairs) {
 
 namespace {
 
+// Rounding errors of a distance in single precision, in units in the last place of the largest
+// coordinate: a sum of ten products of which each is rounded, twice, and their roots.
+constexpr double rough_rounding = 32;
+constexpr double finite = 1e30;  // a bound that single precision can represent
+
 // Arrays one after the other, in memory that begins at an address.
 class Packer {
  public:
@@ -330,49 +336,92 @@ class Packer {
   const X* add(const std::vector<X>& from) {
     return add(from.data(), from.size());
   }
+  // Copies the shapes and groups of a model, with numbers of type T; its hulls have `vertices`
+  // coordinates in all.
+  template <class T>
+  CollisionModel<T> add_model(const CollisionModel<double>& from, int vertices) {
+    const double* first = nullptr;  // the vertices of all hulls are in one array
+    for (int i = from.shapes; i-- > 0;) {
+      const double* const own = from.shape[i].vertex;
+      if (own && (!first || own < first)) first = own;
+    }
+    const T* const corners = add(converted<T>(first, first ? vertices : 0));
+    std::vector<FixedShape<T>> shapes;
+    for (int i = 0; i < from.shapes; ++i) {
+      const FixedShape<double>& s = from.shape[i];
+      FixedShape<T> made{.kind = s.kind,
+                         .radius = T(s.radius),
+                         .half = {},
+                         .vertices = s.vertices,
+                         .vertex = s.vertex ? corners + (s.vertex - first) : nullptr,
+                         .bound = T(std::min(s.bound, finite)),
+                         .rotation = {},
+                         .position = {},
+                         .speed = T(s.speed),
+                         .body = s.body,
+                         .sphere = s.sphere};
+      std::copy_n(s.half, 3, made.half);
+      std::copy_n(s.rotation, 9, made.rotation);
+      std::copy_n(s.position, 3, made.position);
+      shapes.push_back(made);
+    }
+    std::vector<Body<T>> bodies;
+    for (int b = 0; b < from.bodies; ++b) {
+      const Body<double>& body = from.body[b];
+      Body<T> made{.frame = body.frame,
+                   .center = {},
+                   .bound = T(std::min(body.bound, finite)),
+                   .spheres = {body.spheres[0], body.spheres[1]},
+                   .shapes = {body.shapes[0], body.shapes[1]}};
+      std::copy_n(body.center, 3, made.center);
+      bodies.push_back(made);
+    }
+    CollisionModel<T> made{};
+    made.shapes = from.shapes, made.spheres = from.spheres, made.bodies = from.bodies;
+    made.moving = from.moving, made.groups = from.groups, made.pairs = from.pairs;
+    made.shape = add(shapes);
+    made.body = add(bodies);
+    made.order = add(from.order, from.shapes);
+    made.shape_of = add(from.shape_of, from.spheres);
+    made.sphere = add(converted<T>(from.sphere, 4 * from.sphere_stride));
+    made.sphere_stride = from.sphere_stride;
+    const auto& last = from.group[from.groups - 1];
+    made.group = add(from.group, from.groups);
+    made.run = add(from.run, last.runs[1]);
+    made.single = add(from.single, last.singles[1]);
+    return made;
+  }
   std::vector<unsigned char>& bytes() { return bytes_; }
 
  private:
+  template <class T>
+  static std::vector<T> converted(const double* from, int count) {
+    return std::vector<T>(from, from + count);
+  }
+
   std::uintptr_t address_;
   std::vector<unsigned char> bytes_;
 };
 
 }  // namespace
 
-std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address) const {
-  std::vector<SpherePair> pairs(result_.size());
-  for (const SphereRun& run : runs_) {
-    for (int s = run.begin; s < run.end; ++s) {
-      const FixedShape<double>& other = shapes_[run.other];
-      pairs[run.result + s - run.begin] = {s, shapes_[shape_of_[s]].body, run.other, other.body,
-                                           other.sphere};
-    }
-  }
+std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address, double size) const {
   Packer packer(address);
-  SharedModel shared{view_, nullptr};
+  SharedModel shared{};
   packer.add(&shared, 1);
-  CollisionModel<double>& model = shared.model;
-  std::vector<FixedShape<double>> shapes = shapes_;
-  const double* const vertices = packer.add(vertices_);
-  for (FixedShape<double>& shape : shapes) {
-    if (shape.vertex) shape.vertex = vertices + (shape.vertex - vertices_.data());
+  shared.exact = packer.add_model<double>(view_, int(vertices_.size()));
+  shared.exact.chain = view_.chain;
+  shared.exact.chain.joint = packer.add(view_.chain.joint, view_.chain.joints);
+  shared.exact.chain.frame = packer.add(view_.chain.frame, view_.chain.frames);
+  shared.exact.chain.support = packer.add(chain_.support);
+  shared.rough = packer.add_model<float>(view_, int(vertices_.size()));
+  double largest = 0;
+  for (const FixedShape<double>& s : shapes_) {
+    const double far = std::hypot(s.position[0], s.position[1], s.position[2]);
+    largest = std::max(largest, far + (s.bound < unbounded ? s.bound : 0));
   }
-  model.shape = packer.add(shapes);
-  model.chain.joint = packer.add(view_.chain.joint, view_.chain.joints);
-  model.chain.frame = packer.add(view_.chain.frame, view_.chain.frames);
-  model.chain.support = packer.add(chain_.support);
-  model.body = packer.add(bodies_);
-  model.order = packer.add(order_);
-  model.shape_of = packer.add(shape_of_);
-  model.sphere = packer.add(spheres_);
-  model.group = packer.add(groups_);
-  model.run = packer.add(runs_);
-  model.single = packer.add(singles_);
-  model.result = packer.add(result_);
-  model.between = packer.add(between_);
-  model.pair = packer.add(pairs_);
-  model.pair_group = packer.add(pair_group_);
-  shared.pair = packer.add(pairs);
+  shared.rounding =
+      float(rough_rounding * std::numeric_limits<float>::epsilon() * (size + largest));
   std::memcpy(packer.bytes().data(), &shared, sizeof(shared));
   return packer.bytes();
 }

@@ -30,7 +30,8 @@ class OwnedCollisionModel {
   const CollisionModel<double>& view() const { return view_; }
 
   // Returns a `SharedModel` and all that it points to, for a copy at an address in other memory.
-  std::vector<unsigned char> packed(std::uintptr_t address) const;
+  // `size` is the largest coordinate of a frame of the robot [m].
+  std::vector<unsigned char> packed(std::uintptr_t address, double size) const;
 
   // Sets the pose (4, 4) of a shape of the world.
   void move(int shape, const double* pose);

@@ -18,7 +18,7 @@ def source(
     constants: str = "",
     rough: str = "float",
     several: bool = False,
-    world: tuple[int, int] = (0, 0),
+    world: tuple[int, int, int] = (0, 0, 0),
 ) -> str:
     """Return the source of a file of CUDA kernels for one robot, with all includes inlined.
 
@@ -27,12 +27,14 @@ def source(
         constants: Content of given.hpp: `constants()` of the compiled robot and tasks.
         rough: Floating-point type of the search, "float" or "double".
         several: Whether several solutions are compared, instead of returning the first.
-        world: Numbers of joints and of coordinates of the robot in a world; zeros without a world.
+        world: Numbers of joints, coordinates and moving bodies of the robot in a world; zeros
+            without a world.
     """
-    joints, coordinates = world
+    joints, coordinates, bodies = world
     ways = (
         f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
         f"constexpr int world_joints = {joints}, world_coordinates = {coordinates};\n"
+        f"constexpr int world_bodies = {bodies};\n"
     )
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 

@@ -118,30 +118,20 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
   polished.store(at);
 }
 
-// Rejects solutions of the warp's threads that collide, up to the first that does not unless
-// `several`. Returns whether that of this thread is rejected. `rejected` is the number of rejected
-// solutions; the first one is written, unless another solution was.
+// Rejects the solutions of the warp's threads that collide. Returns whether that of this thread is
+// rejected. `rejected` counts them; the first one is written, unless another solution was.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,
                                               const KeptSolutions& kept, int& rejected) {
   bool mine = false;
   if constexpr (checks) {
-    unsigned solved = __ballot_sync(everyone, polished.solved);
-    if (polished.solved) place(request, problem, polished.q);
-    for (; solved; solved &= solved - 1) {
-      const int own = __ffs(solved) - 1;
-      if (collides(request, own)) {
-        const bool here = threadIdx.x % 32 == own;
-        if (here && !rejected && !kept.found) {
-          record(request, problem, 0, polished, Outcome::blocked, iterations, starts);
-        }
-        mine = mine || here;
-        ++rejected;
-      } else if (!several) {
-        break;
-      }
-    }
+    mine = polished.solved && collides(request, problem, polished.q);
     if (mine) polished.solved = false;
+    const unsigned all = __ballot_sync(everyone, mine);
+    if (!rejected && !kept.found && threadIdx.x % 32 == __ffs(all) - 1) {
+      record(request, problem, 0, polished, Outcome::blocked, iterations, starts);
+    }
+    rejected += __popc(all);
   }
   return mine;
 }

@@ -19,7 +19,7 @@ from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.targets import Reader
-from supple.ik.gpu.world import GpuCheck
+from supple.ik.gpu.world import NO_WORLD, GpuCheck, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.solutions import Solutions
@@ -50,7 +50,6 @@ _THREADS = {
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
 # include/supple/ik/restarts.hpp.
 _DISTINCT = 1e-2
-_CHECKING = 4  # number of blocks of `reject` on each multiprocessor
 _ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
@@ -90,7 +89,7 @@ class Request(ctypes.Structure):
         ("nearest", ctypes.c_int),
         ("max_solutions", ctypes.c_int),
         ("solutions", ctypes.c_void_p),
-        *((name, ctypes.c_void_p) for name in ("world", "bodies", "joint", "still", "before")),
+        *((name, ctypes.c_void_p) for name in ("world", "joint", "still", "before")),
         ("clearance", ctypes.c_double),
         ("max_rejected", ctypes.c_int),
     )
@@ -126,7 +125,7 @@ def texts(
     problem: CompiledProblem,
     precision: str = "mixed",
     several: bool = False,
-    world: tuple[int, int] = (0, 0),
+    world: WorldSizes = NO_WORLD,
 ) -> dict[tuple[str, ...], list[str]]:
     """Return the source texts of a problem for each group of CUDA kernels in `KERNELS`."""
     constants, rough = problem.kernel.constants(), _SEARCH_TYPE[precision][0]
@@ -153,7 +152,7 @@ class GpuSolver:
         several: Whether several solutions of a target are compared.
         number: Number of the GPU.
         architecture: Architecture of the GPU, for example "sm_90".
-        world: Numbers of joints and of coordinates of the robot in a world; zeros without a world.
+        world: Sizes of the robot in a world.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class GpuSolver:
         several: bool,
         number: int,
         architecture: str,
-        world: tuple[int, int] = (0, 0),
+        world: WorldSizes = NO_WORLD,
     ) -> None:
         self.problem = problem
         self.device = open_device(number)
@@ -323,7 +322,7 @@ class GpuSolver:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
         many = count > FEW and options.max_solutions == 1
-        memory = checked = None
+        memory = before = None
         own: dict[str, int] = {}
         if many:
             memory, own = self.allocate_arrays(
@@ -338,16 +337,10 @@ class GpuSolver:
             gpu.zero(own["counter"], 8, stream)
         check, given = options.check, dict[str, Any]()
         if check is not None:
-            # (warps of `reject`, which are more than those of `explore`)
-            checked, there = self.allocate_arrays(
-                {
-                    "bodies": check.world.body_bytes(4 * _CHECKING * gpu.processors),
-                    "before": 8 * (n + 2) * count if self.postprocesses else 0,
-                },
-                stream,
-            )
+            size = 8 * (n + 2) * count if self.postprocesses else 0
+            before = gpu.allocate(size, stream)
             given = {
-                **there,
+                "before": before.pointer,
                 "world": check.world.memory.pointer,
                 "joint": check.joint,
                 "still": check.still,
@@ -383,15 +376,14 @@ class GpuSolver:
             start("nearest_seeds", -(-count // (4 * 128)))
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
-        rejecting = min(-(-count // 128), _CHECKING * gpu.processors)
-        if many and check is not None:
-            start("reject", rejecting)
+            if check is not None:
+                start("reject", -(-count // 128))
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
         if self.postprocesses and check is not None:
-            start("restore", rejecting)
-        del memory, checked  # freed on the stream, after its last use there
+            start("restore", -(-count // 128))
+        del memory, before  # freed on the stream, after its last use there
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:

@@ -59,7 +59,6 @@ struct Request {
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
   // The members below are used if `checks`.
   const void* world;    // a `SharedModel`
-  double* bodies;       // (warps, moving bodies, body_numbers, 32): memory for a `BodyPoses` each
   const int* joint;     // (world_coordinates,): the index in q, -1 if it stays; null for all of q
   const double* still;  // (count, world_coordinates): where joints stay
   double* before;       // (count, nq + 2): q and errors before `postprocess`
@@ -89,10 +88,9 @@ extern __device__ bool converge_to_minimum(const Request& request, int problem, 
                                            float& value);
 extern __device__ void settle(const Request& request, int problem, const double* q,
                               float gain_factor, Polished& polished);
-// Defined in collide.cu. `collides` is called by all threads of a warp: it tells whether the
-// configuration that thread `own` has placed is closer than the clearance to something.
-extern __device__ void place(const Request& request, int problem, const double* q);
-extern __device__ bool collides(const Request& request, int own);
+// Defined in collide.cu: whether a configuration q of a problem is closer to something than the
+// clearance.
+extern __device__ bool collides(const Request& request, int problem, const double* q);
 
 namespace {
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from supple.gpu.runtime import device_named
 from supple.ik.gpu.position import GpuSolver
 from supple.ik.gpu.subproblems import GpuSubproblems
+from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import is_separable, moving_subproblem, subproblems_of
 
@@ -17,7 +18,7 @@ def gpu_solver(
     device: str,
     precision: str = "mixed",
     several: bool = False,
-    world: tuple[int, int] = (0, 0),
+    world: WorldSizes = NO_WORLD,
 ) -> GpuSolver:
     """Return the solver of a problem on a GPU, compiled on first use.
 
@@ -26,7 +27,7 @@ def gpu_solver(
         device: Name of the GPU, for example "cuda:0".
         precision: Precision of the search, "mixed" or "double".
         several: Whether several solutions of a target are compared.
-        world: Numbers of joints and of coordinates of the robot in a world; zeros without a world.
+        world: Sizes of the robot in a world.
             All joints that move a task are then searched together, because solutions are checked
             as a whole.
     """

@@ -13,6 +13,7 @@ import numpy as np
 from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.position import GpuSolver, SearchOptions
+from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem
 
@@ -45,7 +46,7 @@ class GpuSubproblems(GpuSolver):
         several: bool,
         number: int,
         architecture: str,
-        world: tuple[int, int] = (0, 0),
+        world: WorldSizes = NO_WORLD,
     ) -> None:
         self.problem, self.parts = problem, parts
         self._how = (precision, several, number, architecture, world)

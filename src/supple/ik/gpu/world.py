@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,8 +16,11 @@ from supple.ik.world_check import WorldCheck
 # Units in the last place by which distances that are computed on a GPU and on the CPU may differ,
 # for lengths of the size of the robot and its distance from the origin.
 _ROUNDING = 256
-_BODY_NUMBERS = 15  # the same as `body_numbers` in include/supple/collision/shared.hpp
-_WARP = 32  # number of threads of a warp
+
+# Numbers of joints, coordinates and moving bodies for which CUDA kernels are compiled; zeros if there
+# is no world.
+WorldSizes: TypeAlias = tuple[int, int, int]
+NO_WORLD: WorldSizes = (0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +29,11 @@ class GpuWorld:
 
     Attributes:
         memory: The model as one block, a `SharedModel` of include/supple/collision/shared.hpp.
-        moving: Number of bodies that move.
         rounding: Distance by which a computed distance may be wrong [m].
     """
 
     memory: Memory
-    moving: int
     rounding: float
-
-    def body_bytes(self, warps: int) -> int:
-        """Return the size of the memory for the bodies of all threads of some warps [bytes]."""
-        return 8 * _BODY_NUMBERS * self.moving * _WARP * warps
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,28 +57,24 @@ class GpuCheck:
     still: int = 0
 
 
-def world_sizes(check: WorldCheck | None) -> tuple[int, int]:
-    """Return the numbers of joints and coordinates for which CUDA kernels are compiled."""
-    if check is None or check.kernel is None:
-        return 0, 0
-    joints, coordinates, _ = check.kernel.sizes
-    return joints, coordinates
+def world_sizes(check: WorldCheck | None) -> WorldSizes:
+    """Return the sizes of the robot in the world of a check."""
+    return NO_WORLD if check is None or check.kernel is None else check.kernel.sizes
 
 
 @lru_cache(maxsize=16)
 def gpu_world(model: CollisionModel, device: Device) -> GpuWorld:
     """Return a model in the memory of a GPU."""
-    assert model.kernel is not None
+    kernel, robot = model.kernel, model.robot
+    assert kernel is not None
+    origins = np.stack([robot.fk(robot.neutral(), tip)[:3, 3] for tip in robot.tips])
+    size = 2 * robot_size(robot) + float(np.linalg.norm(origins, axis=1).max())
     device.use()
     stream = device.stream()
-    memory = device.allocate(len(model.kernel.packed(0)), stream)
-    device.upload(memory.pointer, model.kernel.packed(memory.pointer), stream)
+    memory = device.allocate(len(kernel.packed(0, size)), stream)
+    device.upload(memory.pointer, kernel.packed(memory.pointer, size), stream)
     device.wait(stream)
-    robot = model.robot
-    origins = np.concatenate([robot.fk(robot.neutral(), tip)[None, :3, 3] for tip in robot.tips])
-    size = robot_size(robot) + float(np.abs(origins).max(initial=0.0))
-    *_, moving = model.kernel.sizes
-    return GpuWorld(memory, moving, _ROUNDING * float(np.finfo(np.float64).eps) * size)
+    return GpuWorld(memory, _ROUNDING * float(np.finfo(np.float64).eps) * size)
 
 
 def gpu_check(check: WorldCheck | None, device: Device, max_rejected: int) -> GpuCheck | None:
