@@ -24,7 +24,8 @@ from supple import collision as c
 from supple.collision.model import model_of
 from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
-from supple.ik.gpu import position, solvers, world
+from supple.ik.gpu import branches, position, solvers, world
+from supple.ik.gpu.request import Request
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 
@@ -35,14 +36,17 @@ COUNT = 40
 ARM = sp.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
 
 
+def forget() -> None:
+    for cached in (solvers.gpu_solver, world.gpu_world, branches.gpu_branches):
+        cached.cache_clear()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def emulated() -> Iterator[emulator.Device]:
     with pytest.MonkeyPatch.context() as patch:
-        solvers.gpu_solver.cache_clear()
-        world.gpu_world.cache_clear()
+        forget()
         yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-    solvers.gpu_solver.cache_clear()
-    world.gpu_world.cache_clear()
+    forget()
 
 
 @pytest.fixture(params=["a warp for each", "a thread for each"])
@@ -87,7 +91,7 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
     gpu.upload(at["q"], np.ascontiguousarray(q), stream)
     gpu.zero(at["outcome"], count, stream)
     gpu.zero(at["counter"], 8, stream)
-    request = position.Request(
+    request = Request(
         **at, count=count, world=given.world.memory.pointer, clearance=given.clearance
     )
     gpu.launch(solver.kernels["reject"], -(-count // 128), 128, stream, request)
@@ -255,3 +259,59 @@ def test_an_empty_world_on_a_gpu_changes_nothing() -> None:
     free = sp.Solver(ARM, HAND, device="cuda", world=sp.World()).batch(p)
     np.testing.assert_array_equal(free.q, sp.Solver(ARM, HAND, device="cuda").batch(p).q)
     assert (free.clearance == np.inf).all()
+
+
+# ---- arms whose solutions are all known ----------------------------------------------------------
+
+
+def crowded(robot: sp.Robot, seed: int) -> sp.World:
+    """Return balls around an arm, which block many of its solutions."""
+    rng = np.random.default_rng(seed)
+    places = rng.normal(size=(40, 3))
+    places *= rng.uniform(0.45, 0.9, (40, 1)) / np.linalg.norm(places, axis=1, keepdims=True)
+    balls = {f"ball{i}": c.Sphere(rng.uniform(0.05, 0.15), p) for i, p in enumerate(places)}
+    return sp.World(balls, links=spheres(robot, 0.03))
+
+
+@pytest.mark.usefixtures("strategy")
+def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
+    """All solutions of a six-joint arm are compared, also for targets in GPU memory."""
+    robot = sp.load("puma560")
+    where = crowded(robot, 3)
+    T = robot.fk(robot.random(COUNT, seed=1))
+    free = [
+        ~c.collides(robot, where, each.q) if len(each) else np.zeros(0, bool)
+        for each in sp.Solver(robot).all(T).split()
+    ]
+    possible = np.array([each.any() for each in free])
+    assert 0.2 < possible.mean() < 0.8
+    q0 = robot.random(COUNT, seed=2)
+    solver = sp.Solver(robot, device="cuda", world=where)
+    for start in (None, q0):
+        q = None if start is None else emulator.There(start)
+        there = solver.batch(emulator.There(T), q0=q).numpy()
+        here = solver.batch(T, q0=start)
+        for found in (there, here):
+            check_results(found, robot, where, 0.0)
+            assert (found.success == possible).all()
+            assert (found.status[~possible] == SolveStatus.BLOCKED).all()
+        cpu = sp.Solver(robot, world=where).batch(T, q0=start)
+        assert (cpu.success == possible).all()
+    moved, least = there.moved[possible], []
+    for each, kept, at in zip(sp.Solver(robot).all(T).split(), free, q0, strict=True):
+        least += [np.abs(each.q[kept] - at).max(axis=1).min()] if kept.any() else []
+    assert (moved <= np.array(least) + 1e-6).mean() >= 0.9  # the nearest free solution
+
+
+def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
+    robot = sp.load("puma560")
+    where = crowded(robot, 3)
+    T = robot.fk(robot.random(COUNT, seed=1))
+    cpu = sp.Solver(robot, world=where).all(T)
+    found = sp.Solver(robot, world=where).all(emulator.There(T)).numpy()
+    assert (found.count == cpu.count).all()
+    for one, other in zip(found.padded(), cpu.padded(), strict=True):
+        np.testing.assert_allclose(one, other[:8], atol=1e-9)
+    here = sp.Solver(robot, device="cuda", world=where).all(T)
+    assert (here.count == cpu.count).all()
+    assert not c.collides(robot, where, here.q).any()

@@ -302,7 +302,7 @@ class Driver:
 
     def gpu_options(self, max_solutions: int = 1) -> Any:
         """Return the options of a search on the GPU."""
-        from supple.ik.gpu.position import SearchOptions
+        from supple.ik.gpu.request import SearchOptions
         from supple.ik.gpu.world import gpu_check
 
         nearest = self.options.prefer == "nearest" and max_solutions == 1

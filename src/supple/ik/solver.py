@@ -436,7 +436,9 @@ class Solver(_core.TargetSolver):
             check_not_iterated(all=short_repr(target))
         assert self._problem is not None
         every = solve_all(self._problem, target, self._single, q0, bool(wraps), options, stream)
-        return every if options.check is None else free_solutions(every, options.check)
+        if options.check is None or on_a_gpu(target):
+            return every
+        return free_solutions(every, options.check)
 
     def _driver(self, options: SolveOptions) -> Driver:
         assert self._problem is not None

@@ -180,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     int rejected = checks && left && request.outcome[problem] == Outcome::blocked;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
     bool open = true, settled = false;
+    bool undecided = false;  // whether the search has ended with solutions that collide
     const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
       if (!mine) return;
       record(request, problem, 0, polished, outcome, iterations + earlier, next + tried);
@@ -250,8 +251,12 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         const bool waits = own_first && __any_sync(everyone, open && mine && !stalled);
         const bool enough = kept.enough(request.nearest, request.max_solutions) ||
                             (checks && rejected >= request.max_rejected);
-        if (enough && !waits) break;
+        if (enough && !waits) {
+          undecided = rejected > 0;
+          break;
+        }
       } else if (checks && rejected >= request.max_rejected) {
+        undecided = true;
         break;
       }
       const bool solved = polished.solved || collided;
@@ -265,7 +270,13 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         if ((!several || !kept.found) && !(checks && rejected)) {
           const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
-          record_first(polished, lane == best, outcome_of(polished.solved, false, failures.bound));
+          Outcome outcome = outcome_of(polished.solved, false, failures.bound);
+          if constexpr (checks) {
+            const bool solves = lane == best && outcome == Outcome::solved;
+            if (solves && collides(request, problem, polished.q)) outcome = Outcome::blocked;
+            undecided = __any_sync(everyone, lane == best && outcome == Outcome::blocked);
+          }
+          record_first(polished, lane == best, outcome);
           if (best >= 0) break;
         } else if (last) {
           break;
@@ -286,9 +297,16 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       next = min(next + __popc(asking), max(most, 32));
     }
     __syncwarp();
-    if (checks && !lane && rejected && request.outcome[problem] == Outcome::blocked) {
-      request.effort[2 * problem] = iterations + earlier;
-      request.effort[2 * problem + 1] = next + tried - 1;
+    if (checks && !lane && (rejected || undecided)) {
+      // All solutions of some arms are computed afterwards: then one that collides is enough.
+      if (request.blocked && undecided) {
+        request.outcome[problem] = Outcome::blocked;
+        request.blocked[atomicAdd(request.counter + 2, 1)] = problem;
+      }
+      if (request.outcome[problem] == Outcome::blocked) {
+        request.effort[2 * problem] = iterations + earlier;
+        request.effort[2 * problem + 1] = next + tried - 1;
+      }
     }
   }
 }

@@ -9,7 +9,6 @@ import ctypes
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,11 @@ from numpy.typing import NDArray
 from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
+from supple.ik.branches.arms import ClosedFormArm, arm_of
+from supple.ik.gpu.branches import GpuBranches
+from supple.ik.gpu.request import Request, SearchOptions
 from supple.ik.gpu.targets import Reader
-from supple.ik.gpu.world import NO_WORLD, GpuCheck, WorldSizes
+from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.solutions import Solutions
@@ -50,75 +52,9 @@ _THREADS = {
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
 # include/supple/ik/restarts.hpp.
 _DISTINCT = 1e-2
+_COUNTERS = 24  # size of two arrays `Request.counter` [bytes]
 _ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
-
-
-class Request(ctypes.Structure):
-    """Mirrors `Request` of problem.hpp: the same members in the same order."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "target",
-                "q0",
-                "table",
-                "seeds",
-                "reach",
-                "q",
-                "outcome",
-                "error",
-                "effort",
-                "near",
-                "rough",
-                "left",
-                "counter",
-            )
-        ),
-        ("position", ctypes.c_double),
-        ("rotation", ctypes.c_double),
-        ("rough_position", ctypes.c_float),
-        ("rough_rotation", ctypes.c_float),
-        ("count", ctypes.c_int),
-        ("entries", ctypes.c_int),
-        ("directions", ctypes.c_int),
-        ("probes", ctypes.c_int),
-        ("max_seeds", ctypes.c_int),
-        ("q0_stride", ctypes.c_int),
-        ("nearest", ctypes.c_int),
-        ("max_solutions", ctypes.c_int),
-        ("solutions", ctypes.c_void_p),
-        *((name, ctypes.c_void_p) for name in ("world", "joint", "still", "before")),
-        ("clearance", ctypes.c_double),
-        ("max_rejected", ctypes.c_int),
-    )
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of a search.
-
-    Attributes:
-        position: Position tolerance [m].
-        rotation: Rotation tolerance [rad].
-        max_seeds: Maximum number of seeds of a target; 0 for the default.
-        nearest: Whether the solution nearest to q0 is returned.
-        max_solutions: Maximum number of distinct solutions of a target.
-        check: The clearance that solutions must keep; None without a world.
-    """
-
-    position: float
-    rotation: float
-    max_seeds: int
-    nearest: bool = False
-    max_solutions: int = 1
-    check: GpuCheck | None = None
-
-    @property
-    def several(self) -> bool:
-        """Whether several solutions are compared, instead of returning the first."""
-        return self.nearest or self.max_solutions > 1
 
 
 def texts(
@@ -173,9 +109,13 @@ class GpuSolver:
             self.device.use()  # (linking needs a context in each thread)
             return self.device.load(compile_linked(parts, architecture), names)
 
+        arm = arm_of(problem) if any(world) else None
+        self._branches = None  # all solutions of an arm, where these can be computed on a GPU
         each = texts(problem, precision, several, world)
         with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             kernels = pool.map(loaded, each.keys(), each.values())
+            if isinstance(arm, ClosedFormArm):
+                self._branches = GpuBranches(problem, arm, number, architecture, world)
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
         self.device.use()
         self._architecture = architecture
@@ -322,35 +262,24 @@ class GpuSolver:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
         many = count > FEW and options.max_solutions == 1
-        memory = before = None
-        own: dict[str, int] = {}
+        check, known = options.check, self._branches if options.check is not None else None
+        sizes: dict[str, int] = {}
         if many:
-            memory, own = self.allocate_arrays(
-                {
-                    "counter": 8,
-                    "near": 2 * _LISTED * count,
-                    "rough": self._rough * n * count,
-                    "left": 4 * count,
-                },
-                stream,
-            )
-            gpu.zero(own["counter"], 8, stream)
-        check, given = options.check, dict[str, Any]()
-        if check is not None:
-            size = 8 * (n + 2) * count if self.postprocesses else 0
-            before = gpu.allocate(size, stream)
-            given = {
-                "before": before.pointer,
-                "world": check.world.memory.pointer,
-                "joint": check.joint,
-                "still": check.still,
-                "clearance": check.clearance,
-                "max_rejected": check.max_rejected,
-            }
+            sizes |= {"near": 2 * _LISTED * count, "rough": self._rough * n * count}
+        if many or known is not None:
+            sizes |= {"counter": _COUNTERS, "left": 4 * count}
+        if known is not None:
+            sizes |= {"blocked": 4 * count, "again": 4 * count}
+        if check is not None and self.postprocesses:
+            sizes["before"] = 8 * (n + 2) * count
+        memory, own = self.allocate_arrays(sizes, stream) if sizes else (None, {})
+        again = own.pop("again", 0)
+        if "counter" in own:
+            gpu.zero(own["counter"], _COUNTERS, stream)
         request = Request(
-            **given,
             **at,
             **own,
+            **({} if check is None else check.members()),
             table=self._table.pointer,
             seeds=self._seeds.pointer,
             reach=self._reach.pointer,
@@ -368,9 +297,9 @@ class GpuSolver:
             max_solutions=options.max_solutions,
         )
 
-        def start(name: str, blocks: int, *more: Any) -> None:
+        def start(name: str, blocks: int, *more: Any, by: Request = request) -> None:
             threads = _THREADS[name]
-            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, request, *more)
+            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, by, *more)
 
         if many:
             start("nearest_seeds", -(-count // (4 * 128)))
@@ -378,12 +307,23 @@ class GpuSolver:
             start("finish", -(-count // 128))
             if check is not None:
                 start("reject", -(-count // 128))
-        start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
+        exploring = min(-(-count // 2), 4 * gpu.processors)
+        if known is None:
+            start("explore", exploring, ctypes.c_int(many))
+        else:
+            # One solution that collides ends the first search. Then all solutions are compared, and
+            # a second search is for targets that may have more.
+            second = Request.from_buffer_copy(request)
+            second.left, second.counter, second.blocked = again, own["counter"] + 12, None
+            request.max_rejected = 1
+            start("explore", exploring, ctypes.c_int(many))
+            known.choose(request, second, stream)
+            start("explore", exploring, ctypes.c_int(1), by=second)
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
-        if self.postprocesses and check is not None:
-            start("restore", -(-count // 128))
-        del memory, before  # freed on the stream, after its last use there
+            if check is not None:
+                start("restore", -(-count // 128))
+        del memory  # freed on the stream, after its last use there
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:

@@ -47,7 +47,8 @@ struct Request {
   unsigned short* near;  // (count, listed): nearest seed of each part of the table, sorted
   SearchReal* rough;     // (count, nq): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // (2,): number of problems that `search` has taken, and length of `left`
+  int* counter;          // (3,): number of problems that `search` has taken; lengths of the lists
+                         // `left` and `blocked`
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
@@ -61,6 +62,7 @@ struct Request {
   const void* world;    // a `SharedModel`
   const int* joint;     // (world_coordinates,): the index in q, -1 if it stays; null for all of q
   const double* still;  // (count, world_coordinates): where joints stay
+  int* blocked;         // (count,): problems whose solutions collide; null if `left` has them
   double* before;       // (count, nq + 2): q and errors before `postprocess`
   double clearance;     // [m], which all pairs keep
   int max_rejected;     // number of colliding solutions after which a search ends

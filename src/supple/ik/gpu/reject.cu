@@ -14,12 +14,17 @@ __device__ bool solution_collides(const Request& request, int problem) {
 
 }  // namespace
 
-// Leaves the problems whose solutions of `finish` collide to `explore`.
+// Adds the problems whose solutions of `finish` collide to those that are blocked, or leaves them
+// to `explore`.
 extern "C" __global__ void __launch_bounds__(128) reject(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (!solution_collides(request, problem)) return;
   request.outcome[problem] = Outcome::blocked;
-  request.left[take(request.counter + 1)] = problem;
+  if (request.blocked) {
+    request.blocked[take(request.counter + 2)] = problem;
+  } else {
+    request.left[take(request.counter + 1)] = problem;
+  }
 }
 
 // Undoes what `postprocess` has done to solutions that collide after it.

@@ -12,7 +12,8 @@ import numpy as np
 
 from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.position import GpuSolver, SearchOptions
+from supple.ik.gpu.position import GpuSolver
+from supple.ik.gpu.request import SearchOptions
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem

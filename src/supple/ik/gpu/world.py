@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from supple.ik.world_check import WorldCheck
 # for lengths of the size of the robot and its distance from the origin.
 _ROUNDING = 256
 
-# Numbers of joints, coordinates and moving bodies for which CUDA kernels are compiled; zeros if there
-# is no world.
+# Numbers of joints, coordinates and moving bodies for which CUDA kernels are compiled; zeros
+# without a world.
 WorldSizes: TypeAlias = tuple[int, int, int]
 NO_WORLD: WorldSizes = (0, 0, 0)
 
@@ -55,6 +55,16 @@ class GpuCheck:
     max_rejected: int
     joint: int = 0
     still: int = 0
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of a `Request`."""
+        return {
+            "world": self.world.memory.pointer,
+            "joint": self.joint,
+            "still": self.still,
+            "clearance": self.clearance,
+            "max_rejected": self.max_rejected,
+        }
 
 
 def world_sizes(check: WorldCheck | None) -> WorldSizes:
