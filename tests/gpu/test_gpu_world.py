@@ -94,7 +94,7 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
     request = Request(
         **at, count=count, world=given.world.memory.pointer, clearance=given.clearance
     )
-    gpu.launch(solver.kernels["reject"], -(-count // 128), 128, stream, request)
+    gpu.launch(solver.kernels["reject"], -(-count // 64), 64, stream, request)
     outcome, left, counter = np.empty(count, np.int8), np.empty(count, np.int32), np.empty(2, "i4")
     for array, name in ((outcome, "outcome"), (left, "left"), (counter, "counter")):
         gpu.download(array, at[name], stream)

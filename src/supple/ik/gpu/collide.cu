@@ -4,22 +4,50 @@
 #include "problem.hpp"
 
 namespace supple {
+namespace {
 
-__device__ bool collides(const Request& request, int problem, const double* q) {
+constexpr int body_count = checks ? BodyPoses<float>::body_numbers * world_bodies : 1;
+// Whether the poses of all threads of a block are in shared memory. (In local memory they would
+// displace each other from the cache.)
+constexpr bool in_shared_memory = sizeof(float) * body_count * largest_block <= 40000;
+constexpr int own_count = in_shared_memory ? 1 : body_count;
+
+// Moves the bodies to a configuration q of a problem.
+template <class T>
+__device__ __forceinline__ void place(const Request& request, int problem, const double* q,
+                                      const BodyPoses<T>& to) {
   if constexpr (checks) {
-    const SharedModel& model = *static_cast<const SharedModel*>(request.world);
     double whole[world_coordinates];
     Pose<double> joint[world_joints];
-    PlacedBody<double> bodies[world_bodies];
-    PlacedBody<float> rough[world_bodies];
     for (int k = 0; k < world_coordinates; ++k) {
       const int j = request.joint ? request.joint[k] : k;
       whole[k] = j >= 0 ? q[j] : request.still[problem * world_coordinates + k];
     }
-    place_bodies(model.exact, whole, joint, bodies);
-    return collides(model, bodies, rough, request.clearance);
+    place_bodies(static_cast<const SharedModel*>(request.world)->exact, whole, joint, to);
   }
-  return false;
+}
+
+__device__ __noinline__ bool collides_exactly(const Request& request, int problem,
+                                              const double* q) {
+  double memory[body_count];
+  const BodyPoses<double> bodies{memory, 1};
+  place(request, problem, q, bodies);
+  const CollisionModel<double>& model = static_cast<const SharedModel*>(request.world)->exact;
+  return closeness(model, bodies, request.clearance, 0.0) == Closeness::closer;
+}
+
+}  // namespace
+
+__device__ bool collides(const Request& request, int problem, const double* q) {
+  __shared__ float shared[in_shared_memory ? body_count * largest_block : 1];
+  float own[own_count];
+  BodyPoses<float> bodies{own, 1};
+  if constexpr (in_shared_memory) bodies = {shared + threadIdx.x, largest_block};
+  place(request, problem, q, bodies);
+  const SharedModel& model = *static_cast<const SharedModel*>(request.world);
+  const Closeness found = closeness(model.rough, bodies, float(request.clearance), model.rounding);
+  if (found == Closeness::unsure) return collides_exactly(request, problem, q);
+  return found == Closeness::closer;
 }
 
 }  // namespace supple

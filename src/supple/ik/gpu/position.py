@@ -46,8 +46,8 @@ _THREADS = {
     "finish": 128,
     "explore": 64,
     "postprocess": 128,
-    "reject": 128,
-    "restore": 128,
+    "reject": 64,
+    "restore": 64,
 }
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
 # include/supple/ik/restarts.hpp.
@@ -306,7 +306,7 @@ class GpuSolver:
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
             if check is not None:
-                start("reject", -(-count // 128))
+                start("reject", -(-count // 64))
         exploring = min(-(-count // 2), 4 * gpu.processors)
         if known is None:
             start("explore", exploring, ctypes.c_int(many))
@@ -322,7 +322,7 @@ class GpuSolver:
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
             if check is not None:
-                start("restore", -(-count // 128))
+                start("restore", -(-count // 64))
         del memory  # freed on the stream, after its last use there
 
 

@@ -30,6 +30,7 @@ constexpr int few_tries = 8, many_tries = 16;
 constexpr int tries = rows > 6 ? many_tries : few_tries;
 constexpr unsigned everyone = ~0u;         // all threads of a warp
 constexpr bool checks = world_joints > 0;  // whether solutions must not collide
+constexpr int largest_block = 64;          // number of threads in blocks that call `collides`
 
 }  // namespace
 

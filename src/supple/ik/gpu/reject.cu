@@ -16,7 +16,7 @@ __device__ bool solution_collides(const Request& request, int problem) {
 
 // Adds the problems whose solutions of `finish` collide to those that are blocked, or leaves them
 // to `explore`.
-extern "C" __global__ void __launch_bounds__(128) reject(Request request) {
+extern "C" __global__ void __launch_bounds__(64) reject(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (!solution_collides(request, problem)) return;
   request.outcome[problem] = Outcome::blocked;
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(128) reject(Request request) {
 }
 
 // Undoes what `postprocess` has done to solutions that collide after it.
-extern "C" __global__ void __launch_bounds__(128) restore(Request request) {
+extern "C" __global__ void __launch_bounds__(64) restore(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (!solution_collides(request, problem)) return;
   const double* const before = request.before + problem * (nq + 2);
