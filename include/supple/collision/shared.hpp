@@ -12,10 +12,48 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
-// A model in one block of memory, which begins with this struct. The chain is only in `exact`.
+// All pairs of shapes of a moving body and another body, with what excludes most of them.
+template <class T>
+struct SharedGroup {
+  int first, second;        // moving bodies; `second` is -1 for a shape of the world
+  int runs[2], singles[2];  // ranges
+  T reach;                  // [m]: sum of the radii around the centers of bodies or around a core
+  ShapeKind kind;           // of a shape of the world; a sphere in place of a hull
+  T half[3], rotation[9], position[3];
+};
+
+// Spheres [begin, end) of a moving body against another shape.
+template <class T>
+struct SharedRun {
+  int begin, end, body;
+  int other, other_body;  // `other_body` is -1 unless the shape is a sphere of a moving body
+  T center[3], radius;    // [m]: of this sphere, in the frame of its body
+  T bound;                // [m]: radius of the bounding sphere of `body`
+};
+
+// A sphere in the frame of its body [m].
+template <class T>
+struct alignas(4 * sizeof(T)) SharedSphere {
+  T x, y, z, radius;
+};
+
+template <class T>
+struct SharedPairs {
+  int groups, moving;
+  const SharedGroup<T>* group;
+  const SharedRun<T>* run;
+  const SharedSphere<T>* sphere;
+  const SinglePair* single;
+  const FixedShape<T>* shape;
+};
+
+// A model in one block of memory, which begins with this struct.
 struct SharedModel {
-  CollisionModel<double> exact;
-  CollisionModel<float> rough;
+  Chain<double> chain;
+  int moving;
+  const Body<double>* body;  // (moving,)
+  SharedPairs<double> exact;
+  SharedPairs<float> rough;
   float rounding;  // [m]: bound of the rounding errors of distances in single precision
 };
 
@@ -50,8 +88,8 @@ struct BodyPoses {
 
 // Moves the bodies to a configuration q. `joint` is memory for the poses of all joints.
 template <class T>
-SUPPLE_FN void place_bodies(const CollisionModel<double>& model, const double* q,
-                            Pose<double>* joint, const BodyPoses<T>& to) {
+SUPPLE_FN void place_bodies(const SharedModel& model, const double* q, Pose<double>* joint,
+                            const BodyPoses<T>& to) {
   forward(model.chain, q, joint);
   for (int b = 0; b < model.moving; ++b) {
     const Body<double>& body = model.body[b];
@@ -66,47 +104,60 @@ SUPPLE_FN void place_bodies(const CollisionModel<double>& model, const double* q
 
 // Returns shape i in the world.
 template <class T>
-SUPPLE_FN Shape<T> shape_in_world(const CollisionModel<T>& model, const BodyPoses<T>& bodies,
-                                  int i) {
-  const FixedShape<T>& s = model.shape[i];
-  if (s.body >= model.moving) return shape_at(s, pose_of(s));
-  const Pose<T> at = bodies.pose(s.body);
-  // The axes of a sphere have no meaning.
-  if (s.kind == ShapeKind::sphere) {
-    return shape_at(s, {at.R, at.p + at.R * constant_vector<T>(s.position)});
-  }
-  return shape_at(s, pose_on(at, s));
+SUPPLE_FN Shape<T> shape_in_world(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies, int i) {
+  const FixedShape<T>& s = pairs.shape[i];
+  return shape_at(s, s.body < pairs.moving ? pose_on(bodies.pose(s.body), s) : pose_of(s));
 }
 
 // Returns a lower bound of the distances of all pairs of a group.
 template <class T>
-SUPPLE_FN T lower_bound_of(const CollisionModel<T>& model, const BodyPoses<T>& bodies,
-                           const PairGroup& group) {
-  const int a = group.first, b = group.second;
-  if (b >= model.moving) {
-    const FixedShape<T>& s = model.shape[model.order[model.body[b].shapes[0]]];
-    return lower_bound_of(shape_at(s, pose_of(s)), bodies.center(a)) - model.body[a].bound;
+SUPPLE_FN T lower_bound_of(const BodyPoses<T>& bodies, const SharedGroup<T>& group) {
+  const Vec3<T> center = bodies.center(group.first);
+  if (group.second < 0) {
+    const Pose<T> at{constant_rotation<T>(group.rotation), constant_vector<T>(group.position)};
+    const Shape<T> shape{group.kind, T(0), constant_vector<T>(group.half), 0, nullptr, T(0), at};
+    return distance_to_core(shape, center).distance - group.reach;
   }
-  const Vec3<T> apart = bodies.center(a) - bodies.center(b);
-  return sqrt(dot(apart, apart)) - model.body[a].bound - model.body[b].bound;
+  const Vec3<T> apart = center - bodies.center(group.second);
+  return sqrt(dot(apart, apart)) - group.reach;
+}
+
+template <class T>
+SUPPLE_FN Vec3<T> center_of(const SharedSphere<T>& sphere, const Pose<T>& at) {
+  return at.p + at.R * Vec3<T>{sphere.x, sphere.y, sphere.z};
 }
 
 // Returns the smallest distance of the spheres of a run from the other shape; a lower bound of it
 // if that is not less than `near`.
 template <class T>
-SUPPLE_FN T least_distance(const CollisionModel<T>& model, const BodyPoses<T>& bodies,
-                           const SphereRun& run, T near) {
-  const Shape<T> other = shape_in_world(model, bodies, run.other);
-  const int body = model.shape[model.shape_of[run.begin]].body;
-  T least = lower_bound_of(other, bodies.center(body)) - model.body[body].bound;
+SUPPLE_FN T least_distance(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies,
+                           const SharedRun<T>& run, T near) {
+  const Vec3<T> around = bodies.center(run.body);
+  if (run.other_body >= 0) {
+    const Vec3<T> c = constant_vector<T>(run.center);
+    const Vec3<T> center = center_of<T>({c.x, c.y, c.z, run.radius}, bodies.pose(run.other_body));
+    const auto distance = [&](const Vec3<T>& own, T radius) {
+      const Vec3<T> apart = own - center;
+      return sqrt(dot(apart, apart)) - radius - run.radius;
+    };
+    T least = distance(around, run.bound);
+    if (!(least < near)) return least;
+    const Pose<T> at = bodies.pose(run.body);
+    least = Number<T>::huge;
+    for (int i = run.begin; i < run.end; ++i) {
+      const SharedSphere<T> own = pairs.sphere[i];
+      least = min(least, distance(center_of(own, at), own.radius));
+    }
+    return least;
+  }
+  const Shape<T> other = shape_in_world(pairs, bodies, run.other);
+  T least = sphere_distance(other, around, run.bound);
   if (!(least < near)) return least;
-  const Pose<T> at = bodies.pose(body);
+  const Pose<T> at = bodies.pose(run.body);
   least = Number<T>::huge;
   for (int i = run.begin; i < run.end; ++i) {
-    const T* const s = model.sphere + i;
-    const int stride = model.sphere_stride;
-    const Vec3<T> center = at.p + at.R * Vec3<T>{s[0], s[stride], s[2 * stride]};
-    least = min(least, sphere_distance(other, center, s[3 * stride]));
+    const SharedSphere<T> own = pairs.sphere[i];
+    least = min(least, sphere_distance(other, center_of(own, at), own.radius));
   }
   return least;
 }
@@ -114,22 +165,22 @@ SUPPLE_FN T least_distance(const CollisionModel<T>& model, const BodyPoses<T>& b
 // Whether some pair is closer than `clearance`, which is not negative, if distances may be wrong by
 // `rounding`. Without rounding, no configuration is unsure.
 template <class T>
-SUPPLE_FN Closeness closeness(const CollisionModel<T>& model, const BodyPoses<T>& bodies,
-                              T clearance, T rounding) {
+SUPPLE_FN Closeness closeness(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies, T clearance,
+                              T rounding) {
   constexpr bool exact = sizeof(T) == sizeof(double);
   const T near = clearance + rounding;
   bool unsure = false;
-  for (int g = 0; g < model.groups; ++g) {
-    const PairGroup& group = model.group[g];
-    if (!(lower_bound_of(model, bodies, group) < near)) continue;
+  for (int g = 0; g < pairs.groups; ++g) {
+    const SharedGroup<T>& group = pairs.group[g];
+    if (!(lower_bound_of(bodies, group) < near)) continue;
     for (int r = group.runs[0]; r < group.runs[1]; ++r) {
-      const T least = least_distance(model, bodies, model.run[r], near);
+      const T least = least_distance(pairs, bodies, pairs.run[r], near);
       if (least < clearance - rounding) return Closeness::closer;
       unsure = unsure || least < near;
     }
     for (int s = group.singles[0]; s < group.singles[1]; ++s) {
-      const Shape<T> a = shape_in_world(model, bodies, model.single[s].first),
-                     b = shape_in_world(model, bodies, model.single[s].second);
+      const Shape<T> a = shape_in_world(pairs, bodies, pairs.single[s].first),
+                     b = shape_in_world(pairs, bodies, pairs.single[s].second);
       if (!(lower_bound_of(a, b) < near)) continue;
       if constexpr (exact) {
         if (is_closer(a, b, clearance)) return Closeness::closer;

@@ -325,7 +325,7 @@ class Packer {
   // Copies an array. Returns its address.
   template <class X>
   const X* add(const X* from, std::size_t count) {
-    constexpr std::size_t aligned = 16;
+    constexpr std::size_t aligned = 32;
     bytes_.resize((bytes_.size() + aligned - 1) / aligned * aligned);
     const std::size_t begin = bytes_.size();
     bytes_.resize(begin + count * sizeof(X));
@@ -336,16 +336,17 @@ class Packer {
   const X* add(const std::vector<X>& from) {
     return add(from.data(), from.size());
   }
-  // Copies the shapes and groups of a model, with numbers of type T; its hulls have `vertices`
+  // Copies the shapes and pairs of a model, with numbers of type T; its hulls have `vertices`
   // coordinates in all.
   template <class T>
-  CollisionModel<T> add_model(const CollisionModel<double>& from, int vertices) {
+  SharedPairs<T> add_pairs(const CollisionModel<double>& from, int vertices) {
     const double* first = nullptr;  // the vertices of all hulls are in one array
-    for (int i = from.shapes; i-- > 0;) {
+    for (int i = 0; i < from.shapes; ++i) {
       const double* const own = from.shape[i].vertex;
       if (own && (!first || own < first)) first = own;
     }
-    const T* const corners = add(converted<T>(first, first ? vertices : 0));
+    const std::vector<T> corners(first, first ? first + vertices : first);
+    const T* const vertex = add(corners);
     std::vector<FixedShape<T>> shapes;
     for (int i = 0; i < from.shapes; ++i) {
       const FixedShape<double>& s = from.shape[i];
@@ -353,7 +354,7 @@ class Packer {
                          .radius = T(s.radius),
                          .half = {},
                          .vertices = s.vertices,
-                         .vertex = s.vertex ? corners + (s.vertex - first) : nullptr,
+                         .vertex = s.vertex ? vertex + (s.vertex - first) : nullptr,
                          .bound = T(std::min(s.bound, finite)),
                          .rotation = {},
                          .position = {},
@@ -365,38 +366,66 @@ class Packer {
       std::copy_n(s.position, 3, made.position);
       shapes.push_back(made);
     }
-    std::vector<Body<T>> bodies;
-    for (int b = 0; b < from.bodies; ++b) {
-      const Body<double>& body = from.body[b];
-      Body<T> made{.frame = body.frame,
-                   .center = {},
-                   .bound = T(std::min(body.bound, finite)),
-                   .spheres = {body.spheres[0], body.spheres[1]},
-                   .shapes = {body.shapes[0], body.shapes[1]}};
-      std::copy_n(body.center, 3, made.center);
-      bodies.push_back(made);
-    }
-    CollisionModel<T> made{};
-    made.shapes = from.shapes, made.spheres = from.spheres, made.bodies = from.bodies;
-    made.moving = from.moving, made.groups = from.groups, made.pairs = from.pairs;
-    made.shape = add(shapes);
-    made.body = add(bodies);
-    made.order = add(from.order, from.shapes);
-    made.shape_of = add(from.shape_of, from.spheres);
-    made.sphere = add(converted<T>(from.sphere, 4 * from.sphere_stride));
-    made.sphere_stride = from.sphere_stride;
     const auto& last = from.group[from.groups - 1];
-    made.group = add(from.group, from.groups);
-    made.run = add(from.run, last.runs[1]);
-    made.single = add(from.single, last.singles[1]);
-    return made;
+    std::vector<SharedGroup<T>> groups;
+    for (int g = 0; g < from.groups; ++g) groups.push_back(group_of<T>(from, from.group[g]));
+    std::vector<SharedRun<T>> runs;
+    for (int r = 0; r < last.runs[1]; ++r) runs.push_back(run_of<T>(from, from.run[r]));
+    std::vector<SharedSphere<T>> spheres;
+    for (int i = 0; i < from.spheres; ++i) {
+      const double* const s = from.sphere + i;
+      const int stride = from.sphere_stride;
+      spheres.push_back({T(s[0]), T(s[stride]), T(s[2 * stride]), T(s[3 * stride])});
+    }
+    return {.groups = from.groups,
+            .moving = from.moving,
+            .group = add(groups),
+            .run = add(runs),
+            .sphere = add(spheres),
+            .single = add(from.single, last.singles[1]),
+            .shape = add(shapes)};
   }
   std::vector<unsigned char>& bytes() { return bytes_; }
 
  private:
   template <class T>
-  static std::vector<T> converted(const double* from, int count) {
-    return std::vector<T>(from, from + count);
+  static SharedGroup<T> group_of(const CollisionModel<double>& from, const PairGroup& group) {
+    const Body<double>&a = from.body[group.first], &b = from.body[group.second];
+    const bool of_world = group.second >= from.moving;
+    SharedGroup<T> made{.first = group.first,
+                        .second = of_world ? -1 : group.second,
+                        .runs = {group.runs[0], group.runs[1]},
+                        .singles = {group.singles[0], group.singles[1]},
+                        .reach = T(a.bound + (of_world ? 0 : b.bound)),
+                        .kind = ShapeKind::sphere,
+                        .half = {},
+                        .rotation = {},
+                        .position = {}};
+    if (!of_world) return made;
+    const FixedShape<double>& s = from.shape[from.order[b.shapes[0]]];
+    const bool hull = s.kind == ShapeKind::hull;
+    made.kind = hull ? ShapeKind::sphere : s.kind;
+    made.reach = T(a.bound + (hull ? s.bound : s.radius));
+    std::copy_n(s.half, 3, made.half);
+    std::copy_n(s.rotation, 9, made.rotation);
+    std::copy_n(s.position, 3, made.position);
+    return made;
+  }
+
+  template <class T>
+  static SharedRun<T> run_of(const CollisionModel<double>& from, const SphereRun& run) {
+    const FixedShape<double>& other = from.shape[run.other];
+    const int body = from.shape[from.shape_of[run.begin]].body;
+    SharedRun<T> made{.begin = run.begin,
+                      .end = run.end,
+                      .body = body,
+                      .other = run.other,
+                      .other_body = other.sphere >= 0 ? other.body : -1,
+                      .center = {},
+                      .radius = T(other.radius),
+                      .bound = T(from.body[body].bound)};
+    std::copy_n(other.position, 3, made.center);
+    return made;
   }
 
   std::uintptr_t address_;
@@ -409,12 +438,14 @@ std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address, d
   Packer packer(address);
   SharedModel shared{};
   packer.add(&shared, 1);
-  shared.exact = packer.add_model<double>(view_, int(vertices_.size()));
-  shared.exact.chain = view_.chain;
-  shared.exact.chain.joint = packer.add(view_.chain.joint, view_.chain.joints);
-  shared.exact.chain.frame = packer.add(view_.chain.frame, view_.chain.frames);
-  shared.exact.chain.support = packer.add(chain_.support);
-  shared.rough = packer.add_model<float>(view_, int(vertices_.size()));
+  shared.chain = view_.chain;
+  shared.chain.joint = packer.add(view_.chain.joint, view_.chain.joints);
+  shared.chain.frame = packer.add(view_.chain.frame, view_.chain.frames);
+  shared.chain.support = packer.add(chain_.support);
+  shared.moving = view_.moving;
+  shared.body = packer.add(bodies_.data(), view_.moving);
+  shared.exact = packer.add_pairs<double>(view_, int(vertices_.size()));
+  shared.rough = packer.add_pairs<float>(view_, int(vertices_.size()));
   double largest = 0;
   for (const FixedShape<double>& s : shapes_) {
     const double far = std::hypot(s.position[0], s.position[1], s.position[2]);

@@ -23,7 +23,7 @@ __device__ __forceinline__ void place(const Request& request, int problem, const
       const int j = request.joint ? request.joint[k] : k;
       whole[k] = j >= 0 ? q[j] : request.still[problem * world_coordinates + k];
     }
-    place_bodies(static_cast<const SharedModel*>(request.world)->exact, whole, joint, to);
+    place_bodies(*static_cast<const SharedModel*>(request.world), whole, joint, to);
   }
 }
 
@@ -32,8 +32,8 @@ __device__ __noinline__ bool collides_exactly(const Request& request, int proble
   double memory[body_count];
   const BodyPoses<double> bodies{memory, 1};
   place(request, problem, q, bodies);
-  const CollisionModel<double>& model = static_cast<const SharedModel*>(request.world)->exact;
-  return closeness(model, bodies, request.clearance, 0.0) == Closeness::closer;
+  const SharedModel& model = *static_cast<const SharedModel*>(request.world);
+  return closeness(model.exact, bodies, request.clearance, 0.0) == Closeness::closer;
 }
 
 }  // namespace
