@@ -1,5 +1,5 @@
-// Whether a configuration collides, decided by one thread of a GPU. The pairs and the formulas are
-// those of placed.hpp; the order of the work differs.
+// Whether a configuration collides, decided by one thread of a GPU or by a warp. The pairs and the
+// formulas are those of placed.hpp; the order of the work differs.
 //
 // A thread keeps only the poses of bodies, and places shapes where it needs them: the threads of a
 // warp, each with a configuration of its own, read the same shapes at the same time. Most
@@ -162,31 +162,56 @@ SUPPLE_FN T least_distance(const SharedPairs<T>& pairs, const BodyPoses<T>& bodi
   return least;
 }
 
-// Whether some pair is closer than `clearance`, which is not negative, if distances may be wrong by
-// `rounding`. Without rounding, no configuration is unsure.
-template <class T>
-SUPPLE_FN Closeness closeness(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies, T clearance,
-                              T rounding) {
+// Whether some pair of a group is closer than `clearance`, decided by one thread or by several that
+// share the pairs.
+template <class T, class Threads>
+SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies,
+                                 const SharedGroup<T>& group, T clearance, T rounding,
+                                 const Threads& threads) {
   constexpr bool exact = sizeof(T) == sizeof(double);
   const T near = clearance + rounding;
-  bool unsure = false;
-  for (int g = 0; g < pairs.groups; ++g) {
-    const SharedGroup<T>& group = pairs.group[g];
-    if (!(lower_bound_of(bodies, group) < near)) continue;
-    for (int r = group.runs[0]; r < group.runs[1]; ++r) {
-      const T least = least_distance(pairs, bodies, pairs.run[r], near);
-      if (least < clearance - rounding) return Closeness::closer;
-      unsure = unsure || least < near;
+  bool closer = false, unsure = false;
+  const int first = threads.index(), step = threads.count();
+  for (int r = group.runs[0] + first; r < group.runs[1]; r += step) {
+    const T least = least_distance(pairs, bodies, pairs.run[r], near);
+    closer = closer || least < clearance - rounding;
+    unsure = unsure || least < near;
+    if (closer) break;
+  }
+  for (int s = group.singles[0] + first; s < group.singles[1] && !closer; s += step) {
+    const Shape<T> a = shape_in_world(pairs, bodies, pairs.single[s].first),
+                   b = shape_in_world(pairs, bodies, pairs.single[s].second);
+    if (!(lower_bound_of(a, b) < near)) continue;
+    if constexpr (exact) {
+      closer = is_closer(a, b, clearance);
+    } else {
+      unsure = true;
     }
-    for (int s = group.singles[0]; s < group.singles[1]; ++s) {
-      const Shape<T> a = shape_in_world(pairs, bodies, pairs.single[s].first),
-                     b = shape_in_world(pairs, bodies, pairs.single[s].second);
-      if (!(lower_bound_of(a, b) < near)) continue;
-      if constexpr (exact) {
-        if (is_closer(a, b, clearance)) return Closeness::closer;
-      } else {
-        unsure = true;
-      }
+  }
+  if (threads.any(closer)) return Closeness::closer;
+  return threads.any(unsure) ? Closeness::unsure : Closeness::apart;
+}
+
+// Whether some pair is closer than `clearance`, which is not negative, if distances may be wrong by
+// `rounding`. Without rounding, no configuration is unsure.
+//
+// All of several threads call it with the same arguments. They have an index() below count(), which
+// is at most 32; any(x) tells whether x holds in one of them, and ballot(x) has a bit for each.
+template <class T, class Threads>
+SUPPLE_FN Closeness closeness(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies, T clearance,
+                              T rounding, const Threads& threads) {
+  bool unsure = false;
+  for (int first = 0; first < pairs.groups; first += threads.count()) {
+    const int own = first + threads.index();
+    const bool near =
+        own < pairs.groups && lower_bound_of(bodies, pairs.group[own]) < clearance + rounding;
+    const unsigned close = threads.ballot(near);
+    for (int k = 0; k < threads.count() && close >> k; ++k) {
+      if (!(close >> k & 1)) continue;
+      const Closeness found =
+          closeness_in(pairs, bodies, pairs.group[first + k], clearance, rounding, threads);
+      if (found == Closeness::closer) return found;
+      unsure = unsure || found == Closeness::unsure;
     }
   }
   return unsure ? Closeness::unsure : Closeness::apart;

@@ -118,20 +118,22 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
   polished.store(at);
 }
 
-// Rejects the solutions of the warp's threads that collide. Returns whether that of this thread is
-// rejected. `rejected` counts them; the first one is written, unless another solution was.
+// Rejects the solutions of the warp's threads that collide, up to the first that does not unless
+// `several`. Returns whether that of this thread is rejected. `rejected` counts them; the first one
+// is written, unless another solution was.
 __device__ __noinline__ bool reject_colliding(const Request& request, int problem,
                                               Polished& polished, int iterations, int starts,
                                               const KeptSolutions& kept, int& rejected) {
   bool mine = false;
   if constexpr (checks) {
-    mine = polished.solved && collides(request, problem, polished.q);
+    const int lane = threadIdx.x % 32;
+    const unsigned hits = colliding(request, problem, polished.q, polished.solved, several);
+    mine = hits >> lane & 1;
     if (mine) polished.solved = false;
-    const unsigned all = __ballot_sync(everyone, mine);
-    if (!rejected && !kept.found && threadIdx.x % 32 == __ffs(all) - 1) {
+    if (!rejected && !kept.found && lane == __ffs(hits) - 1) {
       record(request, problem, 0, polished, Outcome::blocked, iterations, starts);
     }
-    rejected += __popc(all);
+    rejected += __popc(hits);
   }
   return mine;
 }
