@@ -1,7 +1,7 @@
 """Solutions on a GPU in a world: converged only if they keep the clearance, blocked with pairs.
 
-The tests run on an emulated GPU (emulator.py); those marked `cuda` run on a real one. Distances are
-those of the CPU.
+Tested on an emulated and on a real GPU, by the distances of the CPU.
+On a real GPU:  pytest tests/gpu/test_gpu_world.py -m cuda
 """
 
 from __future__ import annotations
@@ -41,12 +41,23 @@ def forget() -> None:
         cached.cache_clear()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
-    with pytest.MonkeyPatch.context() as patch:
-        forget()
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+@pytest.fixture(
+    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
+)
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
     forget()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "emulated":
+            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield request.param
+    forget()
+
+
+def there(device: str, array: Array) -> Any:
+    """Return an array in GPU memory."""
+    if device == "emulated":
+        return emulator.There(array)
+    return pytest.importorskip("cupy").asarray(array)
 
 
 @pytest.fixture(params=["a warp for each", "a thread for each"])
@@ -161,7 +172,7 @@ def check_results(found: Any, robot: sp.Robot, where: sp.World, clearance: float
 
 @pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize("seed", range(max(2, CASES // 20)))
-def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int) -> None:
+def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int, device: str) -> None:
     where, clearance = planar_world(seed), 0.01
     q = ARM.random(COUNT, seed=seed)
     p = ARM.fk(q)[:, :3, 3]
@@ -177,10 +188,10 @@ def test_gpu_solutions_keep_the_clearance_where_the_cpu_finds_some(seed: int) ->
     assert (first & found.success).any()  # others were found instead
     back = gpu.batch(p[::-1])
     np.testing.assert_array_equal(back.q[::-1], found.q)
-    there = gpu.batch(emulator.There(p)).numpy()
-    np.testing.assert_array_equal(there.q, found.q)
-    np.testing.assert_array_equal(there.status, found.status)
-    check_results(there, ARM, where, clearance)
+    kept = gpu.batch(there(device, p)).numpy()
+    np.testing.assert_array_equal(kept.q, found.q)
+    np.testing.assert_array_equal(kept.status, found.status)
+    check_results(kept, ARM, where, clearance)
 
 
 @pytest.mark.usefixtures("strategy")
@@ -274,7 +285,7 @@ def crowded(robot: sp.Robot, seed: int) -> sp.World:
 
 
 @pytest.mark.usefixtures("strategy")
-def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
+def test_a_target_blocked_on_a_gpu_has_no_free_solution(device: str) -> None:
     """All solutions of a six-joint arm are compared, also for targets in GPU memory."""
     robot = sp.load("puma560")
     where = crowded(robot, 3)
@@ -288,27 +299,27 @@ def test_a_target_blocked_on_a_gpu_has_no_free_solution() -> None:
     q0 = robot.random(COUNT, seed=2)
     solver = sp.Solver(robot, device="cuda", world=where)
     for start in (None, q0):
-        q = None if start is None else emulator.There(start)
-        there = solver.batch(emulator.There(T), q0=q).numpy()
+        q = None if start is None else there(device, start)
+        kept = solver.batch(there(device, T), q0=q).numpy()
         here = solver.batch(T, q0=start)
-        for found in (there, here):
+        for found in (kept, here):
             check_results(found, robot, where, 0.0)
             assert (found.success == possible).all()
             assert (found.status[~possible] == SolveStatus.BLOCKED).all()
         cpu = sp.Solver(robot, world=where).batch(T, q0=start)
         assert (cpu.success == possible).all()
-    moved, least = there.moved[possible], []
-    for each, kept, at in zip(sp.Solver(robot).all(T).split(), free, q0, strict=True):
-        least += [np.abs(each.q[kept] - at).max(axis=1).min()] if kept.any() else []
+    moved, least = kept.moved[possible], []
+    for each, which, at in zip(sp.Solver(robot).all(T).split(), free, q0, strict=True):
+        least += [np.abs(each.q[which] - at).max(axis=1).min()] if which.any() else []
     assert (moved <= np.array(least) + 1e-6).mean() >= 0.9  # the nearest free solution
 
 
-def test_all_free_solutions_of_targets_in_gpu_memory_are_kept() -> None:
+def test_all_free_solutions_of_targets_in_gpu_memory_are_kept(device: str) -> None:
     robot = sp.load("puma560")
     where = crowded(robot, 3)
     T = robot.fk(robot.random(COUNT, seed=1))
     cpu = sp.Solver(robot, world=where).all(T)
-    found = sp.Solver(robot, world=where).all(emulator.There(T)).numpy()
+    found = sp.Solver(robot, world=where).all(there(device, T)).numpy()
     assert (found.count == cpu.count).all()
     for one, other in zip(found.padded(), cpu.padded(), strict=True):
         np.testing.assert_allclose(one, other[:8], atol=1e-9)
