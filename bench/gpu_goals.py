@@ -29,7 +29,7 @@ from supple.gpu.runtime import open_device
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)
 SPREAD = 0.05  # [rad]
 ROUNDS = 15
-COMPARED = 5_000  # number of targets that the CPU solves as well
+COMPARED = 20_000  # number of targets that the CPU solves as well
 
 
 def problem(name: str, folder: Path) -> tuple[sp.Robot, sp.World, np.ndarray]:
@@ -88,8 +88,8 @@ def times(solver: sp.Solver, there: GpuArray) -> tuple[float, float]:
     return statistics.median(calls), statistics.median(device)
 
 
-def rows(name: str, folder: Path) -> list[str]:
-    """Return lines of the table for a robot."""
+def rows(name: str, folder: Path) -> tuple[list[str], str]:
+    """Return lines of the table for a robot, and how its solutions compare with the CPU's."""
     robot, world, q = problem(name, folder)
     every = targets(robot, world, q, COUNTS[-1])
     solvers = {"table": sp.Solver(robot, world=world), "no world": sp.Solver(robot)}
@@ -108,12 +108,12 @@ def rows(name: str, folder: Path) -> list[str]:
             print(lines[-1], flush=True)
     some = every[:COMPARED]
     cpu, gpu = (sp.Solver(robot, world=world, device=d).batch(some) for d in ("cpu", "cuda"))
-    lines.append(
-        f"\n{name}: of {COMPARED:,} targets, the CPU solves {int(cpu.success.sum()):,}, the GPU "
-        f"{int(gpu.success.sum()):,}, both {int((cpu.success & gpu.success).sum()):,}.\n"
+    sentence = (
+        f"- {name}: of {COMPARED:,} targets, the CPU solves {int(cpu.success.sum()):,}, the GPU "
+        f"{int(gpu.success.sum()):,}, both {int((cpu.success & gpu.success).sum()):,}."
     )
-    print(lines[-1], flush=True)
-    return lines
+    print(sentence, flush=True)
+    return lines, sentence
 
 
 def main() -> None:
@@ -121,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of all problems")
     given = parser.parse_args()
-    lines = [line for name in ("panda", "ur5") for line in rows(name, given.data)]
+    measured = [rows(name, given.data) for name in ("panda", "ur5")]
     text = "\n".join(
         [
             "# Goals in a world on a GPU",
@@ -129,7 +129,10 @@ def main() -> None:
             f"{sp.devices()[0]}. The scene{__doc__.partition('The scene')[2]}",
             "| robot | | targets | call | a second | device time | solved | collide |",
             "|---|---|---:|---:|---:|---:|---:|---:|",
-            *lines,
+            *(line for lines, _ in measured for line in lines),
+            "",
+            *(sentence for _, sentence in measured),
+            "",
             measure.provenance(["numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"]),
             "",
         ]
