@@ -145,6 +145,20 @@ def test_a_gpu_rejects_what_collides_on_the_cpu(seed: int) -> None:
         assert any(mixed)
 
 
+@pytest.mark.parametrize("seed", range(max(2, CASES // 30)))
+def test_a_gpu_decides_clearances_that_single_precision_cannot(seed: int) -> None:
+    """With a clearance of a distance plus or minus 1e-9 m, and with all distances of the CPU."""
+    where = planar_world(seed)
+    q = ARM.random(COUNT, seed=seed)
+    problem, model = compile_problem(ARM, HAND), model_of(ARM, where)
+    distance = np.array([model.kernel.min_distance(each)[0] for each in q])
+    for each in np.flatnonzero(distance > 1e-6)[:6]:
+        for away in (-1e-9, 1e-9):
+            clearance = float(distance[each] + away)
+            hit = rejected(WorldCheck.of(ARM, where, clearance), problem, q)
+            assert (hit == (distance < clearance)).all()
+
+
 # ---- solutions -----------------------------------------------------------------------------------
 
 
