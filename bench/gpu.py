@@ -22,7 +22,7 @@ import gpu_bound
 import measure
 import supple as sp
 from supple.gpu import runtime
-from supple.ik.gpu import position, solvers
+from supple.ik.gpu import position, request, solvers
 from supple.ik.problem import CompiledProblem, compile_problem
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
@@ -100,7 +100,7 @@ def device_time(
         {name: len(targets) * size for name, size in each.items()}, stream
     )
     gpu.upload(at["target"], targets, stream)
-    bounds, watch = position.SearchOptions(*gate, 256), Stopwatch(stream)
+    bounds, watch = request.SearchOptions(*gate, 256), Stopwatch(stream)
     batches = [
         {name: at[name] + i * size for name, size in each.items()} | {"q0": 0}
         for i in range(0, len(targets), count)

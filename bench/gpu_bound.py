@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.gpu import runtime
-from supple.ik.gpu import position
+from supple.ik.gpu import position, request
 
 LATENCY = 4  # clock cycles until an operation's result can be used
 ALONE = 32  # number of starts of one problem that a warp runs at once
@@ -64,7 +64,7 @@ class Work:
         return max(self.single / chip.single, self.double / chip.double, chain)
 
 
-def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.SearchOptions) -> Work:
+def work(solver: position.GpuSolver, targets: np.ndarray, bounds: request.SearchOptions) -> Work:
     """Return the work of a batch of targets (B, k), summed over its subproblems."""
     total = np.zeros(3)
     for part, numbers in parts(solver, targets.shape[1]):

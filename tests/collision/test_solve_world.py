@@ -260,8 +260,6 @@ def test_bad_arguments_are_refused_before_any_file_is_written() -> None:
         sp.solve(robot, T, world=world, clearance=-1)
     with pytest.raises(InputError, match="must be a World"):
         sp.solve(robot, T, world={"ball": c.Sphere(1)})  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="world is only for device='cpu'"):
-        sp.Solver(robot, world=world, device="cuda")
     with pytest.raises(InputError, match="world is not available with step"):
         sp.Solver(robot, world=world, step=sp.DLS(sp.damping.Constant(0.1)))
     for what in ("clearance", "pairs", "blocked", "is_proven"):

@@ -19,7 +19,7 @@ import pytest
 
 from supple.control import gpu_velocities
 from supple.ik import arguments, problem
-from supple.ik.gpu import branches, position, subproblems, targets
+from supple.ik.gpu import branches, position, request, subproblems, targets
 from supple.kinematics import plausible
 from supple.steps import weighted
 
@@ -32,7 +32,7 @@ PRELUDE = (
 
 
 MIRRORS = [
-    (position.Request, "Request", "ik/gpu/problem.hpp"),
+    (request.Request, "Request", "ik/gpu/problem.hpp"),
     (targets.View, "View", "ik/gpu/targets.cu"),
     (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
     (gpu_velocities.Request, "Request", "control/velocity.cu"),

@@ -33,6 +33,10 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "finish": ("Request",),
     "explore": ("Request", "int"),
     "postprocess": ("Request",),
+    "reject": ("Request",),
+    "restore": ("Request",),
+    "choose": ("Request", "BranchRequest"),
+    "keep": ("Request", "BranchRequest"),
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
     "read": ("View", "int", "double*", "int", "int"),
@@ -206,7 +210,8 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
 
     for module in (position, subproblems, branches):
         patch.setattr(module, "open_device", lambda number: device)
-    patch.setattr(position, "compile_linked", no_linker)
+    for module in (position, branches):
+        patch.setattr(module, "compile_linked", no_linker)
     for module in (solvers, branches):
         patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(targets, "seen", _seen)

@@ -30,16 +30,18 @@ SUPPLE_FN Contact<T> with_radii(const Shape<T>& a, const Shape<T>& b, const Cont
           fma(core.normal, b.radius, core.second), core.normal};
 }
 
+// Returns whether two cores are apart by more than rounding, with their nearest points and the
+// normal; cores that overlap may also be reported with their depth.
 template <class T>
-SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b) {
-  if (a.kind == ShapeKind::sphere && b.kind != ShapeKind::hull) {
-    const PointDistance<T> found = distance_to_core(b, a.at.p);
-    return {found.distance, a.at.p, fma(found.normal, -found.distance, a.at.p), found.normal};
+SUPPLE_FN bool separated_cores(const Shape<T>& a, const Shape<T>& b, Contact<T>& found) {
+  const bool first = a.kind == ShapeKind::sphere && b.kind != ShapeKind::hull;
+  if (first || (b.kind == ShapeKind::sphere && a.kind != ShapeKind::hull)) {
+    const Shape<T>&point = first ? a : b, &other = first ? b : a;
+    const PointDistance<T> to = distance_to_core(other, point.at.p);
+    found = {to.distance, point.at.p, fma(to.normal, -to.distance, point.at.p), to.normal};
+    if (!first) found = reversed(found);
+    return true;
   }
-  if (b.kind == ShapeKind::sphere && a.kind != ShapeKind::hull) {
-    return reversed(distance_of_cores(b, a));
-  }
-  Contact<T> found;
   if (a.kind == ShapeKind::capsule && b.kind == ShapeKind::capsule) {
     Vec3<T> apart{T(0), T(0), T(0)};
     nearest_on_segments(a, b, found.first, apart);
@@ -47,10 +49,15 @@ SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b) {
     found.distance = sqrt(dot(apart, apart));
     found.normal = found.distance > T(1e-145) ? unit_or(apart, normal) : normal;
     found.second = found.first - apart;
-    return found;
+    return true;
   }
-  if (nearest_of_cores(a, b, found)) return found;
-  return deepest_of_cores(a, b);
+  return nearest_of_cores(a, b, found);
+}
+
+template <class T>
+SUPPLE_FN Contact<T> distance_of_cores(const Shape<T>& a, const Shape<T>& b) {
+  Contact<T> found;
+  return separated_cores(a, b, found) ? found : deepest_of_cores(a, b);
 }
 
 // Returns the signed distance of two shapes, of which at most one is a half-space.
@@ -68,6 +75,20 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
   found.first = found.first + origin;
   found.second = found.second + origin;
   return found;
+}
+
+// Whether the distance of two shapes, of which at most one is a half-space, is less than
+// `clearance`, which is not negative: `distance` without the depth of penetration. Cores that touch
+// to rounding count as closer.
+template <class T>
+SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& clearance) {
+  if (b.kind == ShapeKind::half_space) return distance_from_plane(a, b).distance < clearance;
+  if (a.kind == ShapeKind::half_space) return distance_from_plane(b, a).distance < clearance;
+  Shape<T> near = a, fixed = b;
+  near.at.p = a.at.p - b.at.p;
+  fixed.at.p = {T(0), T(0), T(0)};
+  Contact<T> found;
+  return !separated_cores(near, fixed, found) || found.distance - a.radius - b.radius < clearance;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

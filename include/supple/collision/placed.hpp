@@ -49,13 +49,25 @@ SUPPLE_FN Pose<T> pose_of(const FixedShape<T>& shape) {
   return {constant_rotation<T>(shape.rotation), constant_vector<T>(shape.position)};
 }
 
+// Returns a shape at a pose in the world.
+template <class T>
+SUPPLE_FN Shape<T> shape_at(const FixedShape<T>& s, const Pose<T>& at) {
+  return {s.kind, s.radius, constant_vector<T>(s.half), s.vertices, s.vertex, s.bound, at};
+}
+
+// Returns the pose in the world of a shape on a body at a pose.
+template <class T>
+SUPPLE_FN Pose<T> pose_on(const Pose<T>& at, const FixedShape<T>& s) {
+  const Pose<T> own = pose_of(s);
+  return {{at.R * own.R.x, at.R * own.R.y, at.R * own.R.z}, at.p + at.R * own.p};
+}
+
 // Copies everything that does not depend on the configuration.
 template <class T>
 SUPPLE_FN void place_fixed(const CollisionModel<T>& model, Placed<T>& placed) {
   for (int i = 0; i < model.shapes; ++i) {
     const FixedShape<T>& s = model.shape[i];
-    placed.shape[i] = {s.kind,  s.radius,  constant_vector<T>(s.half), s.vertices, s.vertex,
-                       s.bound, pose_of(s)};
+    placed.shape[i] = shape_at(s, pose_of(s));
   }
   T* const arrays[] = {placed.x, placed.y, placed.z, placed.cx, placed.cy, placed.cz};
   for (int k = 0; k < 6; ++k) {
@@ -102,11 +114,16 @@ SUPPLE_FN void place(const CollisionModel<T>& model, const T* q, Placed<T>& plac
         placed.shape[i].at.p = {placed.x[s], placed.y[s], placed.z[s]};
         continue;
       }
-      const Pose<T> in_frame = pose_of(model.shape[i]);
-      placed.shape[i].at = {{at.R * in_frame.R.x, at.R * in_frame.R.y, at.R * in_frame.R.z},
-                            at.p + at.R * in_frame.p};
+      placed.shape[i].at = pose_on(at, model.shape[i]);
     }
   }
+}
+
+// Lower bounds of the distances of points from a shape of the world.
+template <class L, class T>
+SUPPLE_INLINE L lower_bound_of(const Shape<T>& shape, const Vec3<L>& point) {
+  const L around(shape.kind == ShapeKind::hull ? shape.bound : shape.radius);
+  return distance_to_core(shape, point).distance - around;
 }
 
 // Computes lower bounds of the distances of all moving bodies from all shapes of the world.
@@ -115,12 +132,11 @@ SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed
   const int stride = padded<T>(model.moving);
   for (int w = model.moving; w < model.bodies; ++w) {
     const Shape<T>& shape = placed.shape[model.order[model.body[w].shapes[0]]];
-    const L around(shape.kind == ShapeKind::hull ? shape.bound : shape.radius);
     T* const to = placed.lower + (w - model.moving) * stride;
     for (int b = 0; b < model.moving; b += width<L>) {
       const Vec3<L> c{load_lanes<L>(placed.cx + b), load_lanes<L>(placed.cy + b),
                       load_lanes<L>(placed.cz + b)};
-      store_lanes(distance_to_core(shape, c).distance - around, to + b);
+      store_lanes(lower_bound_of(shape, c), to + b);
     }
   }
 }
@@ -138,6 +154,12 @@ SUPPLE_INLINE T lower_bound_of(const CollisionModel<T>& model, const Placed<T>& 
   return sqrt(x * x + y * y + z * z) - model.body[a].bound - model.body[b].bound;
 }
 
+// The distances of spheres from a shape that is not a hull.
+template <class L, class T>
+SUPPLE_INLINE L sphere_distance(const Shape<T>& other, const Vec3<L>& center, const L& radius) {
+  return distance_to_core(other, center).distance - radius - L(other.radius);
+}
+
 // The distances of a pack of spheres from the other shape of their run.
 template <class L, class T>
 SUPPLE_INLINE L run_distance(const CollisionModel<T>& model, const Placed<T>& placed,
@@ -145,7 +167,7 @@ SUPPLE_INLINE L run_distance(const CollisionModel<T>& model, const Placed<T>& pl
   const Vec3<L> c{load_lanes<L>(placed.x + i), load_lanes<L>(placed.y + i),
                   load_lanes<L>(placed.z + i)};
   const L radius = load_lanes<L>(model.sphere + 3 * model.sphere_stride + i);
-  return distance_to_core(other, c).distance - radius - L(other.radius);
+  return sphere_distance(other, c, radius);
 }
 
 // Returns a lower bound of the distance of two shapes by their bounding spheres.

@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -172,6 +173,14 @@ nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
   return nb::make_tuple(found, gradient);
 }
 
+nb::object PyCollisionModel::packed(std::uintptr_t address, double size) const {
+  const std::vector<unsigned char> bytes = owned_->packed(address, size);
+  const npy_intp count = npy_intp(bytes.size());
+  const nb::object made = new_array(NPY_UINT8, 1, &count);
+  std::copy(bytes.begin(), bytes.end(), data_of<unsigned char>(made));
+  return made;
+}
+
 void PyCollisionModel::move(int shape, nb::handle pose) {
   move(shape, data_in<double>(pose, NPY_DOUBLE, 16, "pose"));
 }
@@ -228,6 +237,17 @@ void bind_collision(nb::module_& m) {
                    "tuple[float, " SUPPLE_ARRAY "]"))
       .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
+      .def("packed", &PyCollisionModel::packed, "address"_a, "size"_a,
+           nb::sig(
+               "def packed(self, address: int, size: float) -> numpy.typing.NDArray[numpy.uint8]"))
+      .def_prop_ro(
+          "sizes",
+          [](const PyCollisionModel& model) {
+            const CollisionModel<double>& view = model.view();
+            return nb::make_tuple(view.chain.joints, view.chain.nq, view.moving);
+          },
+          nb::sig("def sizes(self) -> tuple[int, int, int]"),
+          "Numbers of joints, of coordinates and of bodies that move.")
       .def_prop_ro(
           "pair_count", [](const PyCollisionModel& model) { return model.view().pairs; },
           nb::sig("def pair_count(self) -> int"));

@@ -35,6 +35,8 @@ class PyCollisionModel {
                          double relative, bool first) const;
   // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).
   nb::object cost(nb::handle q, double distance) const;
+  // Returns the model as bytes, for a copy at an address in the memory of a GPU.
+  nb::object packed(std::uintptr_t address, double size) const;
   void move(int shape, nb::handle pose);
   // Moves a shape of the world to a pose (4, 4).
   void move(int shape, const double* pose);

@@ -1,6 +1,7 @@
 // Builds a `CollisionModel` and owns its memory.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "bindings/chain.hpp"
@@ -27,6 +28,10 @@ class OwnedCollisionModel {
   OwnedCollisionModel(const OwnedChain<double>& chain, const CollisionSpec& spec);
 
   const CollisionModel<double>& view() const { return view_; }
+
+  // Returns a `SharedModel` and all that it points to, for a copy at an address in other memory.
+  // `size` is the largest coordinate of a frame of the robot [m].
+  std::vector<unsigned char> packed(std::uintptr_t address, double size) const;
 
   // Sets the pose (4, 4) of a shape of the world.
   void move(int shape, const double* pose);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
 _ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
+_OF_FILE = re.compile(r"^// nvrtc: (\S+)$", re.MULTILINE)  # an option of one source file
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def compile_source(
         MissingExtraError: NVRTC is not installed.
     """
     arithmetic = _ACCURATE_SINES if accurate_sines else _FAST_MATH
-    options = (*_OPTIONS, *arithmetic, *(_RELOCATABLE if relocatable else ()))
+    linked = _RELOCATABLE if relocatable else ()
+    options = (*_OPTIONS, *arithmetic, *linked, *_OF_FILE.findall(text))
     key = (text, *options, architecture, nvrtc_version())
     return cached(key, lambda: _compiled(text, (*options, f"-arch={architecture}")))
 

@@ -13,7 +13,13 @@ _GIVEN = "given.hpp"  # header that the kernels include, generated for each robo
 _PLACE = f"//// {_GIVEN}\n"  # placeholder for the content of given.hpp
 
 
-def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:
+def source(
+    name: str,
+    constants: str = "",
+    rough: str = "float",
+    several: bool = False,
+    world: tuple[int, int, int] = (0, 0, 0),
+) -> str:
     """Return the source of a file of CUDA kernels for one robot, with all includes inlined.
 
     Args:
@@ -21,8 +27,15 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
         constants: Content of given.hpp: `constants()` of the compiled robot and tasks.
         rough: Floating-point type of the search, "float" or "double".
         several: Whether several solutions are compared, instead of returning the first.
+        world: Numbers of joints, coordinates and moving bodies of the robot in a world; zeros
+            without a world.
     """
-    ways = f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
+    joints, coordinates, bodies = world
+    ways = (
+        f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
+        f"constexpr int world_joints = {joints}, world_coordinates = {coordinates};\n"
+        f"constexpr int world_bodies = {bodies};\n"
+    )
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 
 

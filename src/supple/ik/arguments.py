@@ -142,7 +142,7 @@ class Settings:
             check_precision(precision, "cpu" if on_cpu else "cuda")
             device = "cpu" if on_cpu else device_named(device)
             if not on_cpu:
-                _check_cpu_only(timeout=timeout, threads=threads, world=check)
+                _check_cpu_only(timeout=timeout, threads=threads)
         if threads is not None:
             thread_count(threads)
         return Settings(
@@ -203,7 +203,6 @@ class Settings:
                 explain=explain or None,
                 threads=self.threads,
                 progress=progress,
-                world=self.check,
             )
         check_precision(self.precision, "cuda" if uses_gpu else "cpu")
         prefer = self.preference(seeded, every or solutions is not None)

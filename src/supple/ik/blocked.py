@@ -16,6 +16,7 @@ from supple.ik.status import SolveStatus
 from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
+_CHUNK = 4096  # number of blocked targets whose solutions are computed at a time
 _SIX = 6  # number of joints of arms all of whose solutions are computed
 
 
@@ -41,7 +42,7 @@ def settled(
     check = options.check
     if check is None or isinstance(arm_of(problem), str):
         return found
-    every = solutions_of(problem, target, seed, replace(options, check=None, threads=1))
+    every = solutions_of(problem, target, seed, replace(options, check=None, gpu=None, threads=1))
     if not len(every.q):
         return found
     free = np.flatnonzero(check.free(every.q))
@@ -76,18 +77,23 @@ def settled_batch(
     options: SolveOptions,
     found: Solutions,
 ) -> Solutions:
-    """Return the solutions of a batch, where blocked targets are replaced as by `settled`."""
-    if options.check is None or isinstance(arm_of(problem), str):
+    """Return the solutions of a batch, with a free one for blocked targets whose arm has any."""
+    check = options.check
+    if check is None or isinstance(arm_of(problem), str):
         return found
-    for index in zip(*np.nonzero(found.status == SolveStatus.BLOCKED), strict=True):
-        seed = seeds if seeds is None or seeds.ndim == 1 else seeds[index]
-        one = found[index]
-        assert isinstance(one, Solution)
-        made = settled(problem, targets[index], seed, options, one)
-        found.q[index] = made.q
-        found.status[index] = made.status
-        found.position_error[index] = made.position_error
-        found.rotation_error[index] = made.rotation_error
+    blocked = np.nonzero(found.status == SolveStatus.BLOCKED)
+    alone = replace(options, check=None, gpu=None, progress=None)
+    for first in range(0, len(blocked[0]), _CHUNK):
+        index = tuple(axis[first : first + _CHUNK] for axis in blocked)
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[index]
+        every = solutions_of(problem, targets[index], own, alone)
+        free = np.flatnonzero(check.free(every.q))
+        of, best = np.unique(every.target[free], return_index=True)
+        place, best = tuple(axis[of] for axis in index), free[best]
+        found.q[place] = every.q[best]
+        found.status[place] = SolveStatus.CONVERGED
+        found.position_error[place] = every.position_error[best]
+        found.rotation_error[place] = every.rotation_error[best]
     return found
 
 

@@ -313,18 +313,22 @@ class Driver:
     def gpu_solver(self) -> Any:
         """Return the solver on the GPU."""
         from supple.ik.gpu.solvers import gpu_solver  # (NVIDIA's packages are optional)
+        from supple.ik.gpu.world import world_sizes
 
         gpu = self.options.gpu
         assert gpu is not None
         refuse_balls(self.problem.layout.robot, "a GPU")
-        return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several)
+        sizes = world_sizes(self.options.check)
+        return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several, sizes)
 
     def gpu_options(self, max_solutions: int = 1) -> Any:
         """Return the options of a search on the GPU."""
-        from supple.ik.gpu.position import SearchOptions
+        from supple.ik.gpu.request import SearchOptions
+        from supple.ik.gpu.world import gpu_check
 
         nearest = self.options.prefer == "nearest" and max_solutions == 1
-        return SearchOptions(*self.options.tolerances, nearest, max_solutions)
+        check = gpu_check(self.options.check, self.gpu_solver().device, _REJECTED)
+        return SearchOptions(*self.options.tolerances, nearest, max_solutions, check)
 
 
 def has_all_solutions(problem: CompiledProblem) -> bool:

@@ -155,7 +155,7 @@ class Solver(_core.TargetSolver):
             world: Obstacles and shapes of links. Solutions are then free of collisions, checked in
                 double precision. If all solutions found collide, the status is
                 `SolveStatus.BLOCKED`. For arms all of whose solutions are computed, this is a proof
-                (`Solution.is_proven`). Not available on a GPU.
+                (`Solution.is_proven`).
             clearance: Least distance of all pairs of parts that are checked [m].
 
         Raises:
@@ -372,7 +372,7 @@ class Solver(_core.TargetSolver):
             own = driver.problem.layout.tasks
             arrays = each_on_gpu(targets, len(own), common_shapes(own))
             found: Solutions = driver.gpu_solver().solve_on_device(
-                arrays, q0, driver.gpu_options(), stream
+                arrays, q0, driver.gpu_options(), stream, options.check
             )
             return found
         read, seeds = self._read(targets, q0, options)
@@ -436,7 +436,9 @@ class Solver(_core.TargetSolver):
             check_not_iterated(all=short_repr(target))
         assert self._problem is not None
         every = solve_all(self._problem, target, self._single, q0, bool(wraps), options, stream)
-        return every if options.check is None else free_solutions(every, options.check)
+        if options.check is None or on_a_gpu(target):
+            return every
+        return free_solutions(every, options.check)
 
     def _driver(self, options: SolveOptions) -> Driver:
         assert self._problem is not None

@@ -69,6 +69,7 @@
 #include "supple/collision/placed.hpp"
 #include "supple/collision/point.hpp"
 #include "supple/collision/segment.hpp"
+#include "supple/collision/shared.hpp"
 #include "supple/collision/shape.hpp"
 #include "supple/collision/simplex.hpp"
 #include "supple/robot/configuration.hpp"

@@ -58,9 +58,12 @@ def solve_all(
             )
         if on_a_gpu(target):
             from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
+            from supple.ik.gpu.world import world_sizes
 
-            solver = gpu_branches(problem, arm, options.gpu.device)
-            return solver.solve_on_device(target, q0, _spec(options, False), stream)
+            sizes = world_sizes(options.check)
+            solver = gpu_branches(problem, arm, options.gpu.device, sizes)
+            spec = _spec(options, False)
+            return solver.solve_on_device(target, q0, spec, stream, options.check)
     targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
     return solutions_of(problem, targets, seeds_of(q0, robot, targets.shape[:-1]), options, wraps)
 

@@ -3,7 +3,10 @@
 // supple/ik/branch.hpp).
 //
 // Two CUDA kernels: `find` computes the candidates of each target with one thread, and `verify`
-// checks each candidate with a thread of its own. `find` needs all registers, `verify` few.
+// checks each candidate with a thread of its own. `find` needs all registers, `verify` few. They
+// solve all targets, or those of a list, whose length only the GPU knows. In a world, `choose`
+// decides blocked targets, and `keep` drops solutions that collide; both use a thread for each
+// solution.
 //
 // Compiled at run time for one robot: given.hpp holds its constants and those of its arm, `Arm`
 // (branches.py), with one sample of each continuum.
@@ -32,11 +35,24 @@ struct BranchRequest {
   int count;
   int q0_stride;  // nq, or 0 if all targets share one q0
   int nearest;    // whether the solutions nearest to q0 come first
+  // The problem of each row of the arrays `turn` to `certain`; null if row i is problem i. The
+  // first row is entry `first` of this list of *listed entries.
+  const int* list;
+  const int* listed;
+  int first;
 };
 
 namespace {
 
 constexpr bool exact = !(Arm::form.slack > 0);
+
+// Returns the problem of a row, or -1 if there is none.
+__device__ int problem_of(const BranchRequest& request, int row) {
+  if (row >= request.count) return -1;
+  if (!request.list) return row;
+  const int i = request.first + row;
+  return i < *request.listed ? request.list[i] : -1;
+}
 
 __device__ const double* q0_of(const BranchRequest& request, long long problem) {
   return request.q0 ? request.q0 + problem * request.q0_stride : nullptr;
@@ -44,8 +60,8 @@ __device__ const double* q0_of(const BranchRequest& request, long long problem) 
 
 // Returns the address of the cosine of joint i of a candidate; its sine is `request.count` numbers
 // later.
-__device__ double* turn_of(const BranchRequest& request, int problem, int candidate, int i) {
-  return request.turn + (candidate * 12LL + 2 * i) * request.count + problem;
+__device__ double* turn_of(const BranchRequest& request, int row, int candidate, int i) {
+  return request.turn + (candidate * 12LL + 2 * i) * request.count + row;
 }
 
 __device__ BranchTolerances tolerances(const BranchRequest& request) {
@@ -92,8 +108,8 @@ __device__ __noinline__ bool repaired(const BranchRequest& request, const double
 
 // Evaluates a candidate: its configuration inside the limits and its errors. Returns whether it is
 // a solution; `certain` becomes false if a solution may be missing.
-__device__ bool solves(const BranchRequest& request, int problem, int candidate, Point& point,
-                       bool& certain) {
+__device__ bool solves(const BranchRequest& request, int row, int problem, int candidate,
+                       Point& point, bool& certain) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
   const double* const q0 = q0_of(request, problem);
   const double* const target = request.target + static_cast<long long>(problem) * numbers;
@@ -105,7 +121,7 @@ __device__ bool solves(const BranchRequest& request, int problem, int candidate,
   double cosine[6], sine[6];
   for (int i = 0; i < 6; ++i) {
     const int j = Arm::coordinate[i];
-    const double* const turn = turn_of(request, problem, candidate, i);
+    const double* const turn = turn_of(request, row, candidate, i);
     cosine[i] = turn[0];
     sine[i] = turn[request.count];
     at.q[j] = placed(ik, j, turn_reference(ik, j, q0), Arm::form.slack,
@@ -121,6 +137,33 @@ __device__ bool solves(const BranchRequest& request, int problem, int candidate,
   if (!repaired(request, target, other, certain)) return false;
   point = other;
   return true;
+}
+
+// The work of a thread: a row and its problem (-1 if there is none), the number of a solution, and
+// the first of the `capacity` threads of its warp that have the same row.
+struct Place {
+  int row, problem, number, first;
+};
+
+__device__ Place place_of_thread(const BranchRequest& request) {
+  const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int row = static_cast<int>(i / capacity);
+  return {row, problem_of(request, row), static_cast<int>(i % capacity),
+          static_cast<int>(threadIdx.x) % 32 / capacity * capacity};
+}
+
+__device__ void write_row(const BranchRequest& request, long long to, const double* q,
+                          const double* errors) {
+  for (int j = 0; j < nq; ++j) request.q[to * nq + j] = q[j];
+  for (int k = 0; k < 2; ++k) request.error[to * 2 + k] = errors[k];
+}
+
+// Marks a row without a solution.
+__device__ void clear_row(const BranchRequest& request, long long to) {
+  const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
+  const double infinite = __longlong_as_double(0x7ff0000000000000ll);
+  for (int j = 0; j < nq; ++j) request.q[to * nq + j] = nowhere;
+  for (int k = 0; k < 2; ++k) request.error[to * 2 + k] = infinite;
 }
 
 // Whether an earlier candidate of the same target is the same solution. All threads of a warp call
@@ -144,8 +187,8 @@ __device__ bool is_known(const Point& point, bool solution, int first, int numbe
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads, finding) find(BranchRequest request) {
-  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
-  if (problem >= request.count) return;
+  const int row = blockIdx.x * blockDim.x + threadIdx.x, problem = problem_of(request, row);
+  if (problem < 0) return;
   double target[numbers];
   for (int i = 0; i < numbers; ++i) {
     target[i] = request.target[static_cast<long long>(problem) * numbers + i];
@@ -159,26 +202,25 @@ extern "C" __global__ void __launch_bounds__(threads, finding) find(BranchReques
                              if (one.mark.sampled || critical || count == capacity) certain = false;
                              if (count == capacity) return;
                              for (int i = 0; i < 6; ++i) {
-                               double* const turn = turn_of(request, problem, count, i);
+                               double* const turn = turn_of(request, row, count, i);
                                turn[0] = one.turn[i].c;
                                turn[request.count] = one.turn[i].s;
                              }
                              ++count;
                            });
   }
-  request.found[problem] = count;
-  request.certain[problem] = certain;
+  request.found[row] = count;
+  request.certain[row] = certain;
 }
 
 extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRequest request) {
-  const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int problem = static_cast<int>(row / capacity), number = static_cast<int>(row % capacity);
-  const int first = static_cast<int>(threadIdx.x) % 32 / capacity * capacity;
-  const bool there = problem < request.count;
-  const int candidates = there ? request.found[problem] : 0;
-  bool certain = there && request.certain[problem];
+  const Place at = place_of_thread(request);
+  const int row = at.row, problem = at.problem, number = at.number, first = at.first;
+  const bool there = problem >= 0;
+  const int candidates = there ? request.found[row] : 0;
+  bool certain = there && request.certain[row];
   Point point;
-  bool solution = number < candidates && solves(request, problem, number, point, certain);
+  bool solution = number < candidates && solves(request, row, problem, number, point, certain);
   if (is_known(point, solution, first, number)) {
     solution = false;
     certain = certain && exact;
@@ -196,15 +238,73 @@ extern "C" __global__ void __launch_bounds__(threads, verifying) verify(BranchRe
   const unsigned solutions = __ballot_sync(everyone, solution) >> first & group;
   const unsigned uncertain = __ballot_sync(everyone, !certain) >> first & group;
   if (!there) return;
-  const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
-  const double infinite = __longlong_as_double(0x7ff0000000000000ll);
-  const long long to = static_cast<long long>(problem) * capacity + place;
-  for (int j = 0; j < nq; ++j) request.q[to * nq + j] = solution ? point.q[j] : nowhere;
-  request.error[to * 2] = solution ? point.position : infinite;
-  request.error[to * 2 + 1] = solution ? point.rotation : infinite;
+  const long long to = static_cast<long long>(row) * capacity + place;
+  const double errors[] = {point.position, point.rotation};
+  if (solution) {
+    write_row(request, to, point.q, errors);
+  } else {
+    clear_row(request, to);
+  }
   if (number == 0) {
-    request.found[problem] = __popc(solutions);
-    request.certain[problem] = uncertain == 0;
+    request.found[row] = __popc(solutions);
+    request.certain[row] = uncertain == 0;
+  }
+}
+
+namespace {
+
+// Whether the solution of a thread, which must exist, does not collide. `q` and `errors` receive
+// it.
+__device__ bool is_free(const Request& world, const BranchRequest& request, const Place& at,
+                        double* q, double* errors) {
+  const long long from = static_cast<long long>(at.row) * capacity + at.number;
+  for (int j = 0; j < nq; ++j) q[j] = request.q[from * nq + j];
+  for (int k = 0; k < 2; ++k) errors[k] = request.error[from * 2 + k];
+  if constexpr (checks) return !collides(world, at.problem, q);
+  return true;
+}
+
+}  // namespace
+
+// Decides problems whose solutions found so far collide: writes the first solution that does not.
+// If there is none, the problem is blocked; it is left to `explore` if there may be more solutions.
+extern "C" __global__ void __launch_bounds__(threads) choose(Request world, BranchRequest request) {
+  if constexpr (checks) {
+    const Place at = place_of_thread(request);
+    const bool there = at.problem >= 0;
+    const int found = there ? request.found[at.row] : 0;
+    double q[nq], errors[2];
+    const bool free = at.number < found && is_free(world, request, at, q, errors);
+    const unsigned group = (1u << capacity) - 1;
+    const unsigned all = __ballot_sync(everyone, free) >> at.first & group;
+    if (free && __ffs(all) - 1 == at.number) {
+      for (int j = 0; j < nq; ++j) world.q[at.problem * nq + j] = q[j];
+      for (int k = 0; k < 2; ++k) world.error[2 * at.problem + k] = errors[k];
+      world.outcome[at.problem] = Outcome::solved;
+    }
+    const bool open = there && !all && !(found && request.certain[at.row]);
+    if (open && at.number == 0) world.left[take(world.counter + 1)] = at.problem;
+  }
+}
+
+// Drops the solutions that collide; the others move up.
+extern "C" __global__ void __launch_bounds__(threads) keep(Request world, BranchRequest request) {
+  if constexpr (checks) {
+    const Place at = place_of_thread(request);
+    const bool there = at.problem >= 0;
+    const int found = there ? request.found[at.row] : 0;
+    double q[nq], errors[2];
+    const bool free = at.number < found && is_free(world, request, at, q, errors);
+    const unsigned group = (1u << capacity) - 1;
+    const unsigned all = __ballot_sync(everyone, free) >> at.first & group;
+    if (!there) return;
+    const long long first = static_cast<long long>(at.row) * capacity;
+    const int kept = __popc(all), before = __popc(all & ((1u << at.number) - 1));
+    if (at.number >= kept && at.number < found) {  // (a row that no solution moves to)
+      clear_row(request, first + at.number);
+    }
+    if (free) write_row(request, first + before, q, errors);
+    if (at.number == 0) request.found[at.row] = kept;
   }
 }
 

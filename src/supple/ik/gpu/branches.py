@@ -11,17 +11,21 @@ import numpy as np
 
 from supple import _core
 from supple.gpu.arrays import GpuArray, stream_of
-from supple.gpu.runtime import Memory, compile_source, device_named, open_device
+from supple.gpu.runtime import Memory, compile_linked, compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, Found, replaced
+from supple.ik.gpu.request import Request as SearchRequest
 from supple.ik.gpu.targets import Reader
+from supple.ik.gpu.world import NO_WORLD, GpuCheck, WorldSizes, gpu_check
 from supple.ik.problem import CompiledProblem
 from supple.ik.solutions import Solutions
+from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
 CAPACITY = 8  # the same as `capacity` in branches.cu
 _THREADS = 64  # number of threads in a block, the same as `threads` in branches.cu
 _PER_PROCESSOR = 8192  # targets per multiprocessor whose candidates, 768 bytes each, are in memory
+_CHOSEN = 1 << 16  # number of blocked targets whose solutions are in memory, 1.3 kB each
 _MAX_TARGETS = 1 << 22  # maximum number of targets per launch, whose results take 2.4 GB
 
 
@@ -36,25 +40,40 @@ class Request(ctypes.Structure):
         ("position", ctypes.c_double),
         ("rotation", ctypes.c_double),
         *((name, ctypes.c_int) for name in ("count", "q0_stride", "nearest")),
+        ("list", ctypes.c_void_p),
+        ("listed", ctypes.c_void_p),
+        ("first", ctypes.c_int),
     )
 
 
-def text_of(problem: CompiledProblem, arm: _core.ArmSpec) -> str:
-    """Return the source of the CUDA kernel for an arm."""
-    return source("branches.cu", problem.kernel.constants() + _constants(arm))
+def texts_of(
+    problem: CompiledProblem, arm: _core.ArmSpec, world: WorldSizes = NO_WORLD
+) -> list[str]:
+    """Return the sources of the CUDA kernels for an arm, which are linked."""
+    constants = problem.kernel.constants()
+    own = source("branches.cu", constants + _constants(arm), world=world)
+    return [own, source("collide.cu", constants, world=world)] if any(world) else [own]
 
 
 class GpuBranches:
     """The closed form of an arm, compiled for a GPU."""
 
     def __init__(
-        self, problem: CompiledProblem, arm: ClosedFormArm, number: int, architecture: str
+        self,
+        problem: CompiledProblem,
+        arm: ClosedFormArm,
+        number: int,
+        architecture: str,
+        world: WorldSizes = NO_WORLD,
     ) -> None:
         self.problem, self.device = problem, open_device(number)
         self._architecture, self._frame = architecture, arm.frame
         self.device.use()
-        code = compile_source(text_of(problem, arm.spec), architecture)
-        self.kernels = self.device.load(code, ("find", "verify"))
+        texts, names = texts_of(problem, arm.spec, world), ("find", "verify", "choose", "keep")
+        if any(world):
+            self.kernels = self.device.load(compile_linked(texts, architecture), names)
+        else:
+            self.kernels = self.device.load(compile_source(texts[0], architecture), names[:2])
 
     def solve(self, targets: Array, seeds: Array | None, spec: _core.BranchSpec) -> Found:
         """Return the solutions of targets (B, 12), with 2π wraps near the seeds (n,) or (B, n).
@@ -99,8 +118,12 @@ class GpuBranches:
         start: tuple[int, int],
         spec: _core.BranchSpec,
         stream: int,
+        check: GpuCheck | None = None,
     ) -> list[tuple[Memory, tuple[int, ...], Any]]:
-        """Solve on a stream, asynchronously; return the memory, shape and type of each result."""
+        """Solve on a stream, asynchronously; return the memory, shape and type of each result.
+
+        With a check, only solutions that keep its clearance are returned.
+        """
         n = self.problem.layout.robot.nq
         shapes: list[tuple[tuple[int, ...], Any]] = [
             ((count, CAPACITY, n), np.float64),
@@ -134,10 +157,44 @@ class GpuBranches:
                 q0_stride=start[1],
                 nearest=spec.nearest,
             )
-            for name, threads in (("find", some), ("verify", some * CAPACITY)):
-                blocks = -(-threads // _THREADS)
-                self.device.launch(self.kernels[name], blocks, _THREADS, stream, request)
+            self._start("find", some, stream, request)
+            self._start("verify", some * CAPACITY, stream, request)
+            if check is not None:
+                world = SearchRequest(**check.members())
+                self._start("keep", some * CAPACITY, stream, world, request)
         return made
+
+    def _start(self, name: str, threads: int, stream: int, *arguments: ctypes.Structure) -> None:
+        blocks = -(-threads // _THREADS)
+        self.device.launch(self.kernels[name], blocks, _THREADS, stream, *arguments)
+
+    def choose(self, search: SearchRequest, second: SearchRequest, stream: int) -> None:
+        """Decide the blocked targets of a search on a stream, asynchronously.
+
+        Targets that may have more solutions than those computed are left to the second search.
+        """
+        n, most = self.problem.layout.robot.nq, min(search.count, _CHOSEN)
+        each = {"turns": 96 * CAPACITY, "q": 8 * n * CAPACITY, "error": 16 * CAPACITY}
+        each |= {"found": 4, "certain": 1}
+        ends = np.cumsum([most * size for size in (*each.values(), 0)]).tolist()
+        memory = self.device.allocate(ends[-1], stream)
+        for first in range(0, search.count, most):
+            request = Request(
+                search.target,
+                search.q0,
+                *(memory.pointer + begin for begin in (0, *ends[: len(each) - 1])),
+                position=search.position,
+                rotation=search.rotation,
+                count=most,
+                q0_stride=search.q0_stride,
+                nearest=search.nearest,
+                list=search.blocked,
+                listed=search.counter + 8,
+                first=first,
+            )
+            self._start("find", most, stream, request)
+            self._start("verify", most * CAPACITY, stream, request)
+            self._start("choose", most * CAPACITY, stream, second, request)
 
     def _download(self, memory: Memory, shape: tuple[int, ...], kind: Any, stream: int) -> Any:
         host = np.empty(shape, dtype=kind)
@@ -146,9 +203,17 @@ class GpuBranches:
         return host
 
     def solve_on_device(
-        self, target: object, q0: object, spec: _core.BranchSpec, stream: object
+        self,
+        target: object,
+        q0: object,
+        spec: _core.BranchSpec,
+        stream: object,
+        check: WorldCheck | None = None,
     ) -> Solutions:
-        """Solve poses in GPU memory; the results stay there. The call is asynchronous."""
+        """Solve poses in GPU memory; the results stay there. The call is asynchronous.
+
+        With a check, only solutions that keep its clearance are returned.
+        """
         gpu = self.device
         gpu.use()
         on = stream_of(stream, (target, q0))
@@ -158,7 +223,8 @@ class GpuBranches:
         if q0 is not None:
             seeds = reader.seeds(q0, lead, on)
             start = (seeds.pointer, n if len(seeds.shape) > 1 else 0)
-        q, error, found, certain = self.launch(math.prod(lead), numbers.pointer, start, spec, on)
+        count, here = math.prod(lead), gpu_check(check, gpu, 0)
+        q, error, found, certain = self.launch(count, numbers.pointer, start, spec, on, here)
 
         def array(
             part: tuple[Memory, tuple[int, ...], Any], inner: tuple[int, ...], first: int = 0
@@ -184,14 +250,17 @@ class GpuBranches:
             tasks=self.problem.layout.tasks,
             frame=self._frame,
             _targets=lead,
+            _check=check,
         )
 
 
 @lru_cache(maxsize=32)
-def gpu_branches(problem: CompiledProblem, arm: ClosedFormArm, device: str) -> GpuBranches:
+def gpu_branches(
+    problem: CompiledProblem, arm: ClosedFormArm, device: str, world: WorldSizes = NO_WORLD
+) -> GpuBranches:
     """Return the closed form of an arm on a GPU, compiled on first use."""
     number, info = device_named(device)
-    return GpuBranches(problem, arm, number, info.architecture)
+    return GpuBranches(problem, arm, number, info.architecture, world)
 
 
 def _constants(arm: _core.ArmSpec) -> str:

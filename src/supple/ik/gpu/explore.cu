@@ -118,6 +118,26 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
   polished.store(at);
 }
 
+// Rejects the solutions of the warp's threads that collide, up to the first that does not unless
+// `several`. Returns whether that of this thread is rejected. `rejected` counts them; the first one
+// is written, unless another solution was.
+__device__ __noinline__ bool reject_colliding(const Request& request, int problem,
+                                              Polished& polished, int iterations, int starts,
+                                              const KeptSolutions& kept, int& rejected) {
+  bool mine = false;
+  if constexpr (checks) {
+    const int lane = threadIdx.x % 32;
+    const unsigned hits = colliding(request, problem, polished.q, polished.solved, several);
+    mine = hits >> lane & 1;
+    if (mine) polished.solved = false;
+    if (!rejected && !kept.found && lane == __ffs(hits) - 1) {
+      record(request, problem, 0, polished, Outcome::blocked, iterations, starts);
+    }
+    rejected += __popc(hits);
+  }
+  return mine;
+}
+
 }  // namespace
 
 // Runs one warp for each problem that `finish` has left unsolved, or for every problem.
@@ -158,11 +178,13 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     FailedStarts failures;
     failures.clear(own.q);
     KeptSolutions kept;
+    const int earlier = left ? request.effort[2 * problem] : 0;
+    int rejected = checks && left && request.outcome[problem] == Outcome::blocked;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
     bool open = true, settled = false;
+    bool undecided = false;  // whether the search has ended with solutions that collide
     const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
       if (!mine) return;
-      const int earlier = left ? request.effort[2 * problem] : 0;
       record(request, problem, 0, polished, outcome, iterations + earlier, next + tried);
     };
     for (;;) {
@@ -183,17 +205,26 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
           (is_stalled(patience, iteration, iteration_factor, float(at.cost), before) || found);
       Polished polished;
       polished.solved = false;
+      bool collided = false;
+      const auto reject = [&] {
+        if constexpr (checks) {
+          collided |= reject_colliding(request, problem, polished, iterations + earlier,
+                                       next + tried, kept, rejected);
+        }
+      };
       if (__any_sync(everyone, found)) {
         SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
         for (int j = 0; j < nq; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
+        reject();
         int winner = first_of(polished.solved);
-        if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
+        if (winner < 0) missed += __popc(__ballot_sync(everyone, found && !collided));
         if (winner < 0 && missed >= singular && !settled) {
           settled = true;
           double from[nq];
           for (int j = 0; j < nq; ++j) from[j] = q[j];
-          if (found) settle(request, problem, from, 1, polished);
+          if (found && !collided) settle(request, problem, from, 1, polished);
+          reject();
           winner = first_of(polished.solved);
         }
         if constexpr (!several) {
@@ -202,11 +233,14 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         }
       }
       if constexpr (several) {
-        if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
+        const bool singular_own =
+            near_own && mine && stalled && !polished.solved && !collided && at.cost < near_miss;
+        if (singular_own) {
           double from[nq];  // Newton's method also converges to a singular pose
           for (int j = 0; j < nq; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }
+        if (checks && __any_sync(everyone, singular_own)) reject();
         if (__any_sync(everyone, polished.solved)) {
           if (near_own && polished.solved) unwind_polished(request, problem, polished);
           const bool ends =
@@ -217,9 +251,17 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
           keep_solutions(request, problem, polished, iterations, next + tried, kept);
         }
         const bool waits = own_first && __any_sync(everyone, open && mine && !stalled);
-        if (kept.enough(request.nearest, request.max_solutions) && !waits) break;
+        const bool enough = kept.enough(request.nearest, request.max_solutions) ||
+                            (checks && rejected >= request.max_rejected);
+        if (enough && !waits) {
+          undecided = rejected > 0;
+          break;
+        }
+      } else if (checks && rejected >= request.max_rejected) {
+        undecided = true;
+        break;
       }
-      const bool solved = polished.solved;
+      const bool solved = polished.solved || collided;
       if (stalled && !solved) failures.store(here, float(at.cost));
       failed += stalled && !solved;
       bool again = stalled && (solved || failed < starts_per_round);
@@ -227,10 +269,16 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       mine = mine && !stalled;
       if (!__any_sync(everyone, open || again)) {  // all threads have failed
         const bool last = next >= most;
-        if (!several || !kept.found) {
+        if ((!several || !kept.found) && !(checks && rejected)) {
           const int best = decide_failed(request, problem, failures, next + tried, last, polished);
           if (near_own && lane == best && !polished.solved) prefer_own(request, problem, polished);
-          record_first(polished, lane == best, outcome_of(polished.solved, false, failures.bound));
+          Outcome outcome = outcome_of(polished.solved, false, failures.bound);
+          if constexpr (checks) {
+            const bool solves = lane == best && outcome == Outcome::solved;
+            if (solves && collides(request, problem, polished.q)) outcome = Outcome::blocked;
+            undecided = __any_sync(everyone, lane == best && outcome == Outcome::blocked);
+          }
+          record_first(polished, lane == best, outcome);
           if (best >= 0) break;
         } else if (last) {
           break;
@@ -249,6 +297,18 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         before = huge_cost;
       }
       next = min(next + __popc(asking), max(most, 32));
+    }
+    __syncwarp();
+    if (checks && !lane && (rejected || undecided)) {
+      // All solutions of some arms are computed afterwards: then one that collides is enough.
+      if (request.blocked && undecided) {
+        request.outcome[problem] = Outcome::blocked;
+        request.blocked[atomicAdd(request.counter + 2, 1)] = problem;
+      }
+      if (request.outcome[problem] == Outcome::blocked) {
+        request.effort[2 * problem] = iterations + earlier;
+        request.effort[2 * problem + 1] = next + tried - 1;
+      }
     }
   }
 }

@@ -9,7 +9,6 @@ import ctypes
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,15 @@ from numpy.typing import NDArray
 from supple.gpu.arrays import GpuArray, stream_of
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
+from supple.ik.branches.arms import ClosedFormArm, arm_of
+from supple.ik.gpu.branches import GpuBranches
+from supple.ik.gpu.request import Request, SearchOptions
 from supple.ik.gpu.targets import Reader
+from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.solutions import Solutions
+from supple.ik.world_check import WorldCheck
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
@@ -31,95 +35,48 @@ KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
     ("postprocess.cu",): ("postprocess",),
 }
+_WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the first with a world
 
 _LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
 FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
-_THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
+_THREADS = {
+    "nearest_seeds": 128,
+    "search": 128,
+    "finish": 128,
+    "explore": 64,
+    "postprocess": 128,
+    "reject": 64,
+    "restore": 64,
+}
 # Distance in every joint within which solutions are the same [rad or m], as `distinct` in
 # include/supple/ik/restarts.hpp.
 _DISTINCT = 1e-2
+_COUNTERS = 24  # size of two arrays `Request.counter` [bytes]
 _ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
 
-class Request(ctypes.Structure):
-    """Mirrors `Request` of problem.hpp: the same members in the same order."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "target",
-                "q0",
-                "table",
-                "seeds",
-                "reach",
-                "q",
-                "outcome",
-                "error",
-                "effort",
-                "near",
-                "rough",
-                "left",
-                "counter",
-            )
-        ),
-        ("position", ctypes.c_double),
-        ("rotation", ctypes.c_double),
-        ("rough_position", ctypes.c_float),
-        ("rough_rotation", ctypes.c_float),
-        ("count", ctypes.c_int),
-        ("entries", ctypes.c_int),
-        ("directions", ctypes.c_int),
-        ("probes", ctypes.c_int),
-        ("max_seeds", ctypes.c_int),
-        ("q0_stride", ctypes.c_int),
-        ("nearest", ctypes.c_int),
-        ("max_solutions", ctypes.c_int),
-        ("solutions", ctypes.c_void_p),
-    )
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of a search.
-
-    Attributes:
-        position: Position tolerance [m].
-        rotation: Rotation tolerance [rad].
-        max_seeds: Maximum number of seeds of a target; 0 for the default.
-        nearest: Whether the solution nearest to q0 is returned.
-        max_solutions: Maximum number of distinct solutions of a target.
-    """
-
-    position: float
-    rotation: float
-    max_seeds: int
-    nearest: bool = False
-    max_solutions: int = 1
-
-    @property
-    def several(self) -> bool:
-        """Whether several solutions are compared, instead of returning the first."""
-        return self.nearest or self.max_solutions > 1
-
-
 def texts(
-    problem: CompiledProblem, precision: str = "mixed", several: bool = False
+    problem: CompiledProblem,
+    precision: str = "mixed",
+    several: bool = False,
+    world: WorldSizes = NO_WORLD,
 ) -> dict[tuple[str, ...], list[str]]:
     """Return the source texts of a problem for each group of CUDA kernels in `KERNELS`."""
     constants, rough = problem.kernel.constants(), _SEARCH_TYPE[precision][0]
     several = several or bool(problem.rest)
 
     def text(name: str) -> str:
-        return source(name, constants, rough, several and name == "explore.cu")
+        return source(name, constants, rough, several and name == "explore.cu", world)
 
-    return {
-        kernels: [text(name) for name in files]
-        for files, kernels in KERNELS.items()
-        if several or files != ("postprocess.cu",)
-    }
+    groups = dict(KERNELS)
+    if not several:
+        del groups[("postprocess.cu",)]
+    if any(world):
+        search, (files, kernels) = next(iter(groups)), _WORLD
+        groups = {(*search, *files): (*groups.pop(search), *kernels), **groups}
+    return {kernels: [text(name) for name in files] for files, kernels in groups.items()}
 
 
 class GpuSolver:
@@ -131,6 +88,7 @@ class GpuSolver:
         several: Whether several solutions of a target are compared.
         number: Number of the GPU.
         architecture: Architecture of the GPU, for example "sm_90".
+        world: Sizes of the robot in a world.
     """
 
     def __init__(
@@ -140,6 +98,7 @@ class GpuSolver:
         several: bool,
         number: int,
         architecture: str,
+        world: WorldSizes = NO_WORLD,
     ) -> None:
         self.problem = problem
         self.device = open_device(number)
@@ -150,9 +109,13 @@ class GpuSolver:
             self.device.use()  # (linking needs a context in each thread)
             return self.device.load(compile_linked(parts, architecture), names)
 
-        each = texts(problem, precision, several)
+        arm = arm_of(problem) if any(world) else None
+        self._branches = None  # all solutions of an arm, where these can be computed on a GPU
+        each = texts(problem, precision, several, world)
         with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             kernels = pool.map(loaded, each.keys(), each.values())
+            if isinstance(arm, ClosedFormArm):
+                self._branches = GpuBranches(problem, arm, number, architecture, world)
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
         self.device.use()
         self._architecture = architecture
@@ -239,12 +202,17 @@ class GpuSolver:
         }
 
     def solve_on_device(
-        self, targets: Sequence[object], q0: object, options: SearchOptions, stream: object
+        self,
+        targets: Sequence[object],
+        q0: object,
+        options: SearchOptions,
+        stream: object,
+        check: WorldCheck | None = None,
     ) -> Solutions:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
         The call is asynchronous. Targets that are not finite, or not valid poses, get
-        `SolveStatus.NONFINITE_INPUT`.
+        `SolveStatus.NONFINITE_INPUT`. `check` is the check of `options`, for the results.
         """
         gpu, n = self.device, self.problem.layout.robot.nq
         gpu.use()
@@ -274,7 +242,7 @@ class GpuSolver:
         ]
         layout = self.problem.layout
         near: Any = seeds
-        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks)
+        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks, _check=check)
 
     def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """Allocate several arrays in one piece of memory; return it and the address of each."""
@@ -293,22 +261,25 @@ class GpuSolver:
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
-        many, memory = count > FEW and options.max_solutions == 1, None
-        own: dict[str, int] = {}
+        many = count > FEW and options.max_solutions == 1
+        check, known = options.check, self._branches if options.check is not None else None
+        sizes: dict[str, int] = {}
         if many:
-            memory, own = self.allocate_arrays(
-                {
-                    "counter": 8,
-                    "near": 2 * _LISTED * count,
-                    "rough": self._rough * n * count,
-                    "left": 4 * count,
-                },
-                stream,
-            )
-            gpu.zero(own["counter"], 8, stream)
+            sizes |= {"near": 2 * _LISTED * count, "rough": self._rough * n * count}
+        if many or known is not None:
+            sizes |= {"counter": _COUNTERS, "left": 4 * count}
+        if known is not None:
+            sizes |= {"blocked": 4 * count, "again": 4 * count}
+        if check is not None and self.postprocesses:
+            sizes["before"] = 8 * (n + 2) * count
+        memory, own = self.allocate_arrays(sizes, stream) if sizes else (None, {})
+        again = own.pop("again", 0)
+        if "counter" in own:
+            gpu.zero(own["counter"], _COUNTERS, stream)
         request = Request(
             **at,
             **own,
+            **({} if check is None else check.members()),
             table=self._table.pointer,
             seeds=self._seeds.pointer,
             reach=self._reach.pointer,
@@ -326,17 +297,32 @@ class GpuSolver:
             max_solutions=options.max_solutions,
         )
 
-        def start(name: str, blocks: int, *more: Any) -> None:
+        def start(name: str, blocks: int, *more: Any, by: Request = request) -> None:
             threads = _THREADS[name]
-            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, request, *more)
+            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, by, *more)
 
         if many:
             start("nearest_seeds", -(-count // (4 * 128)))
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
-        start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
+            if check is not None:
+                start("reject", -(-count // 64))
+        exploring = min(-(-count // 2), 4 * gpu.processors)
+        if known is None:
+            start("explore", exploring, ctypes.c_int(many))
+        else:
+            # One solution that collides ends the first search. Then all solutions are compared, and
+            # a second search is for targets that may have more.
+            second = Request.from_buffer_copy(request)
+            second.left, second.counter, second.blocked = again, own["counter"] + 12, None
+            request.max_rejected = 1
+            start("explore", exploring, ctypes.c_int(many))
+            known.choose(request, second, stream)
+            start("explore", exploring, ctypes.c_int(1), by=second)
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
+            if check is not None:
+                start("restore", -(-count // 64))
         del memory  # freed on the stream, after its last use there
 
 

@@ -11,6 +11,11 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   if (request.solutions && number >= request.solutions[problem]) return;
   const Outcome outcome = request.outcome[row];
   if (outcome == Outcome::nonfinite) return;
+  if constexpr (checks) {
+    double* const before = request.before + row * (nq + 2);
+    for (int j = 0; j < nq; ++j) before[j] = request.q[row * nq + j];
+    for (int k = 0; k < 2; ++k) before[nq + k] = request.error[2 * row + k];
+  }
   StateMemory<double> own;
   IterateState<double> at = own.state();
   for (int j = 0; j < nq; ++j) own.q[j] = request.q[row * nq + j];

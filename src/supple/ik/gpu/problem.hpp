@@ -28,7 +28,9 @@ constexpr bool large = rows * nv > largest_inlined;
 // Number of starts of each problem in search.cu: with up to six rows, and with more.
 constexpr int few_tries = 8, many_tries = 16;
 constexpr int tries = rows > 6 ? many_tries : few_tries;
-constexpr unsigned everyone = ~0u;  // all threads of a warp
+constexpr unsigned everyone = ~0u;         // all threads of a warp
+constexpr bool checks = world_joints > 0;  // whether solutions must not collide
+constexpr int largest_block = 64;          // number of threads in blocks that call `collides`
 
 }  // namespace
 
@@ -46,7 +48,8 @@ struct Request {
   unsigned short* near;  // (count, listed): nearest seed of each part of the table, sorted
   SearchReal* rough;     // (count, nq): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // (2,): number of problems that `search` has taken, and length of `left`
+  int* counter;          // (3,): number of problems that `search` has taken; lengths of the lists
+                         // `left` and `blocked`
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
@@ -56,6 +59,14 @@ struct Request {
   int nearest;             // whether the solution nearest to q0 is wanted
   int max_solutions;       // for each problem
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
+  // The members below are used if `checks`.
+  const void* world;    // a `SharedModel`
+  const int* joint;     // (world_coordinates,): the index in q, -1 if it stays; null for all of q
+  const double* still;  // (count, world_coordinates): where joints stay
+  int* blocked;         // (count,): problems whose solutions collide; null if `left` has them
+  double* before;       // (count, nq + 2): q and errors before `postprocess`
+  double clearance;     // [m], which all pairs keep
+  int max_rejected;     // number of colliding solutions after which a search ends
 };
 
 // The result of a start that was polished in double precision.
@@ -80,8 +91,25 @@ extern __device__ bool converge_to_minimum(const Request& request, int problem, 
                                            float& value);
 extern __device__ void settle(const Request& request, int problem, const double* q,
                               float gain_factor, Polished& polished);
+// Defined in collide.cu: whether a configuration q of a problem is closer to something than the
+// clearance.
+extern __device__ bool collides(const Request& request, int problem, const double* q);
+// The same for the configurations of a warp's threads, which all call it and share the pairs of one
+// configuration after the other; `there` tells whether a thread has one. Returns a bit for each
+// that collides; unless `all`, only for those before the first that does not.
+extern __device__ unsigned colliding(const Request& request, int problem, const double* q,
+                                     bool there, bool all);
 
 namespace {
+
+// Takes the next number of a shared counter for each active thread, with one atomic operation.
+__device__ int take(int* counter) {
+  const unsigned asking = __activemask(), lane = threadIdx.x % 32;
+  const int leader = __ffs(asking) - 1;
+  int first = 0;
+  if (lane == leader) first = atomicAdd(counter, __popc(asking));
+  return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
+}
 
 // Whether each problem has a start of its own: q0, or the posture of a posture task.
 __device__ bool has_own_start(const Request& request) { return request.q0 || Posture::has_posture; }

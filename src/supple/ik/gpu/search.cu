@@ -74,15 +74,6 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request)
 
 namespace {
 
-// Takes the next number of a shared counter for each active thread, with one atomic operation.
-__device__ int take(int* counter) {
-  const unsigned asking = __activemask(), lane = threadIdx.x % 32;
-  const int leader = __ffs(asking) - 1;
-  int first = 0;
-  if (lane == leader) first = atomicAdd(counter, __popc(asking));
-  return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
-}
-
 // Writes the seed of a start: for the first start the problem's own (q0 or a posture), then seeds
 // of the table, then the seed sequence.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
@@ -151,7 +142,8 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   }
 }
 
-// Polishes the results of `search`; problems that remain unsolved are left to `explore`.
+// Polishes the results of `search`; problems that remain unsolved are left to `explore`. (`reject`
+// adds those whose solutions collide.)
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;
@@ -169,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
       return record(request, problem, 0, polished, Outcome::solved, iterations, starts);
     }
   }
+  if constexpr (checks) request.outcome[problem] = Outcome::not_converged;
   request.left[take(request.counter + 1)] = problem;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 
 from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.position import GpuSolver, SearchOptions
+from supple.ik.gpu.position import GpuSolver
+from supple.ik.gpu.request import SearchOptions
+from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem
 
@@ -44,9 +47,10 @@ class GpuSubproblems(GpuSolver):
         several: bool,
         number: int,
         architecture: str,
+        world: WorldSizes = NO_WORLD,
     ) -> None:
         self.problem, self.parts = problem, parts
-        self._how = (precision, several, number, architecture)
+        self._how = (precision, several, number, architecture, world)
         self._architecture = architecture
         self.device = gpu = open_device(number)
         with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
@@ -58,6 +62,10 @@ class GpuSubproblems(GpuSolver):
         self._limits = self._kept(np.stack([robot.lower, robot.upper]), stream)
         self._joints = [self._kept(part.joints, stream) for part in parts]
         self._numbers = [self._kept(part.numbers, stream) for part in parts]
+        indices = np.full((len(parts), robot.nq), -1, np.int32)
+        for row, part in zip(indices, parts, strict=True):
+            row[part.joints] = np.arange(len(part.joints))
+        self._indices = [self._kept(row, stream) for row in indices]
         gpu.wait(stream)
 
     @cached_property
@@ -94,8 +102,8 @@ class GpuSubproblems(GpuSolver):
         limits = (ctypes.c_void_p(self._limits.pointer), ctypes.c_int(dof))
         whole = (*limits, SolutionPointers.among(at), each)
         start("begin", count, ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_stride), *whole)
-        for part, solver, joints, numbers in zip(
-            self.parts, self.solvers, self._joints, self._numbers, strict=True
+        for part, solver, joints, numbers, indices in zip(
+            self.parts, self.solvers, self._joints, self._numbers, self._indices, strict=True
         ):
             n, k = len(part.joints), len(part.numbers)
             sizes = {"q": 8 * n, "error": 16, "effort": 8, "outcome": 1, "target": 8 * k}
@@ -108,7 +116,9 @@ class GpuSubproblems(GpuSolver):
                 split("q0", n, q0_stride, joints.pointer, own["q0"])
             else:
                 own["q0"] = 0
-            solver.launch(own, count, options, stream, n)
+            # With a world there is one part, and the other joints stay where `begin` moved them.
+            check = options.check and replace(options.check, joint=indices.pointer, still=at["q"])
+            solver.launch(own, count, replace(options, check=check), stream, n)
             columns = (ctypes.c_void_p(joints.pointer), ctypes.c_int(n))
             start("merge", count, SolutionPointers.among(own), *columns, *whole)
             del memory  # freed on the stream, after its last use there
