@@ -10,6 +10,7 @@ import supple as sp
 from banded_qp import Bounds, minimizer
 from optimum import Basis, best_motion, inverse_kinematics, keeps_limits, pose_rms
 from passages import Passage, motion, passage
+from sizes import a_third
 
 RNG = np.random.default_rng
 
@@ -73,7 +74,9 @@ def test_limits_of_control_points_are_those_of_the_motion(periods: int, dt: floa
     assert ((values * basis.motion(c)).sum(axis=1) ** 2).sum() == pytest.approx(twice)
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("touch", 2), ("through", 3), ("dwell", 1)])
+@pytest.mark.parametrize(
+    ("kind", "seed"), a_third([("touch", 2), ("through", 3), ("dwell", 1)], "optimum")
+)
 def test_the_optimum_is_within_limits_and_never_worse_than_a_law(kind: str, seed: int) -> None:
     here = drawn(sp.load("ur5e"), kind, seed)
     own = motion(here, None)

@@ -47,6 +47,7 @@ def compiled(source: str, folder: Path) -> Path:
         "-std=c++20",
         "-Og",  # few functions are inlined: those that remain are what a release build may keep
         "-DSUPPLE_INLINE=inline",
+        "-fno-exceptions",
         "-fPIC",
         "-ffp-contract=off",
         f"-I{ROOT / 'include'}",

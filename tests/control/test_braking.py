@@ -101,7 +101,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
-@settings(max_examples=nightly(100, 30), deadline=None)
+@settings(max_examples=nightly(100, 12), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_acceleration_limits_hold_from_every_feasible_state(mode: str, seed: int) -> None:
     limits, q, qd, dt, rng = problem(seed)
@@ -133,7 +133,7 @@ def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
     return ways[kind]()
 
 
-@settings(max_examples=nightly(100, 30), deadline=None)
+@settings(max_examples=nightly(100, 12), deadline=None)
 @given(seed=st.integers(0, 2**32), kind=st.integers(0, 4))
 def test_acceleration_limits_hold_in_uneven_steps(seed: int, kind: int) -> None:
     limits, q, qd, dt, rng = problem(seed)

@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 import generated
+from sizes import nightly
 from solving import solve
 from supple import Limits, Robot, Servo, load, plan_path, simulate
 from supple.cli.group import cli
 from supple.errors import InputError
 
 Array = np.ndarray
-ROBOTS = int(os.environ.get("SUPPLE_DEGREES_ROBOTS", "30"))
+ROBOTS = int(os.environ.get("SUPPLE_DEGREES_ROBOTS", nightly("30", "10")))
 DEGREES = np.array([0.0, -45.0, 0.0, -135.0, 0.0, 90.0, 45.0])
 
 

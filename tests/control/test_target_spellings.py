@@ -256,3 +256,21 @@ def test_masked_poses_are_rejected() -> None:
     masked[0, 0, 3] = np.ma.masked
     for read in each.values():
         assert "masked entries" in outcome(read, masked)[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampled_targets_have_the_bits_of_targets_one_by_one(kind: str) -> None:
+    """Arrays are converted in one call, lists of numbers one after the other."""
+    for robot, frames in ((load("panda"), None), (load("double_y"), list(load("double_y").tips))):
+        task, part = KINDS[kind]
+        tasks = [task(frame) for frame in frames] if frames else task()
+        q = robot.neutral() + np.cumsum(np.full((20, robot.dof), 0.01), axis=0)
+        poses = robot.fk(q, frames) if frames else robot.fk(q)[:, None]
+        arrays = [[part(T).copy() for T in each] for each in poses]
+        given = arrays if frames else [each[0] for each in arrays]
+        lists = [[x.tolist() for x in each] if frames else each.tolist() for each in given]
+        motions = [simulate(robot, q[0], tasks=tasks, target=x, dt=0.01) for x in (given, lists)]
+        np.testing.assert_array_equal(motions[0].q, motions[1].q)
+        bad = [*given[:-1], [each * np.nan for each in given[-1]] if frames else given[-1] * np.nan]
+        with pytest.raises(InputError, match="finite"):
+            simulate(robot, q[0], tasks=tasks, target=bad, dt=0.01)

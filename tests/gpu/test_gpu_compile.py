@@ -109,7 +109,10 @@ def test_cuda_kernels_compile_for_doubles_and_for_several_solutions(ways: dict[s
     if "several" in ways:
         names = {"postprocess.cu": b"postprocess"}
     for name, made in (names | {"explore.cu": b"explore"}).items():
-        assert made in compiled(problem, name, apart=True, **ways)
+        if NIGHTLY:
+            assert made in compiled(problem, name, apart=True, **ways)
+        else:
+            parsed(source(name, problem.kernel.constants(), **ways))
 
 
 def test_the_cuda_kernel_that_reads_targets_compiles() -> None:

@@ -14,6 +14,7 @@ import generated
 import supple
 from generated import CASES, FIRST, TARGETS
 from rescaled import moved, rescaled, with_length
+from sizes import a_third
 from solving import solve
 from supple import SolveStatus
 
@@ -53,7 +54,8 @@ def in_unit(case: generated.Case, factor: float, **options: Any) -> Any:
 @pytest.mark.parametrize("exponent", [-20, -7, 1, 20, None])
 def test_scaling_lengths_by_a_power_of_two_scales_results_exactly(exponent: int | None) -> None:
     """Floating-point numbers scale exactly by powers of two, so the results do as well."""
-    for seed in (*range(FIRST, FIRST + max(8, CASES // 8)), *ODD):
+    seeds = range(FIRST, FIRST + max(8, CASES // 8))
+    for seed in (*a_third(seeds, exponent), *ODD):
         case = generated.case(seed, 100 if seed == ODD[0] else TARGETS, size=1.0)
         if exponent is None:
             factor = 2.0 ** np.random.default_rng((3, seed)).integers(-20, 21)

@@ -11,6 +11,7 @@ import pytest
 import generated
 import supple
 from several_arms import arms, far_of
+from sizes import nightly
 from solving import solve
 from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus
 from supple.ik.problem import compile_problem
@@ -18,7 +19,7 @@ from supple.redundancy import OpenTask
 from targets import reached
 
 Array = np.ndarray
-ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", "60"))
+ROBOTS = int(os.environ.get("SUPPLE_TASK_ROBOTS", nightly("60", "20")))
 
 
 def some(robot: supple.Robot, count: int) -> list[Array]:

@@ -9,6 +9,7 @@ import pytest
 
 import supple
 from chains import chain, corner_configurations
+from sizes import nightly
 from solving import solve
 from supple import Robot, SolveStatus
 from targets import hold
@@ -40,7 +41,7 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
 @pytest.mark.parametrize("joints", [7, 9, 10, 12, 14])
 def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> None:
     """Targets are met even for random chains in which one start in 10,000 finds a solution."""
-    for seed in range(6):
+    for seed in range(nightly(6, 2)):
         robot = chain(seed, joints)
         T = robot.fk(corner_configurations(robot, 300, seed))
         found = solve(robot, T)
@@ -51,7 +52,8 @@ def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> No
 @pytest.mark.parametrize("name", ARMS)
 def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
     robot = supple.load(name)
-    q, share = robot.random(4000, seed=1), np.random.default_rng(5).random((4000, robot.dof))
+    count = nightly(4000, 1500)
+    q, share = robot.random(count, seed=1), np.random.default_rng(5).random((count, robot.dof))
     q = np.where(share < 1 / 3, robot.lower, np.where(share < 2 / 3, robot.upper, q))
     T = robot.fk(q, robot.tips[0])
     for start in (None, robot.lower):

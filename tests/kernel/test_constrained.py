@@ -10,6 +10,7 @@ import pytest
 from constrained_oracle import Problem, certificate, enumerated
 from generated import CASES, FIRST
 from harness import LANES, Lane
+from sizes import nightly
 
 Array = np.ndarray
 GIVEN_UP = 3  # `RowState::given_up`
@@ -95,7 +96,8 @@ def check_limits(p: Problem, x: Array) -> None:
 
 def test_the_constrained_step_is_that_of_an_exhaustive_enumeration() -> None:
     missing = active = 0
-    for seed in range(FIRST, FIRST + 4 * CASES):
+    cases = nightly(4 * CASES, CASES)
+    for seed in range(FIRST, FIRST + cases):
         p = drawn(seed)
         x, _, state = solved(p)
         check_limits(p, x)
@@ -108,7 +110,7 @@ def test_the_constrained_step_is_that_of_an_exhaustive_enumeration() -> None:
         # Without an active row, x is that of the box, by Cholesky where pivots are above 1e-4.
         assert difference(p, x, theirs) <= (1e-12 if (state > 1).any() else 1e-11), seed
         missing, active = missing + int((missed > 0).any()), active + int((state > 1).any())
-    assert min(missing, active) > CASES // 2  # the problems are hard enough
+    assert min(missing, active) > cases // 8  # the problems are hard enough
 
 
 def lattice(seed: int, n: int, rows: int) -> Problem:

@@ -95,13 +95,12 @@ def sdls(J: Array, e: Array, lam: float) -> Array:
 def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tuple[float, float]:
     """Return total error and oscillation of a method, computed from their definitions."""
     tree, (skipped, counted) = Tree(shape.name), shape.steps
-    q, before, places, away = np.zeros(len(tree.axis)), None, [], []
-    goals = []
+    q, before, goals, away = np.zeros(len(tree.axis)), None, [], []
+    s, J = tree.at(q)
+    places = [s.reshape(-1, 3)]
     for k in range(1, skipped + counted + 1):
         T = 0.005 * k
         goal = np.array([[c + a * np.sin(w * T) for c, a, w in each] for each in shape.targets])
-        s, J = tree.at(q)
-        places.append(s.reshape(-1, 3))
         e = goal - places[-1]
         now = np.linalg.norm(e, axis=1)
         if clamped:
@@ -109,9 +108,10 @@ def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tupl
             e = e * np.minimum(1, most / now)[:, None]
         before = now
         q = q + step(J, e.ravel(), lam)
+        s, J = tree.at(q)
+        places.append(s.reshape(-1, 3))
         goals.append(goal)
-        away.append(np.linalg.norm(goal - tree.at(q)[0].reshape(-1, 3), axis=1))
-    places.append(tree.at(q)[0].reshape(-1, 3))
+        away.append(np.linalg.norm(goal - places[-1], axis=1))
     moves = np.diff(places[skipped:], axis=0)
     usual = np.linalg.norm(np.diff(goals[skipped:], axis=0), axis=-1).mean()
     long = np.linalg.norm(moves, axis=-1) > usual

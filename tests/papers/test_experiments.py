@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from supple.papers import EXPERIMENTS, PAPERS, Outcome, Parameter, Table, style
 from supple.papers.experiment import THESIS, experiment
 
+from sizes import a_third
 from supple.errors import InputError, UnknownNameError
 
 Ran = Callable[[str], Outcome]
@@ -60,7 +61,7 @@ def test_progress_of_every_experiment_rises_to_one() -> None:
     assert all(a <= b for a, b in pairwise(told))
 
 
-@every
+@pytest.mark.parametrize("name", a_third(list(EXPERIMENTS), "svg"))
 def test_the_figure_of_every_experiment_is_drawn(drawn: Callable[[str], bytes], name: str) -> None:
     picture = drawn(name)
     assert ElementTree.fromstring(picture).tag.endswith("svg")

@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace supple {
 
@@ -52,6 +53,9 @@ Field<true, Spec, Value> optional(const char* name, Value Spec::* member) {
   return {name, member};
 }
 
+// Adds the methods of a spec that only need the names of its fields: __repr__, __hash__, replace.
+void bind_text_and_replace(nb::handle type, const char* name, std::vector<const char*> fields);
+
 // Binds a spec. Specs are immutable and compare by value, so that they can be keys of a cache.
 template <class Spec, bool... optional, class... Values>
 void bind_spec(nb::module_& m, const char* name, const char* doc,
@@ -65,30 +69,10 @@ void bind_spec(nb::module_& m, const char* name, const char* doc,
       },
       nb::kw_only(), field.argument()...);
   (made.def_ro(field.name, field.member), ...);
-  const auto text = [name, field...](nb::handle self) {
-    std::string list;
-    const auto add = [&](const char* key) {
-      list += (list.empty() ? "" : ", ") + std::string(key) + "=" +
-              nb::cast<std::string>(nb::repr(self.attr(key)));
-    };
-    (add(field.name), ...);
-    return std::string(name) + "(" + list + ")";
-  };
-  made.def("__repr__", text);
-  made.def("__hash__", [text](nb::handle self) { return nb::hash(nb::cast(text(self))); });
   made.def(
       "__eq__", [](const Spec& self, const Spec& other) { return self == other; },
       nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
-  made.def(
-      "replace",
-      [field...](nb::handle self, nb::kwargs changes) {
-        nb::dict all;
-        ((all[field.name] = self.attr(field.name)), ...);
-        all.update(changes);
-        return self.type()(**all);
-      },
-      nb::sig(("def replace(self, **changes: object) -> " + std::string(name)).c_str()),
-      "Return a copy in which some fields have other values.");
+  bind_text_and_replace(made, name, {field.name...});
 }
 
 }  // namespace supple

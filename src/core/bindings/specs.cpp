@@ -30,6 +30,33 @@ void bind_enum(nb::module_& m, const char* type, const char* doc) {
 
 }  // namespace
 
+void bind_text_and_replace(nb::handle type, const char* name, std::vector<const char*> fields) {
+  const auto text = [name, fields](nb::handle self) {
+    std::string list;
+    for (const char* field : fields) {
+      list += (list.empty() ? "" : ", ") + std::string(field) + "=" +
+              nb::cast<std::string>(nb::repr(self.attr(field)));
+    }
+    return std::string(name) + "(" + list + ")";
+  };
+  const auto hash = [text](nb::handle self) { return nb::hash(nb::cast(text(self))); };
+  const auto replace = [fields](nb::handle self, nb::kwargs changes) {
+    nb::dict all;
+    for (const char* field : fields) all[field] = self.attr(field);
+    all.update(changes);
+    return self.type()(**all);
+  };
+  std::string signature = "def replace(self, **changes: object) -> ";
+  signature += name;
+  const auto method = [&](const char* of, auto function, const auto&... extra) {
+    nb::cpp_function_def(function, nb::scope(type), nb::name(of), nb::is_method(), extra...);
+  };
+  method("__repr__", text);
+  method("__hash__", hash);
+  method("replace", replace, nb::sig(signature.c_str()),
+         "Return a copy in which some fields have other values.");
+}
+
 void bind_specs(nb::module_& m) {
   bind_enum<Rule>(m, "Rule", "The damping rules of the kernel (include/supple/step/damping.hpp).");
   bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step/spec.hpp).");

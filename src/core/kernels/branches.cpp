@@ -4,7 +4,7 @@
 
 #include "drivers/branches.hpp"
 #include "drivers/general.hpp"
-#include "kernels/step_family.hpp"
+#include "kernels/ik_family.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -3,6 +3,7 @@
 #include "kernels/collision.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "kernels/task_family.hpp"
 #include "supple/servo/guard.hpp"
 
 namespace supple::inline SUPPLE_ISA {

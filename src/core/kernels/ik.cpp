@@ -10,9 +10,12 @@
 #include "drivers/batch.hpp"
 #include "drivers/near_q0.hpp"
 #include "drivers/workspace.hpp"
-#include "kernels/step_family.hpp"
+#include "kernels/ik_family.hpp"
 
 namespace supple::inline SUPPLE_ISA {
+
+SUPPLE_ITERATION()
+
 namespace {
 
 // Bytes of the Workspace at the beginning of the memory. The arrays that it points to follow.

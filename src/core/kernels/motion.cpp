@@ -5,7 +5,7 @@
 // (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "kernels/step_family.hpp"
+#include "kernels/task_family.hpp"
 #include "supple/math/arena.hpp"
 #include "supple/limits/box.hpp"
 #include "supple/step/damping.hpp"

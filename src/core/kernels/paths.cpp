@@ -1,7 +1,7 @@
 // Configurations along a path, compiled once for each instruction set, which SUPPLE_ISA names: how
 // they are tracked (track.hpp), and their errors.
 #include "drivers/track.hpp"
-#include "kernels/step_family.hpp"
+#include "kernels/ik_family.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -2,7 +2,7 @@
 // SUPPLE_ISA names.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "kernels/step_family.hpp"
+#include "kernels/task_family.hpp"
 #include "supple/math/arena.hpp"
 #include "supple/servo/ranges.hpp"
 #include "supple/servo/servo.hpp"

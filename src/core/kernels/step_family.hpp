@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/lanes.hpp"
+#include "supple/limits/box.hpp"
 #include "supple/step/step.hpp"
 
 #define SUPPLE_STEPS_ON(storage, L, T)                                                            \
@@ -13,7 +14,9 @@
   storage template mask_t<L> cholesky_step_any_size(const Step<T>&, int, int, const L*, const L*, \
                                                     const L&, const L&, L*, L*, L*);              \
   storage template L general_step_any_size(const Step<T>&, int, int, const L*, L*, const L&,      \
-                                           const L&, L*, L*);
+                                           const L&, L*, L*);                                     \
+  storage template L limited_step(int, int, const L*, const L&, const L*, const L*, const L&, L*, \
+                                  L*, L*);
 
 #define SUPPLE_STEPS(storage)                  \
   SUPPLE_STEPS_ON(storage, double, double)     \

@@ -1,10 +1,14 @@
 // The batch loops of tasks, compiled once for each instruction set (see motion.cpp).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "kernels/task_family.hpp"
 #include "supple/math/arena.hpp"
 #include "supple/task/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
+
+SUPPLE_TASKS()
+
 namespace {
 
 // Scratch memory of one block of lanes.

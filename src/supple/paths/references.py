@@ -153,8 +153,43 @@ def _sampled(
             raise InputError(f"{name} must have {count} entries; given: {len(each)}")
         each = each[:count]
     make = layout.targets if name == "target" else layout.velocities
+    at_once = _all_at_once(each, make, layout.tasks, single)
+    if at_once is not None:
+        return at_once
     rows = [make(per_task(one, single, layout.tasks, name)) for one in each]
     for one, row in zip(each, rows, strict=True):
         if row.ndim != 1:
             raise InputError(f"each entry of {name} must not be a batch; given: {short_repr(one)}")
     return np.array(rows)
+
+
+def _all_at_once(
+    each: Sequence[Any],
+    make: Callable[[Sequence[ArrayLike | None]], Array],
+    tasks: Sequence[Task],
+    single: bool,
+) -> Array | None:
+    """Return the rows (count, k) of float64 arrays of equal shape, converted in one call.
+
+    None for other values, and for invalid ones: each of them is then converted by itself, which
+    names the one that is wrong.
+    """
+    several = not single and len(tasks) > 1
+    if not single and not all(
+        type(one) in (list, tuple) or (several and type(one) is np.ndarray) for one in each
+    ):
+        return None
+    columns = [each] if single else list(zip(*each, strict=False))
+    lengths = {1} if single else {len(one) for one in each}
+    plain = all(
+        type(value) is np.ndarray and value.dtype == np.float64
+        for column in columns
+        for value in column
+    )
+    if not plain or lengths != {len(tasks)}:
+        return None
+    try:
+        rows = make([np.stack(column) for column in columns])
+    except (InputError, ValueError):
+        return None
+    return rows if rows.ndim == 2 and len(rows) == len(each) else None
