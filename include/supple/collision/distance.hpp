@@ -70,4 +70,19 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
   return found;
 }
 
+// Whether two shapes are closer than `margin`. Where they overlap, the depth is not computed.
+template <class T>
+SUPPLE_FN bool are_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) {
+  const auto is = [&](ShapeKind kind) { return a.kind == kind || b.kind == kind; };
+  const bool plain = is(ShapeKind::half_space) ||
+                     (is(ShapeKind::sphere) && !is(ShapeKind::hull)) ||
+                     (a.kind == ShapeKind::capsule && b.kind == ShapeKind::capsule);
+  if (plain || margin < 0) return distance(a, b).distance < margin;
+  Shape<T> near = a, fixed = b;
+  near.at.p = a.at.p - b.at.p;
+  fixed.at.p = {T(0), T(0), T(0)};
+  Contact<T> found;
+  return !nearest_of_cores(near, fixed, found) || found.distance - a.radius - b.radius < margin;
+}
+
 }  // namespace supple::inline SUPPLE_ISA

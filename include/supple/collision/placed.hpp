@@ -125,6 +125,13 @@ SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed
   }
 }
 
+// Returns how much farther apart the pairs of a group count than they are, for a clearance [m]:
+// links that are closer than the clearance by construction need not keep all of it.
+template <class T>
+SUPPLE_INLINE T eased_by(const CollisionModel<T>& model, int group, const T& clearance) {
+  return max(clearance - model.allowed[group], T(0));
+}
+
 // Returns a lower bound of the distances of all pairs of a group.
 template <class T>
 SUPPLE_INLINE T lower_bound_of(const CollisionModel<T>& model, const Placed<T>& placed,
@@ -199,44 +206,76 @@ SUPPLE_FN bool group_collides(const CollisionModel<T>& model, const Placed<T>& p
   for (int s = group.singles[0]; s < group.singles[1]; ++s) {
     const Shape<T>&a = placed.shape[model.single[s].first],
           &b = placed.shape[model.single[s].second];
-    if (lower_bound_of(a, b) < clearance && distance(a, b).distance < clearance) return true;
+    if (lower_bound_of(a, b) < clearance && are_closer(a, b, clearance)) return true;
   }
   return false;
 }
 
-// Whether some pair is closer than `clearance`.
+// Writes which pairs (pairs,) are closer than a distance.
+template <class L, class T>
+SUPPLE_FN void mark_closer(const CollisionModel<T>& model, const Placed<T>& placed, const T& margin,
+                           bool* to) {
+  for (int k = 0; k < model.pairs; ++k) to[k] = false;
+  for (int g = 0; g < model.groups; ++g) {
+    const PairGroup& group = model.group[g];
+    for (int r = group.runs[0]; r < group.runs[1]; ++r) {
+      const SphereRun& run = model.run[r];
+      for (int i = run.begin; i < run.end; i += width<L>) {
+        const L d = run_distance<L>(model, placed, placed.shape[run.other], i);
+        for (int k = 0; k < width<L> && i + k < run.end; ++k) {
+          to[model.result[run.result + i + k - run.begin]] = get(d, k) < margin;
+        }
+      }
+    }
+    for (int s = group.singles[0]; s < group.singles[1]; ++s) {
+      const SinglePair& single = model.single[s];
+      const Shape<T>&a = placed.shape[single.first], &b = placed.shape[single.second];
+      to[single.pair] = lower_bound_of(a, b) < margin && are_closer(a, b, margin);
+    }
+  }
+}
+
+// Whether some pair is closer than `clearance`, or than it is allowed to be.
 template <class L, class T>
 SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance) {
   bound_distances<L>(model, placed);
   for (int g = 0; g < model.groups; ++g) {
     const PairGroup& group = model.group[g];
-    if (lower_bound_of(model, placed, group) < clearance &&
-        group_collides<L>(model, placed, group, clearance)) {
+    const T least = clearance - eased_by(model, g, clearance);
+    if (lower_bound_of(model, placed, group) < least &&
+        group_collides<L>(model, placed, group, least)) {
       return true;
     }
   }
   return false;
 }
 
-// Finds the closest pair. Returns its index, or -1 if there is none; `found` receives its contact.
+// Finds the closest pair, as pairs count for a clearance. Returns its index, or -1 if there is
+// none; `found` receives its contact, with the distance as it counts.
 template <class L, class T>
-SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, Contact<T>& found) {
+SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance,
+                           Contact<T>& found) {
   bound_distances<L>(model, placed);
   int first = -1, best = -1;
   T least = Number<T>::huge, nearest = Number<T>::huge;
   for (int g = 0; g < model.groups; ++g) {
-    const T lower = lower_bound_of(model, placed, model.group[g]);
+    const T lower = lower_bound_of(model, placed, model.group[g]) + eased_by(model, g, clearance);
     if (lower < nearest) nearest = lower, first = g;
   }
-  const auto visit = [&](int pair, const Contact<T>& contact) {
-    if (contact.distance < least || (contact.distance == least && pair < best)) {
-      least = contact.distance, best = pair, found = contact;
-    }
+  const auto visit = [&](int g) {
+    const T ease = eased_by(model, g, clearance);
+    if (!(lower_bound_of(model, placed, model.group[g]) + ease < least)) return;
+    visit_group<L>(model, placed, model.group[g], least - ease,
+                   [&](int pair, const Contact<T>& contact) {
+                     const T counts = contact.distance + ease;
+                     if (!(counts < least || (counts == least && pair < best))) return;
+                     least = counts, best = pair, found = contact;
+                     found.distance = counts;
+                   });
   };
-  if (first >= 0) visit_group<L>(model, placed, model.group[first], least, visit);
+  if (first >= 0) visit(first);
   for (int g = 0; g < model.groups; ++g) {
-    if (g == first || !(lower_bound_of(model, placed, model.group[g]) < least)) continue;
-    visit_group<L>(model, placed, model.group[g], least, visit);
+    if (g != first) visit(g);
   }
   return best;
 }

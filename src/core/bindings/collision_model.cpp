@@ -12,7 +12,7 @@
 namespace supple {
 namespace {
 
-constexpr double unbounded = 1e300;  // radius of a sphere around a half-space
+constexpr double unbounded = 1e300;  // radius of a sphere around a half-space; a distance
 
 // Moves a point toward the farthest of many spheres in shrinking steps, which approaches the center
 // of the smallest sphere around them (Bădoiu & Clarkson 2003). Returns the radius around the point.
@@ -98,7 +98,8 @@ OwnedCollisionModel::OwnedCollisionModel(const OwnedChain<double>& chain, const 
            .result = result_.data(),
            .between = between_.data(),
            .pair = pairs_.data(),
-           .pair_group = pair_group_.data()};
+           .pair_group = pair_group_.data(),
+           .allowed = allowed_.data()};
 }
 
 void OwnedCollisionModel::add_shapes(const CollisionSpec& spec) {
@@ -231,7 +232,7 @@ void OwnedCollisionModel::add_bodies(const CollisionSpec& spec) {
 void OwnedCollisionModel::add_pairs(const CollisionSpec& spec) {
   pairs_.assign(spec.pair, spec.pair + 2 * spec.pairs);
   pair_group_.assign(spec.pairs, -1);
-  std::map<std::pair<int, int>, std::vector<int>> by_bodies;
+  std::map<std::tuple<int, int, double>, std::vector<int>> by_bodies;
   for (int k = 0; k < spec.pairs; ++k) {
     const int i = pairs_[2 * k], j = pairs_[2 * k + 1];
     int a = shapes_[i].body, b = shapes_[j].body;
@@ -241,11 +242,14 @@ void OwnedCollisionModel::add_pairs(const CollisionSpec& spec) {
     if (shapes_[i].kind == ShapeKind::half_space && shapes_[j].kind == ShapeKind::half_space)
       throw_field_error("pairs", "pairs of shapes of which one at most is a half-space", k);
     if (!moves(a) || (moves(b) && a > b)) std::swap(a, b);
-    by_bodies[{b, a}].push_back(k);
+    const double allowed = spec.allowed ? spec.allowed[k] : unbounded;
+    if (std::isnan(allowed)) throw_field_error("allowed", "a number", allowed);
+    by_bodies[{b, a, std::min(allowed, unbounded)}].push_back(k);
   }
-  for (auto& [bodies, pairs] : by_bodies) {
-    groups_.push_back({.first = bodies.second,
-                       .second = bodies.first,
+  for (auto& [key, pairs] : by_bodies) {
+    allowed_.push_back(std::get<2>(key));
+    groups_.push_back({.first = std::get<1>(key),
+                       .second = std::get<0>(key),
                        .runs = {int(runs_.size()), 0},
                        .singles = {int(singles_.size()), 0},
                        .joints = {int(between_.size()), 0}});

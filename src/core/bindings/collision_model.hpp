@@ -20,6 +20,7 @@ struct CollisionSpec {
   const int* first_vertex = nullptr;  // (shapes + 1,)
   const double* speed = nullptr;      // (shapes,)
   const int* pair = nullptr;          // (pairs, 2)
+  const double* allowed = nullptr;    // (pairs,): clearance that suffices; null if all keep it
 };
 
 class OwnedCollisionModel {
@@ -41,7 +42,7 @@ class OwnedCollisionModel {
   OwnedChain<double> chain_;
   std::vector<FixedShape<double>> shapes_;
   std::vector<double> center_;  // (shapes, 3): of the bounding sphere in the given pose
-  std::vector<double> vertices_, spheres_;
+  std::vector<double> vertices_, spheres_, allowed_;
   std::vector<Body<double>> bodies_;
   std::vector<int> order_, shape_of_, result_, pairs_, pair_group_;
   std::vector<PairGroup> groups_;

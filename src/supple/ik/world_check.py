@@ -59,8 +59,14 @@ class WorldCheck:
         return ~self.model.collides(q, self.clearance)
 
     def distance(self, q: Array) -> float:
-        """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs."""
-        return np.inf if self.kernel is None else float(self.kernel.min_distance(q)[0])
+        """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs.
+
+        Links that are close by construction count as far apart as the clearance where they are
+        as far apart as they need to be.
+        """
+        if self.kernel is None:
+            return np.inf
+        return float(self.kernel.min_distance(q, self.clearance)[0])
 
     def blocking(self, q: Array) -> tuple[tuple[str, str], ...]:
         """Return the names of the pairs that are closer than the clearance, nearest first."""
