@@ -163,6 +163,32 @@ SUPPLE_INLINE T lower_bound_of(const Shape<T>& a, const Shape<T>& b) {
   return sqrt(dot(apart, apart)) - a.bound - b.bound;
 }
 
+// Whether a sphere of a run may be closer to the other shape than `margin`, by bounding spheres of
+// the other shape and of the body that the spheres are on.
+template <class T>
+SUPPLE_INLINE bool run_within(const CollisionModel<T>& model, const Placed<T>& placed,
+                              const SphereRun& run, const T& margin) {
+  const int b = model.shape[model.shape_of[run.begin]].body;
+  const Shape<T>& other = placed.shape[run.other];
+  const T x = placed.cx[b] - other.at.p.x, y = placed.cy[b] - other.at.p.y,
+          z = placed.cz[b] - other.at.p.z, reach = margin + model.body[b].bound + other.bound;
+  return !(reach < 0) && !(x * x + y * y + z * z > reach * reach);
+}
+
+// Which spheres of a pack are closer than `margin` to the other shape of their run.
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> run_closer(const CollisionModel<T>& model, const Placed<T>& placed,
+                                   const Shape<T>& other, int i, const T& margin) {
+  if (other.kind != ShapeKind::sphere)
+    return run_distance<L>(model, placed, other, i) < L(margin);
+  const L x = load_lanes<L>(placed.x + i) - L(other.at.p.x),
+          y = load_lanes<L>(placed.y + i) - L(other.at.p.y),
+          z = load_lanes<L>(placed.z + i) - L(other.at.p.z);
+  const L reach =
+      load_lanes<L>(model.sphere + 3 * model.sphere_stride + i) + L(other.radius + margin);
+  return (x * x + y * y + z * z < reach * reach) & (reach > L(T(0)));
+}
+
 // Calls visit(pair, contact) for all pairs of a group that are closer than `margin`, and
 // possibly others.
 template <class L, class T, class Visit>
@@ -171,11 +197,12 @@ SUPPLE_FN void visit_group(const CollisionModel<T>& model, const Placed<T>& plac
   for (int r = group.runs[0]; r < group.runs[1]; ++r) {
     const SphereRun& run = model.run[r];
     const Shape<T>& other = placed.shape[run.other];
+    if (!run_within(model, placed, run, margin)) continue;
     for (int i = run.begin; i < run.end; i += width<L>) {
-      const L d = run_distance<L>(model, placed, other, i);
-      if (!any(d < L(margin))) continue;
+      const mask_t<L> close = run_closer<L>(model, placed, other, i, margin);
+      if (!any(close)) continue;
       for (int k = 0; k < width<L> && i + k < run.end; ++k) {
-        if (!(get(d, k) < margin)) continue;
+        if (!get(close, k)) continue;
         const Contact<T> found = distance(placed.shape[model.shape_of[i + k]], other);
         visit(model.result[run.result + i + k - run.begin], run.second ? reversed(found) : found);
       }
@@ -195,8 +222,9 @@ SUPPLE_FN bool group_collides(const CollisionModel<T>& model, const Placed<T>& p
   for (int r = group.runs[0]; r < group.runs[1]; ++r) {
     const SphereRun& run = model.run[r];
     const Shape<T>& other = placed.shape[run.other];
+    if (!run_within(model, placed, run, clearance)) continue;
     for (int i = run.begin; i < run.end; i += width<L>) {
-      const mask_t<L> close = run_distance<L>(model, placed, other, i) < L(clearance);
+      const mask_t<L> close = run_closer<L>(model, placed, other, i, clearance);
       if (!any(close)) continue;
       for (int k = 0; k < width<L> && i + k < run.end; ++k) {
         if (get(close, k)) return true;

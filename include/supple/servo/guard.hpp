@@ -224,13 +224,13 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     inside = inside || (guard.tracking ? apart : near.distance) < guard.clearance - T(1e-9);
     h[count] = -max(room, -(largest_push<T> + travel)) / row_span;
     pairs[count] = near.pair;
+    T fastest(0);  // rate of change that no step exceeds
+    for (int k = 0; k < n; ++k) fastest = fma(abs(row[k]), m.x[k], fastest);
     if (!(short_by > 0)) {
-      count += 1;
+      count += fastest > -h[count];  // otherwise no step misses the row
       continue;
     }
     const T hold = near.speed + max(T(1.5) * bulge, T(0)) / row_span;
-    T fastest(0);
-    for (int k = 0; k < n; ++k) fastest = fma(abs(row[k]), m.x[k], fastest);
     const T drive = near.speed + min(short_by / max(escape_time<T>, T(4) * guard.dt),
                                      escape_share<T> * fastest);
     const T rates[] = {hold, min(hold + escape_gain<T> / row_span, max(drive, hold)),
