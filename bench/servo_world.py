@@ -92,9 +92,7 @@ def cases() -> dict[str, Callable[[], float]]:
         f"Panda, {BOXES} boxes and itself ({pairs} pairs)": contender(
             sp.Servo(arm, dt=DT, world=scene), start, targets
         ),
-        "Panda, pressed against a table": contender(
-            sp.Servo(arm, dt=DT, world=table), start, into
-        ),
+        "Panda, pressed against a table": contender(sp.Servo(arm, dt=DT, world=table), start, into),
     }
     files = [path for name, path in robot_files() if "g1" in name and "spherized" in name]
     if files:

@@ -73,14 +73,20 @@ def arm() -> sp.Robot:
         Joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", origin=sp.pose((0.1 * (i > 0), 0, 0)))
         for i in range(4)
     )
-    shapes = {f"l{i}": c.Capsule(0.04, 0.1, sp.pose((0.05, 0, 0), rpy=(0, np.pi / 2, 0))) for i in (1, 2, 3, 4)}
+    shapes = {
+        f"l{i}": c.Capsule(0.04, 0.1, sp.pose((0.05, 0, 0), rpy=(0, np.pi / 2, 0)))
+        for i in (1, 2, 3, 4)
+    }
     shapes["l3"] = c.Capsule(0.057, 0.1, shapes["l3"].pose)
     return sp.Robot(Description("arm", joints, shapes=shapes))
 
 
 def test_links_keep_what_they_have_in_the_neutral_configuration() -> None:
     robot = arm()
-    d = {frozenset((x.one, x.other)): x.distance for x in c.contacts(robot, sp.World(close={}), np.zeros(4))}
+    d = {
+        frozenset((x.one, x.other)): x.distance
+        for x in c.contacts(robot, sp.World(close={}), np.zeros(4))
+    }
     assert d[frozenset(("l1", "l3"))] == pytest.approx(0.003, abs=1e-12)
     (close,) = [pair for pair in c.close_pairs(robot) if {"l1", "l3"} == set(pair[:2])]
     assert close.clearance == pytest.approx(0.002, abs=1e-12)
@@ -89,7 +95,9 @@ def test_links_keep_what_they_have_in_the_neutral_configuration() -> None:
     assert not c.collides(robot, sp.World(), q, CLEARANCE)
     assert c.collides(robot, sp.World(close={}), q, CLEARANCE)
     assert c.collides(robot, sp.World(close={("l3", "l1"): 0.0031}), q, CLEARANCE)
-    assert not c.collides(robot, sp.World(close={("l3", "l1"): 0.0029, ("l2", "l4"): 0.0}), q, CLEARANCE)
+    assert not c.collides(
+        robot, sp.World(close={("l3", "l1"): 0.0029, ("l2", "l4"): 0.0}), q, CLEARANCE
+    )
     servo = sp.Servo(robot, dt=0.01, world=sp.World(close={}))
     servo(q, np.zeros(6))
     assert servo.status & EXCEEDED

@@ -77,9 +77,7 @@ def test_wrong_shapes_matter_only_when_they_are_used(shapes: str, match: str) ->
         ('<cylinder radius="0.1" length="0"/>', (0.2, 0.2, 0.0)),
     ],
 )
-def test_shapes_without_volume_in_a_file_are_kept(
-    shape: str, extent: tuple[float, ...]
-) -> None:
+def test_shapes_without_volume_in_a_file_are_kept(shape: str, extent: tuple[float, ...]) -> None:
     """Distances from a ball are those from a shape that is a micrometer thick."""
     robot = arm(f"<collision><geometry>{shape}</geometry></collision>")
     (hull,) = robot.shapes["tip"]

@@ -132,8 +132,8 @@ SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   return dot(n, support(a, n * T(-1)) - support(b, n)) - a.radius - b.radius + near.ease;
 }
 
-// Lower bounds of the gap of a pair, as it counts, at the start and at the end of a motion. The smaller one holds
-// during the whole motion.
+// Lower bounds of the gap of a pair, as it counts, at the start and at the end of a motion. The
+// smaller one holds during the whole motion.
 template <class T>
 struct GapBounds {
   T start, end;

@@ -74,8 +74,7 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
 template <class T>
 SUPPLE_FN bool are_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) {
   const auto is = [&](ShapeKind kind) { return a.kind == kind || b.kind == kind; };
-  const bool plain = is(ShapeKind::half_space) ||
-                     (is(ShapeKind::sphere) && !is(ShapeKind::hull)) ||
+  const bool plain = is(ShapeKind::half_space) || (is(ShapeKind::sphere) && !is(ShapeKind::hull)) ||
                      (a.kind == ShapeKind::capsule && b.kind == ShapeKind::capsule);
   if (plain || margin < 0) return distance(a, b).distance < margin;
   Shape<T> near = a, fixed = b;

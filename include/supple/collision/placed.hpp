@@ -179,8 +179,7 @@ SUPPLE_INLINE bool run_within(const CollisionModel<T>& model, const Placed<T>& p
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> run_closer(const CollisionModel<T>& model, const Placed<T>& placed,
                                    const Shape<T>& other, int i, const T& margin) {
-  if (other.kind != ShapeKind::sphere)
-    return run_distance<L>(model, placed, other, i) < L(margin);
+  if (other.kind != ShapeKind::sphere) return run_distance<L>(model, placed, other, i) < L(margin);
   const L x = load_lanes<L>(placed.x + i) - L(other.at.p.x),
           y = load_lanes<L>(placed.y + i) - L(other.at.p.y),
           z = load_lanes<L>(placed.z + i) - L(other.at.p.z);

@@ -143,11 +143,11 @@ SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corn
 // speeds. `inside` becomes true if a pair is closer than the clearance. Returns the number of rows,
 // at most most_guard_rows().
 //
-// Rows have precedence over those after them. Pairs inside the clearance therefore have three: first
-// no pair comes closer, then each of them gains a little, which leaves room for the curvature of the
-// step, and only then each is driven out, the deepest first. Where not all can be driven out at
-// once, some are, and the others stay as they are. Corners of a shape that are hardly farther from
-// the other one than its lowest point have rows of their own: it may turn onto them.
+// Rows have precedence over those after them. Pairs inside the clearance therefore have three:
+// first no pair comes closer, then each of them gains a little, which leaves room for the curvature
+// of the step, and only then each is driven out, the deepest first. Where not all can be driven out
+// at once, some are, and the others stay as they are. Corners of a shape that are hardly farther
+// from the other one than its lowest point have rows of their own: it may turn onto them.
 template <class L, class T>
 SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const T* q, const T* v,
                          T* G, T* h, int* pairs, bool& inside) {
@@ -231,8 +231,8 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
       continue;
     }
     const T hold = near.speed + max(T(1.5) * bulge, T(0)) / row_span;
-    const T drive = near.speed + min(short_by / max(escape_time<T>, T(4) * guard.dt),
-                                     escape_share<T> * fastest);
+    const T drive = near.speed +
+                    min(short_by / max(escape_time<T>, T(4) * guard.dt), escape_share<T> * fastest);
     const T rates[] = {hold, min(hold + escape_gain<T> / row_span, max(drive, hold)),
                        max(drive, h[count])};
     Vec3<T> corner[most_corners];

@@ -57,8 +57,8 @@ inline constexpr int most_rows = 32;
 // Time constant with which pairs inside the clearance are driven apart [s].
 template <class T>
 inline constexpr T escape_time = T(0.1);
-// The same as a share of the fastest rate at which the joints can drive a pair apart: at full speed,
-// the curvature of the motion may bring pairs closer.
+// The same as a share of the fastest rate at which the joints can drive a pair apart: at full
+// speed, the curvature of the motion may bring pairs closer.
 template <class T>
 inline constexpr T escape_share = T(0.25);
 // Distance that all pairs inside the clearance gain in a step and its stop before one of them is
@@ -94,8 +94,8 @@ struct GuardMemory {
   NearPair<T>*near, *near_later;
   T *reach, *along, *off;  // (joints,)
   T *still, *tracking;     // (joints,): zeros, and how far joints may be from the commanded motion
-  T* floor;  // (pairs,): distances that pairs near the start must keep, huge for others
-  T* bound;  // (moving,)
+  T* floor;          // (pairs,): distances that pairs near the start must keep, huge for others
+  T* bound;          // (moving,)
   T *rate, *of_row;  // (most_guard_rows,): later rows of pairs inside the clearance
   T *x, *stop, *delta, *aside, *v, *change, *part;  // (n,)
   T *at, *end;                                      // (nq,): configurations

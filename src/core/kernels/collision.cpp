@@ -130,8 +130,8 @@ namespace supple {
 
 extern const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA);
 const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA) = {
-    &scratch_of_model, &prepare_shapes,   &collides_at,      &closer_at,      &all_distances,
-    &closest_at,       &guard_scratch_of, &prepare_guard,    &rows_of_guard,  &step_of_guard,
+    &scratch_of_model, &prepare_shapes,   &collides_at,   &closer_at,     &all_distances,
+    &closest_at,       &guard_scratch_of, &prepare_guard, &rows_of_guard, &step_of_guard,
     &curve_scratch_of, &bound_of_curve,   &cost_at,
 };
 

@@ -245,17 +245,32 @@ def _free_motion(
         motion = path_motion(layout, limits, q0, commands, dt, tolerance)
         if check is None:
             return motion, status
-        found = polygon_certificate(check.model, check.clearance, motion.t, motion.q, first=True)
-        if found.interval is None:
+        free = _free_samples(check, motion)
+        if free == len(motion.t):
             return motion, status
         status = int(StepStatus.COLLISION_LIMIT)
         if len(commands.t) == 1:  # too close at the beginning
             return motion, status | int(StepStatus.COLLISION_EXCEEDED)
         assert commands.targets is not None
-        place = np.interp(found.interval[0], motion.t, motion.s)
-        count = int(np.searchsorted(commands.t, place, side="right"))
+        count = int(np.searchsorted(commands.t, motion.s[max(free - 1, 0)], side="right"))
         count = max(1, min(count, len(commands.t) - 1))
         commands = commands._replace(t=commands.t[:count], targets=commands.targets[:count])
+
+
+def _free_samples(check: WorldCheck, motion: PathMotion) -> int:
+    """Return the number of samples of a motion up to which it is certified, by bisection."""
+
+    def certified(count: int) -> bool:
+        t, q = motion.t[:count], motion.q[:count]
+        return polygon_certificate(check.model, check.clearance, t, q, first=True).certified
+
+    free, more = 0, len(motion.t)
+    if certified(more):
+        return more
+    while more - free > 1:
+        middle = (free + more) // 2
+        free, more = (middle, more) if certified(middle) else (free, middle)
+    return free
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:
