@@ -87,7 +87,7 @@ soak-servo: $(INSTALLED)
 
 # 10^6 steps of guarded control loops, judged by coal as well; half an hour. More: --steps 1e7.
 soak-collision: $(INSTALLED) $(VENV)/test-tools
-	$(BIN)/python tools/soak_collision.py --steps 1e6
+	PYTHONPATH=tests/support $(BIN)/python tools/soak_collision.py --steps 1e6
 
 # 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size;
 # SUPPLE_NIGHTLY=1: all cases of the tests of which the suite runs a part (tests/support/sizes.py).

@@ -115,8 +115,8 @@ def main(rounds: int) -> None:
     lines = [
         "# One servo step that keeps its distance",
         "",
-        f"q, target → next q, one call from Python, the default step, clearance 10 mm, dt = {DT:g} s"
-        f", float64, one core, {rounds} interleaved rounds of {STEPS} steps, medians.",
+        f"q, target → next q, one call from Python, the default step, clearance 10 mm, dt = {DT:g} "
+        f"s, float64, one core, {rounds} interleaved rounds of {STEPS} steps, medians.",
         measure.provenance(("supple", "numpy")),
         "",
         "## Time of a step",

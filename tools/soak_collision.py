@@ -1,6 +1,6 @@
 """Random motions of guarded control loops: no pair may come closer than the clearance, at any time.
 
-    python tools/soak_collision.py [--steps 1e7] [--seed 0] [--workers N] [--coal 10]
+    PYTHONPATH=tests/support python tools/soak_collision.py [--steps 1e7] [--seed 0] [--coal 10]
 
 Robots, shapes, obstacles, clearances, limits, modes, steps, time steps and commands that jump are
 drawn at random. Each step is judged at 8 places within it by the kernel's distances of all pairs;
@@ -17,12 +17,9 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests" / "support")]
 
 import soak_servo as soak
 import supple as sp

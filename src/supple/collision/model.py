@@ -188,7 +188,7 @@ def new_model(robot: Robot, world: World) -> CollisionModel:
 def _allowed(
     robot: Robot, world: World, links: ShapesOfNames, parts: Parts, pairs: NDArray[np.int32]
 ) -> Array:
-    """Return the clearance that suffices for each pair of shapes (k,), infinite if there is none."""
+    """Return the clearance that suffices for each pair of shapes (k,), or infinity."""
     made = np.full(len(pairs), np.inf)
     if world.close == "auto":
         close = sufficient_clearances(robot, links)

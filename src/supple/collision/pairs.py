@@ -109,8 +109,8 @@ def close_pairs(
     Shapes of a file contain its links with room to spare, and neighbors touch. A pair of links
     therefore need not keep more than what it has in the neutral configuration, less 1 mm, or, if
     it is closer than 10 mm in 95 % of the samples and overlaps by less than that in all of them,
-    than the least of them, less 1 mm. Obstacles, objects that the robot holds, and geoms of the body "world" of an MJCF file always keep the
-    whole clearance.
+    than the least of them, less 1 mm. Obstacles, objects that the robot holds, and geoms of the
+    body "world" of an MJCF file always keep the whole clearance.
 
     Args:
         robot: The robot.
@@ -245,7 +245,7 @@ class _Survey:
         return made
 
     def least(self, q: Array, which: NDArray[np.bool_]) -> Array:
-        """Return the least distances of pairs (k,) over configurations (N, n); infinite if not asked."""
+        """Return the least distances of pairs (k,) at configurations (N, n), of others infinity."""
         asked = which[self.group]
         made = np.full(self.count, np.inf)
         if asked.any():
