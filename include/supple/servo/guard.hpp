@@ -126,7 +126,7 @@ SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corn
   const Vec3<T> low = support(shape, n * T(-1));
   int count = 0;
   for (int k = 0; k < most_corners; ++k) {
-    const T tilt = T(k % 2 ? -1 : 1) * (k < 4 ? least_tilt<T> : largest_tilt<T>);
+    const T tilt = T(k % 2 ? -1 : 1) * (k < 4 ? T(least_tilt<T>) : T(largest_tilt<T>));
     const Vec3<T> p = support(shape, fma(sides[k / 2 % 2], tilt, n) * T(-1));
     bool known = false;
     for (int i = -1; i < count; ++i) {

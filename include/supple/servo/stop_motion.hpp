@@ -30,12 +30,6 @@ struct Guard {
 // Number of corners of a shape with rows of their own, and number of pairs that have such rows.
 inline constexpr int most_corners = 8, cornered_pairs = 16;
 
-// Largest number of rows of constraints of all pairs of a model.
-template <class T>
-constexpr int most_guard_rows(const CollisionModel<T>& model) {
-  return 3 * (model.pairs + most_corners * cornered_pairs);
-}
-
 // What became of a step.
 struct GuardedStep {
   StopKind stop = StopKind::none;  // the stop that is certified after it
@@ -87,6 +81,12 @@ inline constexpr T largest_push = T(2e-3);
 // Distance by which rounding may bring a pair closer in a step [m].
 template <class T>
 inline constexpr T unseen = T(1e-12);
+
+// Largest number of rows of constraints of all pairs of a model.
+template <class T>
+SUPPLE_FN constexpr int most_guard_rows(const CollisionModel<T>& model) {
+  return 3 * (model.pairs + most_corners * cornered_pairs);
+}
 
 template <class T>
 struct GuardMemory {
