@@ -46,7 +46,8 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
 
 .PHONY: demo test test-fast test-nightly test-view test-ray dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
-        bench-singularities bench-gpu bench-robots bench-view soak soak-servo
+        bench-singularities bench-gpu bench-robots bench-view soak soak-servo \
+        soak-collision
 
 demo: $(INSTALLED)
 	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
@@ -83,6 +84,10 @@ soak:
 # 10^7 steps of whole control loops in random conditions; some minutes. More: --steps 1e9.
 soak-servo: $(INSTALLED)
 	$(BIN)/python tools/soak_servo.py --steps 1e7
+
+# 10^6 steps of guarded control loops, judged by coal as well; half an hour. More: --steps 1e7.
+soak-collision: $(INSTALLED) $(VENV)/test-tools
+	PYTHONPATH=tests/support $(BIN)/python tools/soak_collision.py --steps 1e6
 
 # 10^7 targets of random robots, and the other laws that tests draw from a seed, at nightly size;
 # SUPPLE_NIGHTLY=1: all cases of the tests of which the suite runs a part (tests/support/sizes.py).

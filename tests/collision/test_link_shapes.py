@@ -49,7 +49,9 @@ def test_shapes_of_urdf_links() -> None:
     ("shapes", "match"),
     [
         ('<geometry><box size="0.1 0.2"/></geometry>', "3 finite numbers"),
-        ('<geometry><box size="0.1 0.2 0"/></geometry>', "above zero"),
+        ('<geometry><box size="0.1 0.2 -0.1"/></geometry>', "above zero"),
+        ('<geometry><box size="0 0.2 -0.1"/></geometry>', "above zero"),
+        ('<geometry><cylinder radius="0" length="-1"/></geometry>', "above zero"),
         ('<geometry><sphere radius="nan"/></geometry>', "finite number"),
         ("<geometry><sphere/></geometry>", "given nothing"),
         ('<geometry><cone radius="1"/></geometry>', "unknown geometry 'cone'"),
@@ -63,6 +65,45 @@ def test_wrong_shapes_matter_only_when_they_are_used(shapes: str, match: str) ->
     with pytest.raises(DescriptionError, match=match) as caught:
         len(robot.shapes)
     assert "'tip'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "extent"),
+    [
+        ('<box size="0.1 0.2 0"/>', (0.1, 0.2, 0.0)),
+        ('<box size="0 0 0.3"/>', (0.0, 0.0, 0.3)),
+        ('<cylinder radius="0" length="0.3"/>', (0.0, 0.0, 0.3)),
+        ('<capsule radius="0" length="0.3"/>', (0.0, 0.0, 0.3)),
+        ('<cylinder radius="0.1" length="0"/>', (0.2, 0.2, 0.0)),
+    ],
+)
+def test_shapes_without_volume_in_a_file_are_kept(shape: str, extent: tuple[float, ...]) -> None:
+    """Distances from a ball are those from a shape that is a micrometer thick."""
+    robot = arm(f"<collision><geometry>{shape}</geometry></collision>")
+    (hull,) = robot.shapes["tip"]
+    assert isinstance(hull, c.ConvexHull)
+    found, asked = np.ptp(hull.points, axis=0), np.array(extent)
+    assert (found >= asked - 1e-15).all()
+    assert np.allclose(found, asked, rtol=0.01, atol=1e-15)
+    for z in (0.0, 0.4, 1e-3):
+        world = sp.World({"ball": c.Sphere(0.05, (0.3, 0.1, z))})
+        thick = arm(
+            f'<collision><geometry><box size="{" ".join(str(max(x, 1e-6)) for x in extent)}"/>'
+            "</geometry></collision>"
+        )
+        d, other = (c.contacts(each, world, [0.3])[0].distance for each in (robot, thick))
+        if "radius" not in shape or "0.1" not in shape:
+            assert d == pytest.approx(other, abs=2e-6)
+        assert d >= other - 2e-6  # the disc is inside the box
+
+
+def test_a_point_in_a_file_is_left_out_with_a_warning() -> None:
+    robot = arm(
+        '<collision><geometry><box size="0 0 0"/></geometry></collision>'
+        '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    )
+    with pytest.warns(UserWarning, match=r"'tip' is a point and is left out: <box size"):
+        assert len(robot.shapes["tip"]) == 1
 
 
 def test_shapes_of_a_description() -> None:

@@ -46,8 +46,12 @@ def point_distances(shape: Any, p: Array) -> Array:
     return np.asarray(outside + np.minimum(d.max(axis=1), 0.0))
 
 
-def clearance_of(robot: sp.Robot, world: sp.World, q: Array) -> float:
-    """Return the smallest distance of all checked pairs, for links made of spheres."""
+def clearance_of(robot: sp.Robot, world: sp.World, q: Array, clearance: float) -> float:
+    """Return the smallest distance of all checked pairs, for links made of spheres.
+
+    Links that are close by construction count as far apart as the clearance where they keep what
+    they are allowed.
+    """
     model = model_of(robot, world)
     shapes: Any = robot.shapes if world.links is None else world.links
     poses = {link: robot.fk(q, link) for link in shapes}
@@ -58,6 +62,7 @@ def clearance_of(robot: sp.Robot, world: sp.World, q: Array) -> float:
     i, j = model.pairs.T
     own = j < len(placed)
     apart = np.linalg.norm(placed[i[own]] - placed[j[own]], axis=1) - radii[i[own]] - radii[j[own]]
+    apart += np.maximum(clearance - model.allowed[own], 0)
     least = float(apart.min(initial=np.inf))
     for k, shape in enumerate(world.obstacles.values(), len(placed)):
         near = i[j == k]
@@ -71,7 +76,7 @@ def check_solution(found: Any, robot: sp.Robot, world: sp.World, T: Array, least
     assert (found.q >= robot.lower).all()
     assert (found.q <= robot.upper).all()
     assert np.abs(robot.fk(found.q) - T).max() < 3e-6
-    own = clearance_of(robot, world, found.q)
+    own = clearance_of(robot, world, found.q, least)
     assert own >= least - 1e-12
     assert found.clearance == pytest.approx(own, abs=1e-9)
     assert found.pairs == ()
@@ -133,7 +138,7 @@ def test_solutions_keep_the_clearance_and_known_ones_are_found(seed: int) -> Non
     world = sp.World(scene(rng, 12, 1.0), links=spheres(robot, rng))
     q = robot.random(60, seed=seed)
     free = ~c.collides(robot, world, q, least)
-    brute = np.array([clearance_of(robot, world, each) >= least for each in q])
+    brute = np.array([clearance_of(robot, world, each, least) >= least for each in q])
     assert np.array_equal(free, brute)
     goals = robot.fk(np.concatenate([q[free][:4], q[~free][:4]]))
     solver = sp.Solver(robot, world=world, clearance=least)
@@ -168,7 +173,7 @@ def test_any_robot_keeps_the_clearance(seed: int) -> None:
             c.collides(robot, world, q)
         return
     free = ~c.collides(robot, world, q)
-    brute = [clearance_of(robot, world, each) >= 0 for each in q]
+    brute = [clearance_of(robot, world, each, 0.0) >= 0 for each in q]
     assert free.tolist() == brute
     targets = [list(robot.fk(each)) if len(robot.tips) > 1 else robot.fk(each) for each in q]
     solver = sp.Solver(robot, world=world)
@@ -177,10 +182,10 @@ def test_any_robot_keeps_the_clearance(seed: int) -> None:
         for found in (solver(target), solver(target, q0=q[k])):
             assert found.status in statuses
             if found:
-                assert clearance_of(robot, world, found.q) >= -1e-12
+                assert clearance_of(robot, world, found.q, 0.0) >= -1e-12
                 assert found.position_error <= 1e-6
             elif found.status == sp.SolveStatus.BLOCKED:
-                assert clearance_of(robot, world, found.q) < 0
+                assert clearance_of(robot, world, found.q, 0.0) < 0
         if free[k]:
             assert found, "q0 itself is free"
             assert found.moved < 1e-3

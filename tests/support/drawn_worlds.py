@@ -56,7 +56,7 @@ def world(
         T = place(rng, 0.3 * size)
         T[:3, 3] += at[:3, 3]
         made[f"obstacle{i}"] = shape(rng, size * rng.choice([0.05, 0.2, 0.5]), T)
-    return sp.World(made, links=links)
+    return sp.World(made, links=links, close={})
 
 
 def least_distance(model: CollisionModel, q: Array) -> float:

@@ -28,7 +28,8 @@ struct NearPair {
   bool backward;   // whether the joints between them are stored from a to b
   Vec3<T> normal;  // from b to a
   Vec3<T> point;   // of a, nearest to b
-  T distance;      // [m], of the pair
+  T ease;          // [m]: how much farther apart the pair counts than it is
+  T distance;      // [m], of the pair, as it counts
   T speed;         // [m/s]: bound of the speed of an obstacle
   T least;         // [m]: the distance that must be kept
 };
@@ -52,13 +53,41 @@ SUPPLE_INLINE void joints_from_a(const CollisionModel<T>& model, const NearPair<
   }
 }
 
-// Sets the roles of the two shapes of a pair. The smaller one moves relative to the other.
+// Returns how far the lowest point of a core along n moves if n is tilted by a milliradian: nothing
+// at a corner, and the length of a face or edge that is lowest.
+template <class T>
+SUPPLE_FN T flatness(const Shape<T>& shape, const Vec3<T>& n) {
+  if (shape.kind == ShapeKind::sphere) return T(0);
+  const Vec3<T> side = any_perpendicular(n), sides[] = {side, cross(n, side)};
+  const Vec3<T> low = support(shape, n * T(-1));
+  T most(0);
+  for (int k = 0; k < 4; ++k) {
+    const Vec3<T> tilted = fma(sides[k / 2], T(k % 2 ? -1e-3 : 1e-3), n);
+    const Vec3<T> off = support(shape, tilted * T(-1)) - low;
+    most = max(most, dot(off, off));
+  }
+  return sqrt(most);
+}
+
+// Whether the second shape of a pair moves relative to the first, for the normal from the second to
+// the first. The normal of a face or edge stays normal to it in its own frame, in which no part of
+// the face comes closer if the shapes turn; otherwise the smaller shape moves.
+template <class T>
+SUPPLE_FN bool second_moves(const Shape<T>& first, const Shape<T>& second, const Vec3<T>& n) {
+  const bool smaller = second.bound - second.radius < first.bound - first.radius;
+  if (first.kind == ShapeKind::half_space || second.kind == ShapeKind::half_space) return smaller;
+  const T of_first = flatness(first, n), of_second = flatness(second, n * T(-1));
+  const T same = T(1e-2) * (of_first + of_second);
+  return abs(of_first - of_second) <= same ? smaller : of_second < of_first;
+}
+
+// Sets the roles of the two shapes of a pair.
 template <class T>
 SUPPLE_FN NearPair<T> near_pair(const CollisionModel<T>& model, const Placed<T>& placed, int pair,
-                                const Contact<T>& contact) {
+                                const Contact<T>& contact, const T& ease) {
   const int first = model.pair[2 * pair], second = model.pair[2 * pair + 1];
   const Shape<T>&u = placed.shape[first], &v = placed.shape[second];
-  const bool swapped = v.bound - v.radius < u.bound - u.radius;
+  const bool swapped = second_moves(u, v, contact.normal);
   NearPair<T> made;
   made.pair = pair;
   made.group = model.pair_group[pair];
@@ -67,9 +96,10 @@ SUPPLE_FN NearPair<T> near_pair(const CollisionModel<T>& model, const Placed<T>&
   made.backward = model.shape[made.a].body != model.group[made.group].first;
   made.normal = swapped ? contact.normal * T(-1) : contact.normal;
   made.point = swapped ? contact.second : contact.first;
-  made.distance = contact.distance;
+  made.ease = ease;
+  made.distance = contact.distance + ease;
   made.speed = max(model.shape[first].speed, model.shape[second].speed);
-  made.least = contact.distance;
+  made.least = made.distance;
   return made;
 }
 
@@ -94,16 +124,16 @@ SUPPLE_FN T motion_bound(const CollisionModel<T>& model, const Placed<T>& placed
   return moved;
 }
 
-// Returns the gap of a pair along its normal.
+// Returns the gap of a pair along its normal, as it counts.
 template <class T>
 SUPPLE_INLINE T gap_of(const Placed<T>& placed, const NearPair<T>& near) {
   const Shape<T>&a = placed.shape[near.a], &b = placed.shape[near.b];
   const Vec3<T>& n = near.normal;
-  return dot(n, support(a, n * T(-1)) - support(b, n)) - a.radius - b.radius;
+  return dot(n, support(a, n * T(-1)) - support(b, n)) - a.radius - b.radius + near.ease;
 }
 
-// Lower bounds of the gap of a pair at the start and at the end of a motion. The smaller one holds
-// during the whole motion.
+// Lower bounds of the gap of a pair, as it counts, at the start and at the end of a motion. The
+// smaller one holds during the whole motion.
 template <class T>
 struct GapBounds {
   T start, end;
@@ -140,7 +170,7 @@ SUPPLE_FN GapBounds<T> gap_bounds(const CollisionModel<T>& model, const Placed<T
   });
   // n·(w × r) = r·(n × w)
   const Vec3<T> tilted = n + cross(n, w);
-  const T top = dot(n, support(b, n) - c) + a.radius + b.radius;
+  const T top = dot(n, support(b, n) - c) + a.radius + b.radius - near.ease;
   const T start = dot(n, support(a, n * T(-1)) - c) - top;
   const T end = dot(n, v) + dot(tilted, support(a, tilted * T(-1)) - c) - top;
   const T rounding = T(64) * Number<T>::epsilon * (reach + around + abs(top));
@@ -161,11 +191,12 @@ SUPPLE_FN void distance_gradient(const CollisionModel<T>& model, const Placed<T>
 }
 
 // Finds the pairs that joint displacements of at most `reach` (joints,) may bring closer than
-// `margin`, and the speeds of obstacles within `time`. Returns their number; at most `most` are
-// written. `bound` (moving,) is scratch memory.
+// `margin`, and the speeds of obstacles within `time`. Pairs count as far apart as they do for a
+// clearance. Returns their number; at most `most` are written. `bound` (moving,) is scratch memory.
 template <class L, class T>
 SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, const T* reach,
-                         const T& margin, const T& time, T* bound, int most, NearPair<T>* near) {
+                         const T& margin, const T& clearance, const T& time, T* bound, int most,
+                         NearPair<T>* near) {
   bound_distances<L>(model, placed);
   for (int b = 0; b < model.moving; ++b) bound[b] = motion_bound(model, placed, b, reach);
   int count = 0;
@@ -174,12 +205,13 @@ SUPPLE_FN int near_pairs(const CollisionModel<T>& model, Placed<T>& placed, cons
     const bool world = group.second >= model.moving;
     const Body<T>& second = model.body[group.second];
     const T speed = world ? model.shape[model.order[second.shapes[0]]].speed : T(0);
+    const T ease = eased_by(model, g, clearance);
     const T within =
-        margin + bound[group.first] + (world ? T(0) : bound[group.second]) + speed * time;
+        margin + bound[group.first] + (world ? T(0) : bound[group.second]) + speed * time - ease;
     if (!(lower_bound_of(model, placed, group) < within)) continue;
     visit_group<L>(model, placed, group, within, [&](int pair, const Contact<T>& contact) {
       if (!(contact.distance < within)) return;
-      if (count < most) near[count] = near_pair(model, placed, pair, contact);
+      if (count < most) near[count] = near_pair(model, placed, pair, contact, ease);
       count += 1;
     });
   }
@@ -194,7 +226,8 @@ SUPPLE_FN T clearance_cost(const CollisionModel<T>& model, Placed<T>& placed, co
                            NearPair<T>* near, T* still, T* bound, T* row, T* gradient) {
   for (int j = 0; j < model.chain.joints; ++j) still[j] = T(0);
   for (int i = 0; i < model.chain.nv; ++i) gradient[i] = T(0);
-  const int count = near_pairs<L>(model, placed, still, distance, T(0), bound, model.pairs, near);
+  const int count =
+      near_pairs<L>(model, placed, still, distance, distance, T(0), bound, model.pairs, near);
   T cost(0);
   for (int k = 0; k < count; ++k) {
     const T short_by = max(distance - near[k].distance, T(0));

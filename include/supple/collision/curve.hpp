@@ -158,10 +158,11 @@ struct PartBound {
 // Returns a bound of the distances on the part from `begin` to `end`, at most `margin`. The chords
 // are those of `prepare_part`.
 template <class L, class T>
-SUPPLE_FN PartBound<T> part_bound(const CollisionModel<T>& model, CurveMemory<T>& m, T margin) {
+SUPPLE_FN PartBound<T> part_bound(const CollisionModel<T>& model, CurveMemory<T>& m, T margin,
+                                  T clearance) {
   place<L>(model, m.at, m.placed);
-  const int count =
-      near_pairs<L>(model, m.placed, m.reach, margin, T(0), m.bound, model.pairs, m.near);
+  const int count = near_pairs<L>(model, m.placed, m.reach, margin, clearance, T(0), m.bound,
+                                  model.pairs, m.near);
   PartBound<T> made{margin, margin, -1};
   for (int i = 0; i < count; ++i) {
     made.distance = min(made.distance, m.near[i].distance);
@@ -207,7 +208,7 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
     curve_position(curve, model.chain.nq, fma(length, T(i) / T(first_places - 1), low), m.at);
     place<L>(model, m.at, m.placed);
     Contact<T> contact;
-    if (closest_pair<L>(model, m.placed, contact) >= 0)
+    if (closest_pair<L>(model, m.placed, demand.clearance, contact) >= 0)
       made.seen = min(made.seen, contact.distance);
   }
   // Parts that are left, the first one last.
@@ -223,7 +224,8 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
     bool done = !(turn > longest_turn<T>) || !divisible;
     if (done) {
       parts += 1;
-      const PartBound<T> part = part_bound<L>(model, m, max(made.seen, demand.clearance));
+      const PartBound<T> part =
+          part_bound<L>(model, m, max(made.seen, demand.clearance), demand.clearance);
       made.seen = min(made.seen, part.distance);
       const T close = made.seen - max(demand.absolute, demand.relative * abs(made.seen));
       const bool free = part.bound >= demand.clearance;

@@ -77,18 +77,25 @@ SUPPLE_FN Contact<T> distance(const Shape<T>& a, const Shape<T>& b) {
   return found;
 }
 
-// Whether the distance of two shapes, of which at most one is a half-space, is less than
-// `clearance`, which is not negative: `distance` without the depth of penetration. Cores that touch
-// to rounding count as closer.
+// Whether two shapes overlap by more than a depth -margin.
 template <class T>
-SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& clearance) {
-  if (b.kind == ShapeKind::half_space) return distance_from_plane(a, b).distance < clearance;
-  if (a.kind == ShapeKind::half_space) return distance_from_plane(b, a).distance < clearance;
+SUPPLE_NOINLINE bool is_deeper(const Shape<T>& a, const Shape<T>& b, const T& margin) {
+  return distance(a, b).distance < margin;
+}
+
+// Whether the distance of two shapes, of which at most one is a half-space, is less than `margin`.
+// Unless that is negative, the depth of penetration is not computed, and cores that touch to
+// rounding count as closer.
+template <class T>
+SUPPLE_FN bool is_closer(const Shape<T>& a, const Shape<T>& b, const T& margin) {
+  if (margin < T(0)) return is_deeper(a, b, margin);
+  if (b.kind == ShapeKind::half_space) return distance_from_plane(a, b).distance < margin;
+  if (a.kind == ShapeKind::half_space) return distance_from_plane(b, a).distance < margin;
   Shape<T> near = a, fixed = b;
   near.at.p = a.at.p - b.at.p;
   fixed.at.p = {T(0), T(0), T(0)};
   Contact<T> found;
-  return !separated_cores(near, fixed, found) || found.distance - a.radius - b.radius < clearance;
+  return !separated_cores(near, fixed, found) || found.distance - a.radius - b.radius < margin;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -2,7 +2,8 @@
 //
 // Shapes that one frame moves form a body; each shape of the world is a body of its own. Pairs are
 // grouped by their two bodies, whose bounding spheres are compared first. Within a group, spheres
-// are compared in runs: consecutive spheres of one body with the same other shape, on lanes.
+// are compared in runs: consecutive spheres of one body with the same other shape, on lanes. All
+// pairs of a group are allowed the same clearance.
 #pragma once
 
 #include "supple/robot/chain.hpp"
@@ -79,6 +80,7 @@ struct CollisionModel {
   const JointBetween* between;  // ordered from the second body to the first
   const int* pair;              // (pairs, 2): shapes of each pair
   const int* pair_group;        // (pairs,): group of each pair
+  const T* allowed;             // (groups,) [m]: clearance that suffices for the pairs of a group
 };
 
 }  // namespace supple

@@ -141,6 +141,13 @@ SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed
   }
 }
 
+// Returns how much farther apart the pairs of a group count than they are, for a clearance [m]:
+// links that are closer than the clearance by construction need not keep all of it.
+template <class T>
+SUPPLE_INLINE T eased_by(const CollisionModel<T>& model, int group, const T& clearance) {
+  return max(clearance - model.allowed[group], T(0));
+}
+
 // Returns a lower bound of the distances of all pairs of a group.
 template <class T>
 SUPPLE_INLINE T lower_bound_of(const CollisionModel<T>& model, const Placed<T>& placed,
@@ -178,6 +185,31 @@ SUPPLE_INLINE T lower_bound_of(const Shape<T>& a, const Shape<T>& b) {
   return sqrt(dot(apart, apart)) - a.bound - b.bound;
 }
 
+// Whether a sphere of a run may be closer to the other shape than `margin`, by bounding spheres of
+// the other shape and of the body that the spheres are on.
+template <class T>
+SUPPLE_INLINE bool run_within(const CollisionModel<T>& model, const Placed<T>& placed,
+                              const SphereRun& run, const T& margin) {
+  const int b = model.shape[model.shape_of[run.begin]].body;
+  const Shape<T>& other = placed.shape[run.other];
+  const T x = placed.cx[b] - other.at.p.x, y = placed.cy[b] - other.at.p.y,
+          z = placed.cz[b] - other.at.p.z, reach = margin + model.body[b].bound + other.bound;
+  return !(reach < 0) && !(x * x + y * y + z * z > reach * reach);
+}
+
+// Which spheres of a pack are closer than `margin` to the other shape of their run.
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> run_closer(const CollisionModel<T>& model, const Placed<T>& placed,
+                                   const Shape<T>& other, int i, const T& margin) {
+  if (other.kind != ShapeKind::sphere) return run_distance<L>(model, placed, other, i) < L(margin);
+  const L x = load_lanes<L>(placed.x + i) - L(other.at.p.x),
+          y = load_lanes<L>(placed.y + i) - L(other.at.p.y),
+          z = load_lanes<L>(placed.z + i) - L(other.at.p.z);
+  const L reach =
+      load_lanes<L>(model.sphere + 3 * model.sphere_stride + i) + L(other.radius + margin);
+  return (x * x + y * y + z * z < reach * reach) & (reach > L(T(0)));
+}
+
 // Calls visit(pair, contact) for all pairs of a group that are closer than `margin`, and
 // possibly others.
 template <class L, class T, class Visit>
@@ -186,11 +218,12 @@ SUPPLE_FN void visit_group(const CollisionModel<T>& model, const Placed<T>& plac
   for (int r = group.runs[0]; r < group.runs[1]; ++r) {
     const SphereRun& run = model.run[r];
     const Shape<T>& other = placed.shape[run.other];
+    if (!run_within(model, placed, run, margin)) continue;
     for (int i = run.begin; i < run.end; i += width<L>) {
-      const L d = run_distance<L>(model, placed, other, i);
-      if (!any(d < L(margin))) continue;
+      const mask_t<L> close = run_closer<L>(model, placed, other, i, margin);
+      if (!any(close)) continue;
       for (int k = 0; k < width<L> && i + k < run.end; ++k) {
-        if (!(get(d, k) < margin)) continue;
+        if (!get(close, k)) continue;
         const Contact<T> found = distance(placed.shape[model.shape_of[i + k]], other);
         visit(model.result[run.result + i + k - run.begin], run.second ? reversed(found) : found);
       }
@@ -210,8 +243,9 @@ SUPPLE_FN bool group_collides(const CollisionModel<T>& model, const Placed<T>& p
   for (int r = group.runs[0]; r < group.runs[1]; ++r) {
     const SphereRun& run = model.run[r];
     const Shape<T>& other = placed.shape[run.other];
+    if (!run_within(model, placed, run, clearance)) continue;
     for (int i = run.begin; i < run.end; i += width<L>) {
-      const mask_t<L> close = run_distance<L>(model, placed, other, i) < L(clearance);
+      const mask_t<L> close = run_closer<L>(model, placed, other, i, clearance);
       if (!any(close)) continue;
       for (int k = 0; k < width<L> && i + k < run.end; ++k) {
         if (get(close, k)) return true;
@@ -221,44 +255,76 @@ SUPPLE_FN bool group_collides(const CollisionModel<T>& model, const Placed<T>& p
   for (int s = group.singles[0]; s < group.singles[1]; ++s) {
     const Shape<T>&a = placed.shape[model.single[s].first],
           &b = placed.shape[model.single[s].second];
-    if (lower_bound_of(a, b) < clearance && distance(a, b).distance < clearance) return true;
+    if (lower_bound_of(a, b) < clearance && is_closer(a, b, clearance)) return true;
   }
   return false;
 }
 
-// Whether some pair is closer than `clearance`.
+// Writes which pairs (pairs,) are closer than a distance.
+template <class L, class T>
+SUPPLE_FN void mark_closer(const CollisionModel<T>& model, const Placed<T>& placed, const T& margin,
+                           bool* to) {
+  for (int k = 0; k < model.pairs; ++k) to[k] = false;
+  for (int g = 0; g < model.groups; ++g) {
+    const PairGroup& group = model.group[g];
+    for (int r = group.runs[0]; r < group.runs[1]; ++r) {
+      const SphereRun& run = model.run[r];
+      for (int i = run.begin; i < run.end; i += width<L>) {
+        const L d = run_distance<L>(model, placed, placed.shape[run.other], i);
+        for (int k = 0; k < width<L> && i + k < run.end; ++k) {
+          to[model.result[run.result + i + k - run.begin]] = get(d, k) < margin;
+        }
+      }
+    }
+    for (int s = group.singles[0]; s < group.singles[1]; ++s) {
+      const SinglePair& single = model.single[s];
+      const Shape<T>&a = placed.shape[single.first], &b = placed.shape[single.second];
+      to[single.pair] = lower_bound_of(a, b) < margin && is_closer(a, b, margin);
+    }
+  }
+}
+
+// Whether some pair is closer than `clearance`, or than it is allowed to be.
 template <class L, class T>
 SUPPLE_FN bool collides(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance) {
   bound_distances<L>(model, placed);
   for (int g = 0; g < model.groups; ++g) {
     const PairGroup& group = model.group[g];
-    if (lower_bound_of(model, placed, group) < clearance &&
-        group_collides<L>(model, placed, group, clearance)) {
+    const T least = clearance - eased_by(model, g, clearance);
+    if (lower_bound_of(model, placed, group) < least &&
+        group_collides<L>(model, placed, group, least)) {
       return true;
     }
   }
   return false;
 }
 
-// Finds the closest pair. Returns its index, or -1 if there is none; `found` receives its contact.
+// Finds the closest pair, as pairs count for a clearance. Returns its index, or -1 if there is
+// none; `found` receives its contact, with the distance as it counts.
 template <class L, class T>
-SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, Contact<T>& found) {
+SUPPLE_FN int closest_pair(const CollisionModel<T>& model, Placed<T>& placed, const T& clearance,
+                           Contact<T>& found) {
   bound_distances<L>(model, placed);
   int first = -1, best = -1;
   T least = Number<T>::huge, nearest = Number<T>::huge;
   for (int g = 0; g < model.groups; ++g) {
-    const T lower = lower_bound_of(model, placed, model.group[g]);
+    const T lower = lower_bound_of(model, placed, model.group[g]) + eased_by(model, g, clearance);
     if (lower < nearest) nearest = lower, first = g;
   }
-  const auto visit = [&](int pair, const Contact<T>& contact) {
-    if (contact.distance < least || (contact.distance == least && pair < best)) {
-      least = contact.distance, best = pair, found = contact;
-    }
+  const auto visit = [&](int g) {
+    const T ease = eased_by(model, g, clearance);
+    if (!(lower_bound_of(model, placed, model.group[g]) + ease < least)) return;
+    visit_group<L>(model, placed, model.group[g], least - ease,
+                   [&](int pair, const Contact<T>& contact) {
+                     const T counts = contact.distance + ease;
+                     if (!(counts < least || (counts == least && pair < best))) return;
+                     least = counts, best = pair, found = contact;
+                     found.distance = counts;
+                   });
   };
-  if (first >= 0) visit_group<L>(model, placed, model.group[first], least, visit);
+  if (first >= 0) visit(first);
   for (int g = 0; g < model.groups; ++g) {
-    if (g == first || !(lower_bound_of(model, placed, model.group[g]) < least)) continue;
-    visit_group<L>(model, placed, model.group[g], least, visit);
+    if (g != first) visit(g);
   }
   return best;
 }

@@ -18,6 +18,7 @@ struct SharedGroup {
   int first, second;        // moving bodies; `second` is -1 for a shape of the world
   int runs[2], singles[2];  // ranges
   T reach;                  // [m]: sum of the radii around the centers of bodies or around a core
+  T allowed;                // [m]: clearance that suffices for the pairs
   ShapeKind kind;           // of a shape of the world; a sphere in place of a hull
   T half[3], rotation[9], position[3];
 };
@@ -162,19 +163,19 @@ SUPPLE_FN T least_distance(const SharedPairs<T>& pairs, const BodyPoses<T>& bodi
   return least;
 }
 
-// Whether some pair of a group is closer than `clearance`, decided by one thread or by several that
-// share the pairs.
+// Whether some pair of a group is closer than `clearance`, or than it is allowed to be, decided by
+// one thread or by several that share the pairs.
 template <class T, class Threads>
 SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>& bodies,
                                  const SharedGroup<T>& group, T clearance, T rounding,
                                  const Threads& threads) {
   constexpr bool exact = sizeof(T) == sizeof(double);
-  const T near = clearance + rounding;
+  const T margin = min(clearance, group.allowed), near = margin + rounding;
   bool closer = false, unsure = false;
   const int first = threads.index(), step = threads.count();
   for (int r = group.runs[0] + first; r < group.runs[1]; r += step) {
     const T least = least_distance(pairs, bodies, pairs.run[r], near);
-    closer = closer || least < clearance - rounding;
+    closer = closer || least < margin - rounding;
     unsure = unsure || least < near;
     if (closer) break;
   }
@@ -183,7 +184,7 @@ SUPPLE_FN Closeness closeness_in(const SharedPairs<T>& pairs, const BodyPoses<T>
                    b = shape_in_world(pairs, bodies, pairs.single[s].second);
     if (!(lower_bound_of(a, b) < near)) continue;
     if constexpr (exact) {
-      closer = is_closer(a, b, clearance);
+      closer = is_closer(a, b, margin);
     } else {
       unsure = true;
     }
@@ -203,8 +204,8 @@ SUPPLE_FN Closeness closeness(const SharedPairs<T>& pairs, const BodyPoses<T>& b
   bool unsure = false;
   for (int first = 0; first < pairs.groups; first += threads.count()) {
     const int own = first + threads.index();
-    const bool near =
-        own < pairs.groups && lower_bound_of(bodies, pairs.group[own]) < clearance + rounding;
+    const bool near = own < pairs.groups && lower_bound_of(bodies, pairs.group[own]) <
+                                                min(clearance, pairs.group[own].allowed) + rounding;
     const unsigned close = threads.ballot(near);
     for (int k = 0; k < threads.count() && close >> k; ++k) {
       if (!(close >> k & 1)) continue;

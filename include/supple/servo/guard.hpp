@@ -77,8 +77,8 @@ SUPPLE_FN bool certify(const CollisionModel<T>& model, const Guard<T>& guard, in
       for (int i = 0; i < n; ++i) m.delta[i] = abs(m.delta[i]) + m.aside[i];
       to_joints(model.chain, m.delta, m.off, true);
       for (int j = 0; j < model.chain.joints; ++j) m.off[j] += m.tracking[j];
-      near_count = near_pairs<L>(model, m.later, m.off, guard.clearance, time, m.bound, model.pairs,
-                                 m.near_later);
+      near_count = near_pairs<L>(model, m.later, m.off, guard.clearance, guard.clearance, time,
+                                 m.bound, model.pairs, m.near_later);
       for (int i = 0; i < near_count; ++i) {
         NearPair<T>& found = m.near_later[i];
         found.least = min(m.floor[found.pair], fma(found.speed, time, guard.clearance));
@@ -117,9 +117,37 @@ SUPPLE_FN StopKind certified_stop(const CollisionModel<T>& model, const Guard<T>
                                                                        : StopKind::none;
 }
 
+// Writes corners of a core that are lowest along directions close to n, other than the one along n.
+// Returns their number, at most most_corners.
+template <class T>
+SUPPLE_FN int low_corners(const Shape<T>& shape, const Vec3<T>& n, Vec3<T>* corner) {
+  if (shape.kind == ShapeKind::sphere) return 0;
+  const Vec3<T> side = any_perpendicular(n), sides[] = {side, cross(n, side)};
+  const Vec3<T> low = support(shape, n * T(-1));
+  int count = 0;
+  for (int k = 0; k < most_corners; ++k) {
+    const T tilt = T(k % 2 ? -1 : 1) * (k < 4 ? T(least_tilt<T>) : T(largest_tilt<T>));
+    const Vec3<T> p = support(shape, fma(sides[k / 2 % 2], tilt, n) * T(-1));
+    bool known = false;
+    for (int i = -1; i < count; ++i) {
+      const Vec3<T> off = p - (i < 0 ? low : corner[i]);
+      known = known || !(dot(off, off) > T(1e-12));
+    }
+    if (!known) corner[count++] = p;
+  }
+  return count;
+}
+
 // Finds the pairs near q (n) that a step may affect, and writes their rows on the joint speeds: the
 // gradient (n) of each distance, and the smallest admissible rate of change. v (n) are the current
-// speeds. `inside` becomes true if a pair is closer than the clearance. Returns the number of rows.
+// speeds. `inside` becomes true if a pair is closer than the clearance. Returns the number of rows,
+// at most most_guard_rows().
+//
+// Rows have precedence over those after them. Pairs inside the clearance therefore have three:
+// first no pair comes closer, then each of them gains a little, which leaves room for the curvature
+// of the step, and only then each is driven out, the deepest first. Where not all can be driven out
+// at once, some are, and the others stay as they are. Corners of a shape that are hardly farther
+// from the other one than its lowest point have rows of their own: it may turn onto them.
 template <class L, class T>
 SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const T* q, const T* v,
                          T* G, T* h, int* pairs, bool& inside) {
@@ -151,15 +179,18 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
   for (int j = 0; j < model.chain.joints; ++j) m.reach[j] += m.tracking[j];
   place<L>(model, q, m.placed);
   for (int i = 0; i < guard.near; ++i) m.floor[m.near[i].pair] = Number<T>::huge;
-  guard.near = near_pairs<L>(model, m.placed, m.reach, guard.clearance,
+  guard.near = near_pairs<L>(model, m.placed, m.reach, guard.clearance, guard.clearance,
                              stop.time + smooth + retreat_time<T>, m.bound, model.pairs, m.near);
-  // The closest pairs first: they have precedence where rows conflict.
-  const int rows = guard.near < most_rows ? guard.near : most_rows;
-  for (int i = 0; i < rows; ++i) {
-    int first = i;
-    for (int k = i + 1; k < guard.near; ++k) {
+  // The closest pairs first: they have precedence where rows conflict. All pairs inside the
+  // clearance have rows.
+  int rows = 0;
+  for (; rows < guard.near; ++rows) {
+    int first = rows;
+    for (int k = rows + 1; k < guard.near; ++k) {
       if (m.near[k].distance < m.near[first].distance) first = k;
     }
+    if (rows >= most_rows && !(m.near[first].distance < guard.clearance)) break;
+    const int i = rows;
     const NearPair<T> one = m.near[first];
     m.near[first] = m.near[i];
     m.near[i] = one;
@@ -168,7 +199,7 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
   const T row_span = max(now.span + smooth + guard.dt, T(2) * guard.dt);
   for (int i = 0; i < n; ++i) m.delta[i] = v[i] * row_span;
   to_joints(model.chain, m.delta, m.along);
-  int count = 0;
+  int count = 0, short_pairs = 0, short_rows = 0;
   inside = false;
   for (int i = 0; i < rows; ++i) {
     const NearPair<T>& near = m.near[i];
@@ -192,11 +223,46 @@ SUPPLE_FN int guard_rows(const CollisionModel<T>& model, Guard<T>& guard, const 
     const T short_by = guard.clearance - apart;
     inside = inside || (guard.tracking ? apart : near.distance) < guard.clearance - T(1e-9);
     h[count] = -max(room, -(largest_push<T> + travel)) / row_span;
-    if (short_by > 0) {
-      h[count] = max(near.speed + short_by / max(escape_time<T>, T(4) * guard.dt), h[count]);
-    }
     pairs[count] = near.pair;
-    count += 1;
+    T fastest(0);  // rate of change that no step exceeds
+    for (int k = 0; k < n; ++k) fastest = fma(abs(row[k]), m.x[k], fastest);
+    if (!(short_by > 0)) {
+      count += fastest > -h[count];  // otherwise no step misses the row
+      continue;
+    }
+    const T hold = near.speed + max(T(1.5) * bulge, T(0)) / row_span;
+    const T drive = near.speed +
+                    min(short_by / max(escape_time<T>, T(4) * guard.dt), escape_share<T> * fastest);
+    const T rates[] = {hold, min(hold + escape_gain<T> / row_span, max(drive, hold)),
+                       max(drive, h[count])};
+    Vec3<T> corner[most_corners];
+    const int corners =
+        short_pairs < cornered_pairs ? low_corners(m.placed.shape[near.a], near.normal, corner) : 0;
+    short_pairs += 1;
+    const Vec3<T> low = support(m.placed.shape[near.a], near.normal * T(-1));
+    for (int c = -1; c < corners; ++c) {
+      NearPair<T> at = near;
+      T later(0);  // how much the corner may still come closer
+      if (c >= 0) {
+        at.point = corner[c];
+        later = dot(near.normal, corner[c] - low) / row_span;
+        distance_gradient(model, m.placed, at, G + count * n);
+        pairs[count] = near.pair;
+      }
+      h[count] = rates[0] - later;
+      for (int k = 0; k < 2; ++k) m.rate[2 * short_rows + k] = rates[k + 1] - later;
+      m.of_row[short_rows] = T(count);
+      short_rows += 1, count += 1;
+    }
+  }
+  for (int stage = 0; stage < 2; ++stage) {
+    for (int k = 0; k < short_rows; ++k) {
+      const int from = int(m.of_row[k]);
+      for (int i = 0; i < n; ++i) G[count * n + i] = G[from * n + i];
+      h[count] = m.rate[2 * k + stage];
+      pairs[count] = pairs[from];
+      count += 1;
+    }
   }
   return count;
 }
@@ -217,7 +283,7 @@ SUPPLE_FN GuardedStep guard_step(const CollisionModel<T>& model, Guard<T>& guard
   const StopKind known = guard.stop != StopKind::none ? guard.stop : StopKind::each;
   stopping_speeds(guard, n, known, v, change, m.stop);
   int other;
-  for (T share = T(0.5); share > T(0.05); share *= T(0.5)) {
+  for (T share = T(0.5); share > least_share<T>; share *= T(0.5)) {
     for (int i = 0; i < n; ++i) m.x[i] = fma(share, x[i] - m.stop[i], m.stop[i]);
     made.stop = certified_stop<L>(model, guard, q, m.x, v, m, other);
     if (made.stop == StopKind::none) continue;

@@ -27,6 +27,9 @@ struct Guard {
   T* memory;                   // of guard_memory() entries
 };
 
+// Number of corners of a shape with rows of their own, and number of pairs that have such rows.
+inline constexpr int most_corners = 8, cornered_pairs = 16;
+
 // What became of a step.
 struct GuardedStep {
   StopKind stop = StopKind::none;  // the stop that is certified after it
@@ -42,11 +45,28 @@ namespace supple::inline SUPPLE_ISA {
 inline constexpr int most_stop_steps = 1024;
 // How often the shapes are placed, and how often bounds are tried, to certify one motion.
 inline constexpr int most_placements = 12, most_tries = 40;
-// Number of closest pairs that become rows of constraints; the certificate covers all.
+// Number of closest pairs that become rows of constraints, besides those inside the clearance; the
+// certificate covers all pairs.
 inline constexpr int most_rows = 32;
 // Time constant with which pairs inside the clearance are driven apart [s].
 template <class T>
 inline constexpr T escape_time = T(0.1);
+// The same as a share of the fastest rate at which the joints can drive a pair apart: at full
+// speed, the curvature of the motion may bring pairs closer.
+template <class T>
+inline constexpr T escape_share = T(0.25);
+// Distance that all pairs inside the clearance gain in a step and its stop before one of them is
+// driven out [m]: room for curvature.
+template <class T>
+inline constexpr T escape_gain = T(1e-6);
+// Angles between the normal and directions in which low corners of a shape are found [rad].
+template <class T>
+inline constexpr T least_tilt = T(1e-3);
+template <class T>
+inline constexpr T largest_tilt = T(0.05);
+// Smallest share of a step that is tried if the step is not certified.
+template <class T>
+inline constexpr T least_share = T(2e-3);
 // Time in which the joints take up the speed of an approaching obstacle, at most [s].
 template <class T>
 inline constexpr T retreat_time = T(0.25);
@@ -62,14 +82,21 @@ inline constexpr T largest_push = T(2e-3);
 template <class T>
 inline constexpr T unseen = T(1e-12);
 
+// Largest number of rows of constraints of all pairs of a model.
+template <class T>
+SUPPLE_FN constexpr int most_guard_rows(const CollisionModel<T>& model) {
+  return 3 * (model.pairs + most_corners * cornered_pairs);
+}
+
 template <class T>
 struct GuardMemory {
   Placed<T> placed, later;  // at the start of the step, and later in a motion
   NearPair<T>*near, *near_later;
   T *reach, *along, *off;  // (joints,)
   T *still, *tracking;     // (joints,): zeros, and how far joints may be from the commanded motion
-  T* floor;  // (pairs,): distances that pairs near the start must keep, huge for others
-  T* bound;  // (moving,)
+  T* floor;          // (pairs,): distances that pairs near the start must keep, huge for others
+  T* bound;          // (moving,)
+  T *rate, *of_row;  // (most_guard_rows,): later rows of pairs inside the clearance
   T *x, *stop, *delta, *aside, *v, *change, *part;  // (n,)
   T *at, *end;                                      // (nq,): configurations
   T* knot;                                          // (most_stop_steps + 2, nq)
@@ -91,6 +118,8 @@ SUPPLE_FN GuardMemory<T> guard_in(const CollisionModel<T>& model, T* memory, int
   for (T** to : by_joint) *to = arena.take(joints);
   made.bound = arena.take(model.moving);
   made.floor = arena.take(model.pairs);
+  made.rate = arena.take(most_guard_rows(model));
+  made.of_row = arena.take(most_guard_rows(model));
   T** const by_coordinate[] = {&made.x, &made.stop,   &made.delta, &made.aside,
                                &made.v, &made.change, &made.part};
   for (T** to : by_coordinate) *to = arena.take(n);

@@ -54,7 +54,7 @@ Batch one_configuration(nb::handle q, int n) {
 PyCollisionModel::PyCollisionModel(const PyChain& chain, nb::handle kind, nb::handle frame,
                                    nb::handle pose, nb::handle size, nb::handle radius,
                                    nb::handle vertices, nb::handle first_vertex, nb::handle speed,
-                                   nb::handle pairs) {
+                                   nb::handle pairs, nb::handle allowed) {
   const std::ptrdiff_t s = rows_of_array(kind), k = rows_of_array(pairs);
   CollisionSpec spec{.shapes = int(s), .pairs = int(k)};
   spec.kind = data_in<int>(kind, NPY_INT32, s, "kind");
@@ -71,6 +71,7 @@ PyCollisionModel::PyCollisionModel(const PyChain& chain, nb::handle kind, nb::ha
       data_in<double>(vertices, NPY_DOUBLE, 3 * std::ptrdiff_t(spec.first_vertex[s]), "vertices");
   spec.speed = data_in<double>(speed, NPY_DOUBLE, s, "speed");
   spec.pair = data_in<int>(pairs, NPY_INT32, 2 * k, "pairs");
+  if (!allowed.is_none()) spec.allowed = data_in<double>(allowed, NPY_DOUBLE, k, "allowed");
   owned_ = std::make_unique<OwnedCollisionModel>(chain.owned<double>(), spec);
 }
 
@@ -98,7 +99,7 @@ nb::object PyCollisionModel::distances(nb::handle given) const {
   return nb::make_tuple(distance, points, normal);
 }
 
-nb::object PyCollisionModel::min_distance(nb::handle given) const {
+nb::object PyCollisionModel::min_distance(nb::handle given, double clearance) const {
   const CollisionModel<double>& model = view();
   std::vector<double> q(model.chain.nq);
   configuration(one_configuration(given, model.chain.nq), 0, q.data());
@@ -107,7 +108,7 @@ nb::object PyCollisionModel::min_distance(nb::handle given) const {
   double* const memory = static_cast<double*>(scratch.get());
   kernel.prepare(model, memory);
   double distance = INFINITY, points[6], normal[3];
-  const int pair = kernel.closest(model, q.data(), &distance, points, normal, memory);
+  const int pair = kernel.closest(model, q.data(), clearance, &distance, points, normal, memory);
   return nb::make_tuple(distance, pair);
 }
 
@@ -135,6 +136,24 @@ nb::object PyCollisionModel::collides(nb::handle given, double clearance, int th
     work(0, count);
   } else {
     over_batch(count, threads, work);
+  }
+  return made;
+}
+
+nb::object PyCollisionModel::closer(nb::handle given, double distance) const {
+  const CollisionModel<double>& model = view();
+  const int n = model.chain.nq;
+  const Batch at(given, n, "q");
+  const npy_intp shape[] = {at.count(), model.pairs};
+  const nb::object made = new_array(NPY_BOOL, 2, shape);
+  const CollisionKernel& kernel = *isa().collision;
+  Scratch scratch(kernel.scratch(model) * sizeof(double));
+  double* const memory = static_cast<double*>(scratch.get());
+  kernel.prepare(model, memory);
+  std::vector<double> q(n);
+  for (std::ptrdiff_t i = 0; i < at.count(); ++i) {
+    configuration(at, i, q.data());
+    kernel.closer(model, q.data(), distance, data_of<bool>(made) + i * model.pairs, memory);
   }
   return made;
 }
@@ -173,8 +192,8 @@ nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
   return nb::make_tuple(found, gradient);
 }
 
-nb::object PyCollisionModel::packed(std::uintptr_t address, double size) const {
-  const std::vector<unsigned char> bytes = owned_->packed(address, size);
+nb::object PyCollisionModel::packed(std::uintptr_t address, double size, double rounding) const {
+  const std::vector<unsigned char> bytes = owned_->packed(address, size, rounding);
   const npy_intp count = npy_intp(bytes.size());
   const nb::object made = new_array(NPY_UINT8, 1, &count);
   std::copy(bytes.begin(), bytes.end(), data_of<unsigned char>(made));
@@ -211,22 +230,27 @@ void bind_collision(nb::module_& m) {
   nb::class_<PyCollisionModel>(m, "CollisionModel",
                                "The shapes of a robot and its world, and the pairs to check.")
       .def(nb::init<const PyChain&, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle,
-                    nb::handle, nb::handle, nb::handle, nb::handle>(),
+                    nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
            "chain"_a, nb::kw_only(), "kind"_a, "frame"_a, "pose"_a, "size"_a, "radius"_a,
-           "vertices"_a, "first_vertex"_a, "speed"_a, "pairs"_a,
+           "vertices"_a, "first_vertex"_a, "speed"_a, "pairs"_a, "allowed"_a = nb::none(),
            nb::sig("def __init__(self, chain: Chain, *, kind: numpy.typing.NDArray[numpy.int32], "
                    "frame: numpy.typing.NDArray[numpy.int32], pose: " SUPPLE_ARRAY
                    ", size: " SUPPLE_ARRAY ", radius: " SUPPLE_ARRAY ", vertices: " SUPPLE_ARRAY
                    ", first_vertex: numpy.typing.NDArray[numpy.int32], speed: " SUPPLE_ARRAY
-                   ", pairs: numpy.typing.NDArray[numpy.int32]) -> None"))
+                   ", pairs: numpy.typing.NDArray[numpy.int32], allowed: " SUPPLE_ARRAY
+                   " | None = None) -> None"))
       .def("distances", &PyCollisionModel::distances, "q"_a,
            nb::sig("def distances(self, q: numpy.typing.ArrayLike) -> "
                    "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
-      .def("min_distance", &PyCollisionModel::min_distance, "q"_a,
-           nb::sig("def min_distance(self, q: numpy.typing.ArrayLike) -> tuple[float, int]"))
+      .def("min_distance", &PyCollisionModel::min_distance, "q"_a, "clearance"_a = -INFINITY,
+           nb::sig("def min_distance(self, q: numpy.typing.ArrayLike, clearance: float = "
+                   "float('-inf')) -> tuple[float, int]"))
       .def("collides", &PyCollisionModel::collides, "q"_a, "clearance"_a, "threads"_a = 1,
            nb::sig("def collides(self, q: numpy.typing.ArrayLike, clearance: float, threads: int = "
                    "1) -> numpy.typing.NDArray[numpy.bool_]"))
+      .def("closer", &PyCollisionModel::closer, "q"_a, "distance"_a,
+           nb::sig("def closer(self, q: numpy.typing.ArrayLike, distance: float) -> "
+                   "numpy.typing.NDArray[numpy.bool_]"))
       .def("curve_bound", &PyCollisionModel::curve_bound, "s"_a, "coefficients"_a, nb::kw_only(),
            "clearance"_a, "absolute"_a, "relative"_a, "first"_a,
            nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
@@ -237,9 +261,9 @@ void bind_collision(nb::module_& m) {
                    "tuple[float, " SUPPLE_ARRAY "]"))
       .def("move", nb::overload_cast<int, nb::handle>(&PyCollisionModel::move), "shape"_a, "pose"_a,
            nb::sig("def move(self, shape: int, pose: " SUPPLE_ARRAY ") -> None"))
-      .def("packed", &PyCollisionModel::packed, "address"_a, "size"_a,
-           nb::sig(
-               "def packed(self, address: int, size: float) -> numpy.typing.NDArray[numpy.uint8]"))
+      .def("packed", &PyCollisionModel::packed, "address"_a, "size"_a, "rounding"_a,
+           nb::sig("def packed(self, address: int, size: float, rounding: float) -> "
+                   "numpy.typing.NDArray[numpy.uint8]"))
       .def_prop_ro(
           "sizes",
           [](const PyCollisionModel& model) {

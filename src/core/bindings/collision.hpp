@@ -14,7 +14,7 @@ class PyCollisionModel {
   // The arrays are those of `CollisionSpec`, of int32 and float64.
   PyCollisionModel(const PyChain& chain, nb::handle kind, nb::handle frame, nb::handle pose,
                    nb::handle size, nb::handle radius, nb::handle vertices, nb::handle first_vertex,
-                   nb::handle speed, nb::handle pairs);
+                   nb::handle speed, nb::handle pairs, nb::handle allowed);
 
   const CollisionModel<double>& view() const { return owned_->view(); }
   // Number of calls of `move`, and of those for shapes that are said to be at rest.
@@ -24,10 +24,14 @@ class PyCollisionModel {
   // Returns, for all pairs, the distances (k,), nearest points (k, 2, 3) and normals (k, 3) at q
   // (n,).
   nb::object distances(nb::handle q) const;
-  // Returns the smallest distance and the index of its pair; infinity and -1 without pairs.
-  nb::object min_distance(nb::handle q) const;
-  // Returns for each configuration (..., n) whether some pair is closer than `clearance`.
+  // Returns the smallest distance, as pairs count for a clearance, and the index of its pair;
+  // infinity and -1 without pairs.
+  nb::object min_distance(nb::handle q, double clearance) const;
+  // Returns for each configuration (..., n) whether some pair is closer than `clearance`, or than
+  // it is allowed to be.
   nb::object collides(nb::handle q, double clearance, int threads) const;
+  // Returns for each configuration (N, n) which pairs are closer than a distance (N, k).
+  nb::object closer(nb::handle q, double distance) const;
   // Returns what is known about the distances along a curve of cubic pieces between parameters s
   // (N + 1,) with coefficients (4, N, n): a lower bound, the smallest distance seen, and the first
   // part that may be closer than `clearance`: its beginning, its end and a pair (-1 for none).
@@ -36,7 +40,7 @@ class PyCollisionModel {
   // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).
   nb::object cost(nb::handle q, double distance) const;
   // Returns the model as bytes, for a copy at an address in the memory of a GPU.
-  nb::object packed(std::uintptr_t address, double size) const;
+  nb::object packed(std::uintptr_t address, double size, double rounding) const;
   void move(int shape, nb::handle pose);
   // Moves a shape of the world to a pose (4, 4).
   void move(int shape, const double* pose);

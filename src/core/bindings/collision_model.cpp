@@ -14,7 +14,7 @@
 namespace supple {
 namespace {
 
-constexpr double unbounded = 1e300;  // radius of a sphere around a half-space
+constexpr double unbounded = 1e300;  // radius of a sphere around a half-space; a distance
 
 // Moves a point toward the farthest of many spheres in shrinking steps, which approaches the center
 // of the smallest sphere around them (Bădoiu & Clarkson 2003). Returns the radius around the point.
@@ -100,7 +100,8 @@ OwnedCollisionModel::OwnedCollisionModel(const OwnedChain<double>& chain, const 
            .result = result_.data(),
            .between = between_.data(),
            .pair = pairs_.data(),
-           .pair_group = pair_group_.data()};
+           .pair_group = pair_group_.data(),
+           .allowed = allowed_.data()};
 }
 
 void OwnedCollisionModel::add_shapes(const CollisionSpec& spec) {
@@ -233,7 +234,7 @@ void OwnedCollisionModel::add_bodies(const CollisionSpec& spec) {
 void OwnedCollisionModel::add_pairs(const CollisionSpec& spec) {
   pairs_.assign(spec.pair, spec.pair + 2 * spec.pairs);
   pair_group_.assign(spec.pairs, -1);
-  std::map<std::pair<int, int>, std::vector<int>> by_bodies;
+  std::map<std::tuple<int, int, double>, std::vector<int>> by_bodies;
   for (int k = 0; k < spec.pairs; ++k) {
     const int i = pairs_[2 * k], j = pairs_[2 * k + 1];
     int a = shapes_[i].body, b = shapes_[j].body;
@@ -243,11 +244,14 @@ void OwnedCollisionModel::add_pairs(const CollisionSpec& spec) {
     if (shapes_[i].kind == ShapeKind::half_space && shapes_[j].kind == ShapeKind::half_space)
       throw_field_error("pairs", "pairs of shapes of which one at most is a half-space", k);
     if (!moves(a) || (moves(b) && a > b)) std::swap(a, b);
-    by_bodies[{b, a}].push_back(k);
+    const double allowed = spec.allowed ? spec.allowed[k] : unbounded;
+    if (std::isnan(allowed)) throw_field_error("allowed", "a number", allowed);
+    by_bodies[{b, a, std::min(allowed, unbounded)}].push_back(k);
   }
-  for (auto& [bodies, pairs] : by_bodies) {
-    groups_.push_back({.first = bodies.second,
-                       .second = bodies.first,
+  for (auto& [key, pairs] : by_bodies) {
+    allowed_.push_back(std::get<2>(key));
+    groups_.push_back({.first = std::get<1>(key),
+                       .second = std::get<0>(key),
                        .runs = {int(runs_.size()), 0},
                        .singles = {int(singles_.size()), 0},
                        .joints = {int(between_.size()), 0}});
@@ -320,7 +324,8 @@ constexpr double finite = 1e30;  // a bound that single precision can represent
 // Arrays one after the other, in memory that begins at an address.
 class Packer {
  public:
-  explicit Packer(std::uintptr_t address) : address_(address) {}
+  // Distances may be wrong by `rounding`, so that pairs must keep that much more.
+  Packer(std::uintptr_t address, double rounding) : address_(address), rounding_(rounding) {}
 
   // Copies an array. Returns its address.
   template <class X>
@@ -368,7 +373,7 @@ class Packer {
     }
     const auto& last = from.group[from.groups - 1];
     std::vector<SharedGroup<T>> groups;
-    for (int g = 0; g < from.groups; ++g) groups.push_back(group_of<T>(from, from.group[g]));
+    for (int g = 0; g < from.groups; ++g) groups.push_back(group_of<T>(from, g));
     std::vector<SharedRun<T>> runs;
     for (int r = 0; r < last.runs[1]; ++r) runs.push_back(run_of<T>(from, from.run[r]));
     std::vector<SharedSphere<T>> spheres;
@@ -389,7 +394,8 @@ class Packer {
 
  private:
   template <class T>
-  static SharedGroup<T> group_of(const CollisionModel<double>& from, const PairGroup& group) {
+  SharedGroup<T> group_of(const CollisionModel<double>& from, int g) const {
+    const PairGroup& group = from.group[g];
     const Body<double>&a = from.body[group.first], &b = from.body[group.second];
     const bool of_world = group.second >= from.moving;
     SharedGroup<T> made{.first = group.first,
@@ -397,6 +403,7 @@ class Packer {
                         .runs = {group.runs[0], group.runs[1]},
                         .singles = {group.singles[0], group.singles[1]},
                         .reach = T(a.bound + (of_world ? 0 : b.bound)),
+                        .allowed = T(std::min(from.allowed[g] + rounding_, finite)),
                         .kind = ShapeKind::sphere,
                         .half = {},
                         .rotation = {},
@@ -429,13 +436,15 @@ class Packer {
   }
 
   std::uintptr_t address_;
+  double rounding_;
   std::vector<unsigned char> bytes_;
 };
 
 }  // namespace
 
-std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address, double size) const {
-  Packer packer(address);
+std::vector<unsigned char> OwnedCollisionModel::packed(std::uintptr_t address, double size,
+                                                       double rounding) const {
+  Packer packer(address, rounding);
   SharedModel shared{};
   packer.add(&shared, 1);
   shared.chain = view_.chain;

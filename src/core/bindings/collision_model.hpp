@@ -21,6 +21,7 @@ struct CollisionSpec {
   const int* first_vertex = nullptr;  // (shapes + 1,)
   const double* speed = nullptr;      // (shapes,)
   const int* pair = nullptr;          // (pairs, 2)
+  const double* allowed = nullptr;    // (pairs,): clearance that suffices; null if all keep it
 };
 
 class OwnedCollisionModel {
@@ -30,8 +31,9 @@ class OwnedCollisionModel {
   const CollisionModel<double>& view() const { return view_; }
 
   // Returns a `SharedModel` and all that it points to, for a copy at an address in other memory.
-  // `size` is the largest coordinate of a frame of the robot [m].
-  std::vector<unsigned char> packed(std::uintptr_t address, double size) const;
+  // `size` is the largest coordinate of a frame of the robot, and `rounding` bounds the rounding
+  // errors of distances [m].
+  std::vector<unsigned char> packed(std::uintptr_t address, double size, double rounding) const;
 
   // Sets the pose (4, 4) of a shape of the world.
   void move(int shape, const double* pose);
@@ -46,7 +48,7 @@ class OwnedCollisionModel {
   OwnedChain<double> chain_;
   std::vector<FixedShape<double>> shapes_;
   std::vector<double> center_;  // (shapes, 3): of the bounding sphere in the given pose
-  std::vector<double> vertices_, spheres_;
+  std::vector<double> vertices_, spheres_, allowed_;
   std::vector<Body<double>> bodies_;
   std::vector<int> order_, shape_of_, result_, pairs_, pair_group_;
   std::vector<PairGroup> groups_;

@@ -30,7 +30,8 @@ class ServoGuard {
       throw_field_error("clearance", "finite and at least 0", clearance);
     const CollisionModel<double>& view = model_->view();
     memory_.assign(isa().collision->guard_scratch(view), 0.0);
-    G_.resize(std::size_t(view.pairs) * n), h_.resize(view.pairs), pairs_.resize(view.pairs);
+    const std::size_t rows = most_guard_rows(view);
+    G_.resize(rows * n), h_.resize(rows), pairs_.resize(rows);
     tracking_.assign(tracking.begin(), tracking.end());
     if (!tracking_.empty()) check_length("tracking_error", n, tracking_.size());
     guard_ = {.clearance = clearance,
@@ -180,7 +181,8 @@ class ServoGuard {
   static bool complies(const CollisionModel<double>& old, const CollisionModel<double>& now,
                        double elapsed) {
     if (old.shapes != now.shapes || old.pairs != now.pairs || old.moving != now.moving ||
-        !std::equal(old.pair, old.pair + 2 * old.pairs, now.pair)) {
+        old.groups != now.groups || !std::equal(old.pair, old.pair + 2 * old.pairs, now.pair) ||
+        !std::equal(old.allowed, old.allowed + old.groups, now.allowed)) {
       return false;
     }
     for (int i = 0; i < now.shapes; ++i) {

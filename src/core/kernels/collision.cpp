@@ -35,6 +35,13 @@ bool collides_at(const CollisionModel<double>& model, const double* q, double cl
   return collides<Wide>(model, placed, clearance);
 }
 
+void closer_at(const CollisionModel<double>& model, const double* q, double distance, bool* closer,
+               double* memory) {
+  Placed<double> placed = placed_of(model, memory);
+  place<Wide>(model, q, placed);
+  mark_closer<Wide>(model, placed, distance, closer);
+}
+
 void write(const Contact<double>& contact, double* points, double* normal) {
   const Vec3<double> vectors[] = {contact.first, contact.second, contact.normal};
   for (int i = 0; i < 3; ++i) {
@@ -56,12 +63,12 @@ void all_distances(const CollisionModel<double>& model, const double* q, double*
   }
 }
 
-int closest_at(const CollisionModel<double>& model, const double* q, double* distance,
-               double* points, double* normal, double* memory) {
+int closest_at(const CollisionModel<double>& model, const double* q, double clearance,
+               double* distance, double* points, double* normal, double* memory) {
   Placed<double> placed = placed_of(model, memory);
   place<Wide>(model, q, placed);
   Contact<double> found;
-  const int pair = closest_pair<Wide>(model, placed, found);
+  const int pair = closest_pair<Wide>(model, placed, clearance, found);
   if (pair < 0) return pair;
   *distance = found.distance;
   write(found, points, normal);
@@ -124,9 +131,9 @@ namespace supple {
 
 extern const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA);
 const CollisionKernel SUPPLE_COLLISION_KERNEL(SUPPLE_ISA) = {
-    &scratch_of_model, &prepare_shapes,   &collides_at,    &all_distances,
-    &closest_at,       &guard_scratch_of, &prepare_guard,  &rows_of_guard,
-    &step_of_guard,    &curve_scratch_of, &bound_of_curve, &cost_at,
+    &scratch_of_model, &prepare_shapes,   &collides_at,   &closer_at,     &all_distances,
+    &closest_at,       &guard_scratch_of, &prepare_guard, &rows_of_guard, &step_of_guard,
+    &curve_scratch_of, &bound_of_curve,   &cost_at,
 };
 
 }  // namespace supple

@@ -11,15 +11,19 @@ namespace supple {
 struct CollisionKernel {
   int (*scratch)(const CollisionModel<double>&);
   void (*prepare)(const CollisionModel<double>&, double* scratch);
-  // Whether some pair is closer than `clearance` at q.
+  // Whether some pair is closer than `clearance` at q, or than it is allowed to be.
   bool (*collides)(const CollisionModel<double>&, const double* q, double clearance,
                    double* scratch);
+  // Writes which pairs (pairs,) are closer than a distance at q.
+  void (*closer)(const CollisionModel<double>&, const double* q, double distance, bool* closer,
+                 double* scratch);
   // Writes the distances (pairs,), points (pairs, 2, 3) and normals (pairs, 3) of all pairs.
   void (*distances)(const CollisionModel<double>&, const double* q, double* distance,
                     double* points, double* normal, double* scratch);
-  // Returns the closest pair, or -1 if there are none, and writes its distance, points and normal.
-  int (*closest)(const CollisionModel<double>&, const double* q, double* distance, double* points,
-                 double* normal, double* scratch);
+  // Returns the closest pair, or -1 if there are none, and writes its distance, as it counts for a
+  // clearance, its points and its normal.
+  int (*closest)(const CollisionModel<double>&, const double* q, double clearance, double* distance,
+                 double* points, double* normal, double* scratch);
   // A control loop that keeps its distance (servo/guard.hpp). Its memory has guard_scratch(model)
   // numbers; `guard_prepare` initializes it, and again after a shape has moved.
   int (*guard_scratch)(const CollisionModel<double>&);

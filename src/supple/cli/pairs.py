@@ -21,9 +21,13 @@ from supple.errors import InputError
 
 _WHY = {
     "adjacent": "a joint connects them",
-    "always": "they overlap in all samples",
+    "always": "they overlap in nearly all samples",
     "never": "they overlap in no sample",
     "excluded": "the robot's file excludes them",
+}
+_WHY_CLOSE = {
+    "neutral": "they are as close in the neutral configuration",
+    "always": "they are as close in nearly all samples",
 }
 
 
@@ -33,7 +37,7 @@ _WHY = {
 @click.option("--samples", default=10_000, show_default=True, help="Number of configurations.")
 @as_json_option
 def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> None:
-    """Find pairs of links that need no collision check, each with the reason.
+    """Find pairs of links that need no collision check or less clearance, each with the reason.
 
     \b
       supple pairs arm.urdf --out arm.srdf
@@ -42,12 +46,14 @@ def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> Non
     Shapes are those of the <collision> elements of a URDF file, or the geoms of an MJCF file.
     Configurations are drawn inside the joint limits, the same ones in every run. Pairs that overlap
     in no sample are listed to save time; the samples do not prove that they cannot collide. Without
-    a list, a World leaves out the pairs with another reason.
+    a list, a World leaves out the pairs with another reason. Links that are close by construction
+    keep less than the clearance.
     """  # noqa: D301
     check_writable(out)
     if not robot.shapes:
         raise InputError(f"{robot.name} must have shapes of links for collisions; given: none")
     found = sp.collision.unchecked_pairs(robot, samples=samples, never=True)
+    close = sp.collision.close_pairs(robot, samples=samples)
     links = len(robot.shapes)
     left = links * (links - 1) // 2 - len(found)
     if out is not None:
@@ -56,8 +62,16 @@ def pairs(robot: sp.Robot, out: Path | None, samples: int, as_json: bool) -> Non
         written(out)
     if as_json:
         listed = [{"links": [one, other], "reason": why} for one, other, why in found]
-        print_json({"unchecked": listed, "samples": samples, "checked": left})
+        near = [
+            {"links": [one, other], "clearance": round(distance, 6), "reason": why}
+            for one, other, distance, why in close
+        ]
+        print_json({"unchecked": listed, "close": near, "samples": samples, "checked": left})
         return
     title = f"{robot.name}: pairs that need no check, from {samples:,} samples"
     print_table(title, ("link", "link", "reason"), [(a, b, _WHY[why]) for a, b, why in found])
+    if close:
+        rows = [(a, b, f"{1e3 * d:.1f}", _WHY_CLOSE[why]) for a, b, d, why in close]
+        title = f"{robot.name}: links that are close by construction"
+        print_table(title, ("link", "link", "clearance [mm]", "reason"), rows)
     click.echo(f"{left} of {links * (links - 1) // 2} pairs of links with shapes are checked.")

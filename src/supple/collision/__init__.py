@@ -8,7 +8,14 @@ from supple.collision.certificate import Certificate
 from supple.collision.cover import SphereCover, sphere_links, spheres_of
 from supple.collision.hull import hull_of
 from supple.collision.model import Contact, collides, contacts
-from supple.collision.pairs import UncheckedPair, srdf_pairs, srdf_text, unchecked_pairs
+from supple.collision.pairs import (
+    ClosePair,
+    UncheckedPair,
+    close_pairs,
+    srdf_pairs,
+    srdf_text,
+    unchecked_pairs,
+)
 from supple.describe.shapes import (
     Box,
     Capsule,
@@ -23,6 +30,7 @@ __all__ = [
     "Box",
     "Capsule",
     "Certificate",
+    "ClosePair",
     "Contact",
     "ConvexHull",
     "Cylinder",
@@ -31,6 +39,7 @@ __all__ = [
     "Sphere",
     "SphereCover",
     "UncheckedPair",
+    "close_pairs",
     "collides",
     "contacts",
     "hull_of",

@@ -11,8 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import coordinates, number
-from supple.collision.pairs import unchecked_pairs
-from supple.collision.parts import FIXED, Array, Parts, frozen_shapes, parts_of, robot_parts
+from supple.collision.pairs import sufficient_clearances, unchecked_pairs
+from supple.collision.parts import (
+    FIXED,
+    Array,
+    Parts,
+    ShapesOfNames,
+    frozen_shapes,
+    parts_of,
+    robot_parts,
+)
 from supple.collision.world import World
 from supple.describe.shapes import Shape
 from supple.errors import InputError, short_repr, unknown_name_error
@@ -53,6 +61,7 @@ class CollisionModel:
         world: The world.
         parts: All shapes.
         pairs: Indices of the two shapes of each pair that is checked (k, 2).
+        allowed: Clearance that suffices for each pair (k,) [m]; infinite if there is none.
         kernel: The kernel's model; None if there is no pair.
     """
 
@@ -60,10 +69,14 @@ class CollisionModel:
     world: World
     parts: Parts
     pairs: NDArray[np.int32]
+    allowed: Array
     kernel: _core.CollisionModel | None
 
     def collides(self, q: ArrayLike, clearance: float = 0.0) -> NDArray[np.bool_]:
-        """Return whether a pair is closer than `clearance` [m] at configurations (..., n)."""
+        """Return whether a pair is closer than `clearance` [m] at configurations (..., n).
+
+        Pairs that are close by construction may be as close as they are allowed to be.
+        """
         values = to_kernel(self.robot, _configurations(q, self.robot))
         flat = values.reshape(-1, self.robot.nv)
         if self.kernel is None:
@@ -71,12 +84,15 @@ class CollisionModel:
         hit = np.asarray(self.kernel.collides(flat, clearance), dtype=np.bool_)
         return hit.reshape(values.shape[:-1])
 
-    def contacts(self, q: ArrayLike, below: float = np.inf) -> list[Contact]:
+    def contacts(
+        self, q: ArrayLike, below: float = np.inf, *, eased: bool = False
+    ) -> list[Contact]:
         """Return the nearest shapes of each pair of links or obstacles, the nearest first.
 
         Args:
             q: Configuration (n,).
             below: Distance that is not reached by the pairs in the result [m].
+            eased: Whether pairs are left out that are as far apart as they need to be.
         """
         values = _configurations(q, self.robot)
         if values.ndim != 1:
@@ -88,6 +104,8 @@ class CollisionModel:
         for k in np.argsort(distance, kind="stable").tolist():
             if not distance[k] < below:
                 break
+            if eased and distance[k] >= self.allowed[k]:
+                continue
             one, other = (self.parts.owner[i] for i in self.pairs[k].tolist())
             names = (min(one, other), max(one, other))
             if names not in found:
@@ -96,7 +114,7 @@ class CollisionModel:
 
     def blocking(self, q: ArrayLike, clearance: float) -> tuple[tuple[str, str], ...]:
         """Return the names of the pairs that are closer than `clearance` [m], the nearest first."""
-        return tuple((each.one, each.other) for each in self.contacts(q, clearance))
+        return tuple((each.one, each.other) for each in self.contacts(q, clearance, eased=True))
 
 
 def _configurations(q: ArrayLike, robot: Robot) -> Array:
@@ -163,8 +181,37 @@ def new_model(robot: Robot, world: World) -> CollisionModel:
                 raise unknown_name_error("link or obstacle", name, available)
     every = parts + obstacles
     pairs = every.pairs_of(unchecked)
-    kernel = every.kernel(chain, pairs) if chain is not None and len(pairs) else None
-    return CollisionModel(robot, world, every, pairs, kernel)
+    allowed = _allowed(robot, world, links, every, pairs)
+    kernel = every.kernel(chain, pairs, allowed) if chain is not None and len(pairs) else None
+    return CollisionModel(robot, world, every, pairs, allowed, kernel)
+
+
+def _allowed(
+    robot: Robot, world: World, links: ShapesOfNames, parts: Parts, pairs: NDArray[np.int32]
+) -> Array:
+    """Return the clearance that suffices for each pair of shapes (k,), or infinity."""
+    made = np.full(len(pairs), np.inf)
+    if world.close == "auto":
+        close = sufficient_clearances(robot, links)
+    else:
+        close = dict(world.close)
+        for name in (name for pair in close for name in pair):
+            if name not in robot.description.links:
+                raise unknown_name_error("link", name, robot.description.links)
+    if not close:
+        return made
+    names = list(dict.fromkeys(parts.owner))
+    index = {name: i for i, name in enumerate(names)}
+    table = np.full((len(names), len(names)), np.inf)
+    for (one, other), distance in close.items():
+        if one in index and other in index:
+            i, j = index[one], index[other]
+            table[i, j] = table[j, i] = distance
+    own = np.array([index[name] for name in parts.owner], dtype=np.intp)
+    count = sum(len(shapes) for _, shapes in links)  # what the robot holds comes after its links
+    of_links = (pairs < count).all(axis=1)
+    made[of_links] = table[own[pairs[of_links, 0]], own[pairs[of_links, 1]]]
+    return made
 
 
 def moved_obstacles(old: World, new: World) -> tuple[list[int], Array] | None:
@@ -172,7 +219,7 @@ def moved_obstacles(old: World, new: World) -> tuple[list[int], Array] | None:
 
     The result is None if something else has changed.
     """
-    same = ("attached", "links", "unchecked", "speeds")
+    same = ("attached", "links", "unchecked", "close", "speeds")
     if any(getattr(old, name) is not getattr(new, name) for name in same):
         return None
     if len(old.obstacles) != len(new.obstacles):

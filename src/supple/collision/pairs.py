@@ -1,4 +1,4 @@
-"""Pairs of links that are not checked against each other, and why.
+"""Pairs of links that are not checked against each other, or keep less than the clearance, and why.
 
 Tuned constants are explained in docs/constants.md.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
+from supple import _core
 from supple._arrays.checks import number
-from supple.collision.parts import Array, Parts, ShapesOfNames, frozen_shapes, robot_parts
+from supple.collision.parts import Array, Indices, Parts, ShapesOfNames, frozen_shapes, robot_parts
 from supple.describe._source import Budget, read_source
 from supple.describe.link_shapes import LinkShapes, checked_shapes
 from supple.describe.shapes import Shape
@@ -25,9 +28,13 @@ from supple.kinematics.robot import check_robot
 Reason = Literal["adjacent", "always", "never", "excluded"]
 
 SAMPLES = 1000  # default number of configurations
-_FIRST = 16  # number of configurations after which most pairs are known not to overlap always
+_FIRST = 32  # number of configurations after which most pairs are known to be apart in some
 _SEED = 0
+_MOST = 0.95  # share of the configurations that counts as all of them
 _TOUCH = 1e-3  # distance below which links that always are so close count as overlapping [m]
+_CLOSE = 0.01  # distance below which links that always are so close are close by construction [m]
+_SLACK = 1e-3  # distance by which links may come closer than they are by construction [m]
+_SCENE = "world"  # the body of an MJCF file whose geoms are obstacles: a floor, a table
 _MAX_ELEMENTS, _MAX_DEPTH = 200_000, 100
 
 
@@ -37,13 +44,30 @@ class UncheckedPair(NamedTuple):
     Attributes:
         one, other: Names of the links.
         reason: "adjacent": a joint connects them. "always": they overlap, or are closer than
-            1 mm, in all sampled configurations. "never": they overlap in none, which is no proof.
-            "excluded": by the file.
+            1 mm, in 95 % of the sampled configurations. "never": they overlap in none, which is no
+            proof. "excluded": by the file.
     """
 
     one: str
     other: str
     reason: Reason
+
+
+class ClosePair(NamedTuple):
+    """Two links that are close by construction and need not keep the whole clearance.
+
+    Attributes:
+        one, other: Names of the links.
+        clearance: Distance that they keep, if the clearance is not less [m]; negative if their
+            shapes overlap.
+        reason: "neutral": they are as close in the neutral configuration. "always": they are
+            closer than 10 mm in 95 % of the sampled configurations, and as close in one.
+    """
+
+    one: str
+    other: str
+    clearance: float
+    reason: Literal["neutral", "always"]
 
 
 def unchecked_pairs(
@@ -69,18 +93,59 @@ def unchecked_pairs(
         DescriptionError: The robot's file has a shape that cannot be read.
         UnknownNameError: The robot has no link of a name.
     """
+    count = int(number(samples, "samples", least=1, most=1e7))
+    return _survey(robot, _own_shapes(robot, links), count, never)[0]
+
+
+def close_pairs(
+    robot: Robot,
+    links: Mapping[str, Shape | Sequence[Shape]] | None = None,
+    *,
+    clearance: float = _CLOSE,
+    samples: int = SAMPLES,
+) -> tuple[ClosePair, ...]:
+    """Return the pairs of links of a robot that keep less than the clearance in a `World`.
+
+    Shapes of a file contain its links with room to spare, and neighbors touch. A pair of links
+    therefore need not keep more than what it has in the neutral configuration, less 1 mm, or, if
+    it is closer than 10 mm in 95 % of the samples and overlaps by less than that in all of them,
+    than the least of them, less 1 mm. Obstacles, objects that the robot holds, and geoms of the
+    body "world" of an MJCF file always keep the whole clearance.
+
+    Args:
+        robot: The robot.
+        links: Shapes of its links, by name of the link; by default `Robot.shapes`.
+        clearance: Distance that other pairs keep [m].
+        samples: Number of configurations inside the joint limits that are checked.
+
+    Raises:
+        DescriptionError: The robot's file has a shape that cannot be read.
+        UnknownNameError: The robot has no link of a name.
+    """
+    least = number(clearance, "clearance", least=0)
+    count = int(number(samples, "samples", least=1, most=1e7))
+    every = _survey(robot, _own_shapes(robot, links), count, False)[1]
+    return tuple(pair for pair in every if pair.clearance < least)
+
+
+def sufficient_clearances(robot: Robot, links: ShapesOfNames) -> dict[tuple[str, str], float]:
+    """Return the distance that suffices for each pair of links that is checked [m]."""
+    return {(one, other): d for one, other, d, _ in _survey(robot, links, SAMPLES, False)[1]}
+
+
+def _own_shapes(robot: Robot, links: object) -> ShapesOfNames:
     check_robot(robot)
     own = robot.shapes
     if links is not None:
         own = checked_shapes(links, robot.description.links, "links", "link")
-    count = int(number(samples, "samples", least=1, most=1e7))
-    return _pairs(robot, frozen_shapes(own), count, never)
+    return frozen_shapes(own)
 
 
 @lru_cache(maxsize=32)
-def _pairs(
+def _survey(
     robot: Robot, links: ShapesOfNames, samples: int, never: bool
-) -> tuple[UncheckedPair, ...]:
+) -> tuple[tuple[UncheckedPair, ...], tuple[ClosePair, ...]]:
+    """Return the pairs of links that are not checked, and those that need not keep a clearance."""
     _, parts = robot_parts(robot, links, ())
     shapes = robot.description.shapes
     excluded = shapes.unchecked if isinstance(shapes, LinkShapes) else ()
@@ -89,10 +154,8 @@ def _pairs(
         found[frozenset((one, other))] = UncheckedPair(one, other, "adjacent")
     for one, other in excluded:
         found.setdefault(frozenset((one, other)), UncheckedPair(one, other, "excluded"))
-    always, apart = _sampled(robot, links, parts, [*found.values()], samples, never)
-    made = [UncheckedPair(*pair, "always") for pair in always]
-    made += [UncheckedPair(*pair, "never") for pair in apart]
-    return (*found.values(), *made)
+    sampled, close = _sampled(robot, links, parts, [*found.values()], samples, never)
+    return (*found.values(), *sampled), tuple(close)
 
 
 def adjacent_links(robot: Robot, links: Sequence[str]) -> list[tuple[str, str]]:
@@ -123,8 +186,8 @@ def _sampled(
     known: Sequence[UncheckedPair],
     samples: int,
     never: bool,
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the pairs of links that overlap in all and in none of the samples."""
+) -> tuple[list[UncheckedPair], list[ClosePair]]:
+    """Return what samples say about pairs of links that are not known to be unchecked."""
     chain, _ = robot_parts(robot, links, ())
     pairs = parts.pairs_of([(one, other) for one, other, _ in known])
     if chain is None or not len(pairs):
@@ -132,33 +195,64 @@ def _sampled(
     names = list(dict.fromkeys(parts.owner))
     index = {name: i for i, name in enumerate(names)}
     own = np.array([index[name] for name in parts.owner])
-    key = np.sort(own[pairs], axis=1) @ (len(names), 1)
-    keys, group = np.unique(key, return_inverse=True)
-    always = np.ones(len(keys), dtype=np.bool_)
-    ever = np.zeros(len(keys), dtype=np.bool_)
+    keys, group = np.unique(np.sort(own[pairs], axis=1) @ (len(names), 1), return_inverse=True)
     q = robot.random(samples, seed=_SEED)
     q[0] = robot.neutral()
-    for first, last in ((0, _FIRST), (_FIRST, samples)):
-        asked = always[group] | never
-        if not asked.any():
-            break
-        model, groups = parts.kernel(chain, pairs[asked]), group[asked]
-        for each in q[first:last]:
-            distance = _distances(model, each)
-            close = np.zeros(len(keys), dtype=np.bool_)
-            close[groups[distance < _TOUCH]] = True
-            always &= close
-            ever[groups[distance < 0]] = True
-    named = [(names[k // len(names)], names[k % len(names)]) for k in keys.tolist()]
-    both = [pair for pair, yes in zip(named, always, strict=True) if yes]
-    apart = [pair for pair, yes in zip(named, ever | always, strict=True) if not yes]
-    apart = apart if never else []
-    return both, apart
+    survey = _Survey(parts, chain, pairs, group, len(keys))
+    everywhere = np.ones(len(keys), dtype=np.bool_)
+    near = survey.share(q[:_FIRST], _CLOSE, everywhere) > _MOST - 0.15  # others are far at times
+    near &= survey.share(q, _CLOSE, near) >= _MOST
+    touching = near & (survey.share(q, _TOUCH, near) >= _MOST)
+    least = survey.least(q[:1], everywhere)
+    reduced = survey.least(q, near & ~touching)
+    reduced[reduced < -_CLOSE] = np.inf  # one link may fold onto the other
+    apart = np.zeros(len(keys), dtype=np.bool_)
+    if never:
+        apart = ~touching & (survey.share(q, 0.0, ~touching) == 0)
+    unchecked, close = [], []
+    for k, (i, j) in enumerate(zip(keys // len(names), keys % len(names), strict=True)):
+        pair = names[i], names[j]
+        if touching[k]:
+            unchecked.append(UncheckedPair(*pair, "always"))
+        elif apart[k]:
+            unchecked.append(UncheckedPair(*pair, "never"))
+        if not touching[k] and _SCENE not in pair:
+            why: Literal["neutral", "always"] = "always" if reduced[k] < least[k] else "neutral"
+            close.append(ClosePair(*pair, float(min(least[k], reduced[k])) - _SLACK, why))
+    return unchecked, close
 
 
-def _distances(model: object, q: Array) -> Array:
-    distance: Array = model.distances(q)[0]  # type: ignore[attr-defined]
-    return distance
+@dataclass(frozen=True, eq=False)
+class _Survey:
+    """Distances of pairs of links (k,), of each of which some pairs of shapes are a group."""
+
+    parts: Parts
+    chain: _core.Chain
+    pairs: Indices
+    group: NDArray[np.intp]
+    count: int
+
+    def share(self, q: Array, below: float, which: NDArray[np.bool_]) -> Array:
+        """Return in which share of configurations (N, n) pairs (k,) are closer than a distance."""
+        asked = which[self.group]
+        made = np.zeros(self.count)
+        if asked.any():
+            closer = self.parts.kernel(self.chain, self.pairs[asked]).closer(q, below)
+            groups = self.group[asked]
+            hit = np.zeros((len(q), self.count), dtype=np.bool_)
+            np.logical_or.at(hit.T, groups, closer.T)
+            made = hit.mean(axis=0)
+        return made
+
+    def least(self, q: Array, which: NDArray[np.bool_]) -> Array:
+        """Return the least distances of pairs (k,) at configurations (N, n), of others infinity."""
+        asked = which[self.group]
+        made = np.full(self.count, np.inf)
+        if asked.any():
+            model, groups = self.parts.kernel(self.chain, self.pairs[asked]), self.group[asked]
+            for each in q:
+                np.minimum.at(made, groups, model.distances(each)[0])
+        return made
 
 
 def srdf_pairs(source: str | os.PathLike[str], robot: Robot) -> tuple[tuple[str, str], ...]:

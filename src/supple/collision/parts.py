@@ -98,8 +98,10 @@ class Parts:
         i, j = np.where(swap, j, i), np.where(swap, i, j)
         return np.stack([i, j], axis=1).astype(np.int32)
 
-    def kernel(self, chain: _core.Chain, pairs: Indices) -> _core.CollisionModel:
-        """Return the kernel's model of these shapes and pairs."""
+    def kernel(
+        self, chain: _core.Chain, pairs: Indices, allowed: Array | None = None
+    ) -> _core.CollisionModel:
+        """Return the kernel's model of these shapes and pairs, each with a sufficient clearance."""
         return _core.CollisionModel(
             chain,
             kind=self.kind,
@@ -111,6 +113,7 @@ class Parts:
             first_vertex=self.first_vertex,
             speed=self.speed,
             pairs=pairs,
+            allowed=allowed,
         )
 
 

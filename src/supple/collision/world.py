@@ -40,6 +40,9 @@ class World:
             "auto": adjacent links, links that overlap in every configuration, and pairs that the
             robot's file excludes. Two parts that no joint moves relative to each other are never
             checked.
+        close: Distances that pairs of links keep where these are less than the clearance [m], by
+            their two names, or "auto": links that are close by construction (`close_pairs`).
+            Obstacles and objects that the robot holds always keep the whole clearance.
         speeds: Bounds of the speeds of obstacles that may move [m/s], by name; others stand still.
     """
 
@@ -48,6 +51,7 @@ class World:
         attached: Mapping[str, tuple[Shape, ...]]
         links: Mapping[str, tuple[Shape, ...]] | None
         unchecked: tuple[tuple[str, str], ...] | Literal["auto"]
+        close: Mapping[tuple[str, str], float] | Literal["auto"]
         speeds: Mapping[str, float]
 
     @known_arguments()
@@ -58,6 +62,7 @@ class World:
         attached: ShapesOf = MappingProxyType({}),
         links: ShapesOf | None = None,
         unchecked: Unchecked = "auto",
+        close: Mapping[tuple[str, str], float] | Literal["auto"] = "auto",
         speeds: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         """Make a world; the arguments are the attributes.
@@ -83,6 +88,7 @@ class World:
             attached=_shapes(attached, "attached"),
             links=None if links is None else _shapes(links, "links"),
             unchecked=_pairs(unchecked),
+            close=_close(close),
             speeds=MappingProxyType(
                 {name: number(v, f"the speed of {name!r}", least=0) for name, v in moving.items()}
             ),
@@ -194,6 +200,20 @@ def _shapes(given: object, what: str) -> Mapping[str, tuple[Shape, ...]]:
     each = _named(given, what, "names with a shape or a sequence of shapes")
     made = {name: shape_sequence(s, f"{what} of {name!r}") for name, s in each.items()}
     return MappingProxyType(made)
+
+
+def _close(given: object) -> Mapping[tuple[str, str], float] | Literal["auto"]:
+    """Return distances by pairs of names, checked, or "auto"."""
+    if isinstance(given, str) and given == "auto":
+        return "auto"
+    expected = 'close must be "auto" or distances [m] by pairs of names of links'
+    if not isinstance(given, Mapping):
+        raise InputError(f"{expected}; given: {short_repr(given)}")
+    for pair in given:
+        names = isinstance(pair, tuple) and all(isinstance(name, str) for name in pair)
+        if not names or len(pair) != 2:
+            raise InputError(f"{expected}; given: {short_repr(pair)} among them")
+    return MappingProxyType({pair: number(d, f"close[{pair!r}]") for pair, d in given.items()})
 
 
 def _pairs(given: object) -> tuple[tuple[str, str], ...] | Literal["auto"]:

@@ -52,7 +52,7 @@ def explain_last_step(servo: Servo) -> Report:
         factor=_factor(servo, linearization),
         constraints=(
             *acting(servo.constraints, servo._rows, qd),
-            *acting_pairs(servo._guarded, servo._rows, servo._blocking, servo.clearance),
+            *acting_pairs(servo._guarded, servo._rows, qd, servo._blocking, servo.clearance),
         ),
     )
     return replace(

@@ -27,7 +27,7 @@ _HELD, _GIVEN_UP = 2, 3
 
 
 class Nearest(NamedTuple):
-    """The closest pair of shapes.
+    """The pair of shapes that is closest to what it must keep.
 
     Attributes:
         names: Names of the two shapes' links or obstacles.
@@ -110,12 +110,15 @@ def moved_shapes(
     return [first + i for i in moved[0]], moved[1].reshape(-1, 16)
 
 
-def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -> tuple[str, ...]:
+def acting_pairs(
+    world: Guarded, rows: Array, qd: Array, blocking: int, clearance: float
+) -> tuple[str, ...]:
     """Return sentences about the pairs of shapes that acted on a step.
 
     Args:
         world: The world of the `Servo`.
         rows: The rows of the step, [G, h, owner, state] (k, n + 3).
+        qd: The joint speeds of the step (n,).
         blocking: The pair that did not allow the step as it was, or -1.
         clearance: The clearance [m].
     """
@@ -126,15 +129,29 @@ def acting_pairs(world: Guarded, rows: Array, blocking: int, clearance: float) -
         pairs.append(blocking)
     names = list(dict.fromkeys(world.pair(k) for k in pairs))
     keeps = f"to keep {1e3 * clearance:.3g} mm of clearance"
-    return tuple(f"{one} and {other} hold the step back {keeps}" for one, other in names)
+    held = tuple(f"{one} and {other} hold the step back {keeps}" for one, other in names)
+    return held + _stuck_pairs(world, rows, qd)
 
 
-def nearest_of(world: Guarded, q: Array) -> Nearest | None:
-    """Return the closest pair at a configuration (n,); None without pairs."""
+def _stuck_pairs(world: Guarded, rows: Array, qd: Array) -> tuple[str, ...]:
+    """Return a sentence about pairs inside the clearance that a step does not move apart."""
+    owners, states = rows[:, -2], rows[:, -1]
+    n = rows.shape[1] - 3
+    driven = (owners < 0) & (states == _GIVEN_UP) & (rows[:, n] > 0)
+    stuck = driven & (rows[:, :n] @ qd <= 0)
+    names = list(dict.fromkeys(world.pair(int(-1 - owner)) for owner in owners[stuck]))
+    if not names:
+        return ()
+    said = ", ".join(f"{one} and {other}" for one, other in names)
+    return (f"no step moves {said} apart without bringing others closer",)
+
+
+def nearest_of(world: Guarded, q: Array, clearance: float) -> Nearest | None:
+    """Return the pair that is closest to what it must keep, at a configuration (n,), or None."""
     if world.kernel is None:
         return None
     at = q if world.model is None else to_kernel(world.model.robot, q)
-    _, pair = world.kernel.min_distance(at)
+    _, pair = world.kernel.min_distance(at, clearance)
     if pair < 0:
         return None
     distance, points, normal = world.kernel.distances(at)

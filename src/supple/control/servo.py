@@ -293,7 +293,7 @@ class Servo(LastStep):
 
         None without a world, and before the first step.
         """
-        return nearest_of(self._guarded, self._now) if self._begun else None
+        return nearest_of(self._guarded, self._now, self.clearance) if self._begun else None
 
     @property
     def limits(self) -> Limits:

@@ -6,6 +6,7 @@ Most calls need no shapes; reading a robot only keeps the text of their attribut
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,20 @@ import numpy as np
 
 from supple.describe._meshes import mesh_file
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
-from supple.describe.shapes import SHAPES, Box, Capsule, Cylinder, Mesh, Shape, Sphere
+from supple.describe.shapes import (
+    SHAPES,
+    Box,
+    Capsule,
+    ConvexHull,
+    Cylinder,
+    Mesh,
+    Shape,
+    Sphere,
+)
 from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error
 
 _KINDS = ("box", "sphere", "cylinder", "capsule", "mesh")
+_DISC = 32  # number of corners of the polygon around a disc
 
 
 class ShapeRecord(Protocol):
@@ -30,8 +41,8 @@ class ShapeRecord(Protocol):
     def link(self) -> str:
         """Name of the link."""
 
-    def shape(self, folder: Path | None) -> Shape:
-        """Return the shape; files are searched for in the folder of the robot file."""
+    def shape(self, folder: Path | None) -> Shape | None:
+        """Return the shape, or None for a point; files are searched for in the robot's folder."""
 
     def meets(self, other: ShapeRecord) -> bool:
         """Return whether the file allows contacts of the two shapes."""
@@ -62,11 +73,15 @@ class LinkShapes(Mapping[str, tuple[Shape, ...]]):
     def _shapes(self) -> dict[str, tuple[Shape, ...]]:
         made: dict[str, list[Shape]] = {}
         for record in self._records:
+            what = f"{self._label}: collision shape of link {short_repr(record.link)}"
             try:
-                made.setdefault(record.link, []).append(record.shape(self._folder))
+                shape = record.shape(self._folder)
             except (InputError, DescriptionError) as error:
-                what = f"{self._label}: collision shape of link {short_repr(record.link)}"
                 raise DescriptionError(f"{what}: {error}") from error
+            if shape is None:
+                warnings.warn(f"{what} is a point and is left out: {record}", stacklevel=2)
+            else:
+                made.setdefault(record.link, []).append(shape)
         return {link: tuple(shapes) for link, shapes in made.items()}
 
     @cached_property
@@ -169,23 +184,35 @@ class UrdfShape:
         """Return true: a URDF file excludes no pairs."""
         return True
 
-    def shape(self, folder: Path | None) -> Shape:
-        """Return the shape; meshes are searched for in the folder of the robot file."""
+    def __str__(self) -> str:
+        sizes = " ".join(f'{key}="{value}"' for key, value in self.attributes.items())
+        return f"<{self.kind} {sizes}/>"
+
+    def shape(self, folder: Path | None) -> Shape | None:
+        """Return the shape; meshes are searched for in the folder of the robot file.
+
+        A shape without volume is the hull of its corners; the result is None for a point.
+        """
         if self.kind not in _KINDS:
             if not self.kind:
                 raise DescriptionError("has no <geometry> with a shape.")
             raise DescriptionError(str(unknown_name_error("geometry", self.kind, _KINDS)))
         pose = self._pose()
         if self.kind == "box":
-            return Box(self._numbers(self.attributes, "size", 3), pose)
+            size = self._numbers(self.attributes, "size", 3)
+            return Box(size, pose) if size.all() else _flat(size, pose)
         if self.kind == "mesh":
             name = self.attributes.get("filename", "")
             scale = self._numbers(self.attributes, "scale", 3, (1.0, 1.0, 1.0))
             return Mesh(mesh_file(name, folder), scale, pose)
         radius = float(self._numbers(self.attributes, "radius", 1)[0])
         if self.kind == "sphere":
-            return Sphere(radius, pose)
+            return Sphere(radius, pose) if radius else None
         length = float(self._numbers(self.attributes, "length", 1)[0])
+        if not radius:
+            return _flat(np.array([0.0, 0.0, length]), pose)
+        if not length and self.kind == "cylinder":
+            return ConvexHull(_disc(radius), 0.0, pose)
         return (Capsule if self.kind == "capsule" else Cylinder)(radius, length, pose)
 
     def _pose(self) -> Array:
@@ -210,6 +237,22 @@ class UrdfShape:
             given = "nothing" if text is None else short_repr(text)
             raise DescriptionError(f"<{self.kind}> {key}: expected {many}, given {given}.")
         return np.array(numbers)
+
+
+def _flat(size: Array, pose: Array) -> Shape | None:
+    """Return a box of which some edges are zero as a hull, or None if all are."""
+    if not size.any():
+        return None
+    Box(np.where(size == 0, 1.0, size), pose)  # checks the other edges
+    signs = np.stack(np.meshgrid(*[(-0.5, 0.5)] * 3), axis=-1).reshape(-1, 3)
+    return ConvexHull(np.unique(signs * size, axis=0), 0.0, pose)
+
+
+def _disc(radius: float) -> Array:
+    """Return the corners (k, 3) of a polygon that contains a disc in the plane of x and y."""
+    angle = np.arange(_DISC) * 2 * np.pi / _DISC
+    outer = radius / np.cos(np.pi / _DISC)
+    return np.stack([outer * np.cos(angle), outer * np.sin(angle), 0 * angle], axis=1)
 
 
 def urdf_shapes(links: Sequence[Element], known: set[str]) -> Iterator[UrdfShape]:

@@ -60,9 +60,15 @@ class WorldCheck:
         return ~self.model.collides(q, self.clearance)
 
     def distance(self, q: Array) -> float:
-        """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs."""
+        """Return the distance of the nearest pair at q (n,) [m]; infinite without pairs.
+
+        Links that are close by construction count as far apart as the clearance where they are
+        as far apart as they need to be.
+        """
+        if self.kernel is None:
+            return np.inf
         at = to_kernel(self.model.robot, q)
-        return np.inf if self.kernel is None else float(self.kernel.min_distance(at)[0])
+        return float(self.kernel.min_distance(at, self.clearance)[0])
 
     def blocking(self, q: Array) -> tuple[tuple[str, str], ...]:
         """Return the names of the pairs that are closer than the clearance, nearest first."""

@@ -22,7 +22,7 @@ from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.joint_path import JointPath
 
 _BETWEEN = np.arange(1, 8) / 8  # places on a step of a route at which its collisions are tested
-_SAMPLES = 1000  # number of random configurations of a search for a motion around obstacles
+SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
 _REACH = 0.8  # largest displacement of such a search, as a norm [rad or m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0
@@ -36,19 +36,22 @@ class Obstacles:
     Attributes:
         check: The robot in its world, and the clearance.
         lower, upper: Ranges of the joints in which motions around obstacles are searched (n,).
+        samples: Number of random configurations of such a search.
     """
 
     check: WorldCheck
     lower: Array
     upper: Array
+    samples: int = SAMPLES
 
     @staticmethod
-    def of(check: WorldCheck | None) -> Obstacles | None:
+    def of(check: WorldCheck | None, samples: int = SAMPLES) -> Obstacles | None:
         """Return the obstacles of a check; None without one."""
         if check is None:
             return None
         robot = check.model.robot
-        return Obstacles(check, np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi))
+        lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
+        return Obstacles(check, lower, upper, samples)
 
     def free(self, q: Array) -> Array:
         """Return configurations (..., n), with NaN instead of those that are too close."""
@@ -109,23 +112,24 @@ class Obstacles:
             return None
         return f"{pairs[0][0]} and {pairs[0][1]} would be closer than the clearance"
 
-    def around(self, start: Array, end: Array) -> Array:
+    def around(self, start: Array, end: Array) -> tuple[Array, str]:
         """Return configurations (K, n) through which straight motions lead from start to end.
 
         There are none if the straight motion keeps the clearance, or if no motion around obstacles
-        is found: two trees of random configurations grow toward each other (RRT-Connect).
+        is found: two trees of random configurations grow toward each other (RRT-Connect). The
+        second result then says what was searched.
 
         References:
             Kuffner & LaValle 2000.
         """
         none = np.empty((0, len(start)))
         if self._connects(start, end) or not self.check.free(np.stack([start, end])).all():
-            return none
+            return none, ""
         low = np.minimum(self.lower, np.minimum(start, end))
         high = np.maximum(self.upper, np.maximum(start, end))
         rng = np.random.default_rng(_SEED)
         trees = [_Tree(start), _Tree(end)]
-        for k in range(_SAMPLES):
+        for k in range(self.samples):
             one, other = trees[k % 2], trees[1 - k % 2]
             new = self._extended(one, rng.uniform(low, high))
             if new is None:
@@ -134,8 +138,12 @@ class Obstacles:
             if met is not None:
                 ways = [one.way(new), other.way(met)]
                 first, last = ways if k % 2 == 0 else ways[::-1]
-                return self._shortened(np.array(first[::-1] + last[1:]), rng)[1:-1]
-        return none
+                return self._shortened(np.array(first[::-1] + last[1:]), rng)[1:-1], ""
+        grown = " and ".join(str(len(tree.q)) for tree in trees)
+        return none, (
+            f"no motion around obstacles was found with {self.samples} random configurations, of "
+            f"which {grown} are reached from the two ends"
+        )
 
     def _connects(self, a: Array, b: Array) -> bool:
         if np.abs(coordinate_difference(b, a)).max() <= _EQUAL_WITHIN:

@@ -36,7 +36,7 @@ from supple.paths.branches import Branches
 from supple.paths.graph import Cost, Part, fewest_changes
 from supple.paths.joint_path import JointPath
 from supple.paths.layers import Layers
-from supple.paths.obstacles import Obstacles
+from supple.paths.obstacles import SAMPLES, Obstacles
 from supple.paths.planned_path import PlannedPath, Reconfiguration
 from supple.paths.problem import PathProblem, Track
 from supple.paths.reasons import blocked, out_of_reach, why
@@ -69,6 +69,7 @@ def plan_path(
     threads: int | None = None,
     world: World | None = None,
     clearance: float = 0.0,
+    samples: int = SAMPLES,
 ) -> PlannedPath:
     """Find configurations along a whole path, without a jump wherever that is possible.
 
@@ -103,6 +104,8 @@ def plan_path(
             reconfigurations, keep the clearance; `PlannedPath.certificate` has what is proven about
             the whole motion.
         clearance: Distance that all pairs must keep [m].
+        samples: Number of random configurations of each search for a reconfiguration around
+            obstacles. 1000 of them take about a second if there is none.
 
     Raises:
         InputError: The path is malformed, or q0 does not reach its first target.
@@ -127,7 +130,8 @@ def plan_path(
     cost = Cost(units=targets.units)
     if prefer != "motion":
         cost = Cost(lambda q: costs(prefer, problem, q, None))
-    obstacles = Obstacles.of(WorldCheck.of(robot, world, clearance))
+    tried = int(number(samples, "samples", least=1, most=1e7))
+    obstacles = Obstacles.of(WorldCheck.of(robot, world, clearance), tried)
     own = PathProblem(problem, targets, tolerances, cost, count, obstacles=obstacles)
     if q0 is None:
         return _farthest(own, None)
@@ -223,7 +227,8 @@ def _around(path: PathProblem, change: Reconfiguration) -> Reconfiguration:
     """Return a reconfiguration whose motion leads around obstacles, if one is found."""
     if path.obstacles is None:
         return change
-    return replace(change, via=path.obstacles.around(change.before, change.after))
+    via, said = path.obstacles.around(change.before, change.after)
+    return replace(change, via=via, reason=f"{change.reason}; {said}" if said else change.reason)
 
 
 def _layers(path: PathProblem, start: Array | None) -> Layers:

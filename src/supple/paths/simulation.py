@@ -20,13 +20,14 @@ from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
+from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.paths.joint_path import to_trajectory
-from supple.paths.path_mode import path_motion
+from supple.paths.path_mode import PathMotion, path_motion
 from supple.paths.references import Commands, Reference, sample
 from supple.paths.timing import Bounds
 from supple.steps.estimate import Estimates
@@ -89,8 +90,9 @@ def simulate(
         qd0: Initial joint speeds (n,); zero by default.
         tolerance: Largest distance from the path between two targets, in mode "path" [m or rad].
         world: As in `Servo`, with obstacles that stand still. `Trajectory.certificate` has what is
-            proven about the whole motion. In mode "path" the motion does not avoid obstacles, but
-            it has a certificate too.
+            proven about the whole motion. In mode "path" the motion does not go around obstacles:
+            it slows down and ends, at rest, at the last target before the first one that it cannot
+            reach with this clearance; the last status is COLLISION_LIMIT.
         clearance: As in `Servo`.
 
     Raises:
@@ -118,7 +120,8 @@ def simulate(
                 "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
-        made = _on_path(layout, limits, _start(q0, robot), commands, each, tolerance)
+        check = WorldCheck.of(robot, world, clearance if world is not None else 0.0)
+        made = _on_path(layout, limits, _start(q0, robot), commands, each, tolerance, check)
         return _with_certificate(made, robot, world, clearance)
     servo = Servo(
         robot,
@@ -206,20 +209,68 @@ def _on_path(
     commands: Commands,
     dt: float,
     tolerance: float,
+    check: WorldCheck | None,
 ) -> Trajectory:
-    """Return the fastest motion along the targets that keeps the limits."""
+    """Return the fastest motion along the targets that keeps the limits and the clearance."""
     least = number(tolerance, "tolerance", above=0)
-    motion = path_motion(layout, limits, q0, commands, dt, least)
+    motion, blocked = _free_motion(layout, limits, q0, commands, dt, least, check)
     bounds = Bounds(limits.max_speed, limits.max_acceleration, limits.max_jerk)
     made = to_trajectory(layout, [motion.q], dt, bounds)
     status = np.array(made.status, dtype=np.int32)
-    status[-1] |= motion.status
+    status[-1] |= blocked or motion.status
     return replace(
         made,
         t=motion.t,
         error=layout.error(motion.q[1:], motion.targets[1:]) / layout.weights,
         status=StatusArray.of(StepStatus, status),
     )
+
+
+def _free_motion(
+    layout: CompiledTasks,
+    limits: Limits,
+    q0: Array,
+    commands: Commands,
+    dt: float,
+    tolerance: float,
+    check: WorldCheck | None,
+) -> tuple[PathMotion, int]:
+    """Return the motion along the targets before obstacles, and its last status (0 without them).
+
+    Where the motion is not certified, it ends at the target before. Its end changes the motion
+    between the last targets, which is certified again.
+    """
+    status = 0
+    while True:
+        motion = path_motion(layout, limits, q0, commands, dt, tolerance)
+        if check is None:
+            return motion, status
+        free = _free_samples(check, motion)
+        if free == len(motion.t):
+            return motion, status
+        status = int(StepStatus.COLLISION_LIMIT)
+        if len(commands.t) == 1:  # too close at the beginning
+            return motion, status | int(StepStatus.COLLISION_EXCEEDED)
+        assert commands.targets is not None
+        count = int(np.searchsorted(commands.t, motion.s[max(free - 1, 0)], side="right"))
+        count = max(1, min(count, len(commands.t) - 1))
+        commands = commands._replace(t=commands.t[:count], targets=commands.targets[:count])
+
+
+def _free_samples(check: WorldCheck, motion: PathMotion) -> int:
+    """Return the number of samples of a motion up to which it is certified, by bisection."""
+
+    def certified(count: int) -> bool:
+        t, q = motion.t[:count], motion.q[:count]
+        return polygon_certificate(check.model, check.clearance, t, q, first=True).certified
+
+    free, more = 0, len(motion.t)
+    if certified(more):
+        return more
+    while more - free > 1:
+        middle = (free + more) // 2
+        free, more = (middle, more) if certified(middle) else (free, middle)
+    return free
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:

@@ -79,12 +79,13 @@ def gpu_world(model: CollisionModel, device: Device) -> GpuWorld:
     assert kernel is not None
     origins = np.stack([robot.fk(robot.neutral(), tip)[:3, 3] for tip in robot.tips])
     size = 2 * robot_size(robot) + float(np.linalg.norm(origins, axis=1).max())
+    rounding = _ROUNDING * float(np.finfo(np.float64).eps) * size
     device.use()
     stream = device.stream()
-    memory = device.allocate(len(kernel.packed(0, size)), stream)
-    device.upload(memory.pointer, kernel.packed(memory.pointer, size), stream)
+    memory = device.allocate(len(kernel.packed(0, size, rounding)), stream)
+    device.upload(memory.pointer, kernel.packed(memory.pointer, size, rounding), stream)
     device.wait(stream)
-    return GpuWorld(memory, _ROUNDING * float(np.finfo(np.float64).eps) * size)
+    return GpuWorld(memory, rounding)
 
 
 def gpu_check(check: WorldCheck | None, device: Device, max_rejected: int) -> GpuCheck | None:
