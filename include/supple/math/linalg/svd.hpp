@@ -98,6 +98,12 @@ SUPPLE_INLINE RowProducts<float> long_row_products(int n, const float* x, const 
 }
 #endif
 
+// The square of a row's length, summed as in `rotate_rows`: both decide the order of the rows.
+template <class L>
+SUPPLE_INLINE L row_square(int n, const L* x) {
+  return n < long_row ? dot(n, x, x) : long_row_products(n, x, x).xx;
+}
+
 // Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
 // first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
 // exchanged where the rows are. Returns the lanes where x and y were rotated.
@@ -159,7 +165,7 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   using T = scalar_t<L>;
   const T noise = 4 * T(n) * Number<T>::epsilon;
   for (int i = 0; i < k; ++i) {
-    const L square = dot(n, rows + i * n, rows + i * n);
+    const L square = row_square(n, static_cast<const L*>(rows + i * n));
     const mask_t<L> vanished = is_null(square) | (square <= squares[i] * L(noise * noise));
     squares[i] = square;
     if (!any(vanished)) continue;
@@ -194,7 +200,7 @@ SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_REST
     if (!turning) break;
   }
   for (int i = 0; i < k; ++i) {
-    const L square = dot(n, rows + i * n, rows + i * n);
+    const L square = row_square(n, static_cast<const L*>(rows + i * n));
     const mask_t<L> missing = is_null(square);
     const L norm = select(missing, L(0), sqrt(square));
     sigma[i] = norm * unscale;
