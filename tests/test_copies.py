@@ -118,6 +118,7 @@ EXAMPLES: tuple[object, ...] = (
     collision.Certificate(0.01, 0.005, (0.0, 1.0), ("a", "b")),
     collision.Contact(0.1, "a", "b", np.zeros((2, 3)), np.zeros(3)),
     collision.UncheckedPair("a", "b", "never"),
+    collision.ClosePair("a", "b", 0.005, "neutral"),
     sp.World({"box": BOX}, attached={"panda_hand": [BOX]}, speeds={"box": 0.1}),
     criteria.Clearance(PANDA, sp.World({"ball": BOX}, attached={"panda_hand": [BOX]}), 0.1),
     criteria.GravityTorque(PANDA.with_inertia("panda_hand", 1.0), np.ones(7)),

@@ -25,7 +25,8 @@ def test_every_command_writes_its_result_to_the_file_of_option_o(name: str) -> N
 
 
 FLOATING = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>
-  <joint name="my base" type="floating"><parent link="a"/><child link="b"/></joint>
+  <joint name="my base" type="continuous"><parent link="a"/><child link="b"/>
+    <mimic joint="gone"/></joint>
   <joint name="k" type="continuous"><parent link="b"/><child link="c"/></joint></robot>"""
 PYTHON = re.compile(r"numpy|supple\.[a-z]|\w=\S|\bmax_\w+|(?<!-)\bq0\b|\[[^]]*'")
 TURN = "simulate panda --twist 0 0 0 0 0 1 --q0 0,0,0,0,0,0,0"

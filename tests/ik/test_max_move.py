@@ -142,6 +142,8 @@ def test_solutions_of_a_gpu_that_are_too_far_are_searched_again(monkeypatch):
     class Anywhere:
         """A replacement for a GPU solver that searches on the CPU without `max_move`."""
 
+        device = None
+
         def solve(self, targets, seeds, options):
             found = solve(robot, poses, q0=seeds, prefer="fast")
             effort = np.stack([found.iterations, found.restarts + 1], axis=-1)

@@ -181,7 +181,7 @@ def sliding_chain() -> _core.Chain:
     )
     frame = _core.FrameSpec(joint=0, rotation=back, position=[0.0, 0.0, 0.0])
     return _core.Chain(
-        nq=1, nv=1, joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
+        nv=1, balls=[], joints=[joint], frames=[frame], outputs=1, stack=False, axes=-1, rows=[0]
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import supple as sp
 from supple.cli.console import as_json_option, check_figure, print_json, print_table, write_figure
 from supple.cli.robots import configuration, with_robot
+from supple.kinematics.frames import owners
 
 _RATES = {  # attributes of a robot, and their titles in the table
     "max_speed": "speed [/s]",
@@ -71,10 +72,11 @@ def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> N
 def facts(robot: sp.Robot, q: Any) -> dict[str, Any]:
     """Return a robot's joints, frames, and end-effector poses at q, as plain values."""
     kinds = {joint.name: joint.kind for joint in robot.description.joints}
+    of = owners(robot)
     joints = [
         {
             "name": name,
-            "kind": kinds[name],
+            "kind": kinds[of[j]],
             "lower": float(robot.lower[j]),
             "upper": float(robot.upper[j]),
             **{key: float(getattr(robot, key)[j]) for key in _RATES},

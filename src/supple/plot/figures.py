@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, MissingExtraError, short_repr
-from supple.kinematics.configuration import to_kernel
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
@@ -172,7 +171,7 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
         t, after = np.asarray(motion.t), np.asarray(motion.t)[1:]
         names, robot = _names(motion), motion.robot
         low, high, fastest = _ranges(motion)
-        q = motion.q if robot is None else to_kernel(robot, motion.q)
+        q = motion.q if robot is None else _positions(robot, motion.q)
         for j, name in enumerate(names):
             how = _style(j)
             if np.isfinite(high[j] - low[j]) and high[j] > low[j]:
@@ -248,6 +247,17 @@ def _names(motion: Any) -> Sequence[str]:
         return [f"q[{j}]" for j in range(motion.q.shape[1])]
     names: Sequence[str] = motion.robot.joint_names
     return names
+
+
+def _positions(robot: Any, q: Matrix) -> Matrix:
+    """Return a position for each degree of freedom (k, n); rotation vectors for quaternions."""
+    if robot.nq == robot.nv:
+        return q
+    made = np.array(robot.difference(q, robot.neutral()))
+    for j, name in enumerate(robot.joint_names):
+        if name in robot.position_names:
+            made[:, j] = q[:, robot.position_names.index(name)]
+    return made
 
 
 def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:

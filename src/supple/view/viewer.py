@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import supple as sp
-from supple.errors import DeviceError, MissingExtraError
-from supple.kinematics.configuration import refuse_balls
+from supple.errors import DeviceError, InputError, MissingExtraError
 from supple.plot import palette
 from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of, trimesh_module
@@ -75,7 +74,11 @@ class Viewer:
             InputError: A joint of the robot has a quaternion.
         """
         viser = viser_module()
-        refuse_balls(robot, "the viewer")
+        if robot.nq != robot.nv:
+            raise InputError(
+                "the viewer does not support joints with a quaternion; given: "
+                f"{robot.name} with {robot.nq} positions of {robot.nv} degrees of freedom"
+            )
         self.simulation = Simulation(robot, q, **settings)
         self.start = self.simulation.q
         solids, problems = ([], []) if file is None else solids_in(file, robot)
