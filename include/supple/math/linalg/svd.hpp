@@ -54,7 +54,7 @@ SUPPLE_INLINE RowProducts<L> row_products(int n, const L* x, const L* y) {
   return sum;
 }
 template <class L>
-SUPPLE_NOINLINE RowProducts<L> long_row_products(int n, const L* x, const L* y) {
+SUPPLE_NOINLINE RowProducts<L> products_by_parts(int n, const L* x, const L* y) {
   RowProducts<L> part[row_parts];
   for (int i = 0; i < row_parts; ++i) part[i] = {L(0), L(0), L(0)};
   for (int k = 0; k < n; ++k) {
@@ -69,34 +69,39 @@ SUPPLE_NOINLINE RowProducts<L> long_row_products(int n, const L* x, const L* y) 
   }
   return sum;
 }
-#ifndef __CUDACC__
-// The same, bit for bit, for a single matrix: the parts share a pack.
+// The same, bit for bit, for a single matrix: on a processor, the parts share a pack.
 template <class T>
-SUPPLE_INLINE RowProducts<T> packed_row_products(int n, const T* x, const T* y) {
+SUPPLE_INLINE RowProducts<T> products_in_pack(int n, const T* x, const T* y) {
   using P = Unrolled<T>;
-  static_assert(width<P> == row_parts);
-  P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
-  const auto add = [&](int from, int count) {
-    __builtin_memcpy(&a, x + from, sizeof(T) * count);
-    __builtin_memcpy(&b, y + from, sizeof(T) * count);
-    xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
-  };
-  int k = 0;
-  for (; k + row_parts <= n; k += row_parts) add(k, row_parts);
-  if (k < n) a = b = P(T(0)), add(k, n - k);
-  RowProducts<T> sum{get(xx, 0), get(yy, 0), get(xy, 0)};
-  for (int i = 1; i < row_parts; ++i) {
-    sum = {sum.xx + get(xx, i), sum.yy + get(yy, i), sum.xy + get(xy, i)};
+  if constexpr (width<P> == row_parts) {
+    P xx(T(0)), yy(T(0)), xy(T(0)), a(T(0)), b(T(0));
+    const auto add = [&](int from, int count) {
+      __builtin_memcpy(&a, x + from, sizeof(T) * count);
+      __builtin_memcpy(&b, y + from, sizeof(T) * count);
+      xx = fma(a, a, xx), yy = fma(b, b, yy), xy = fma(a, b, xy);
+    };
+    int k = 0;
+    for (; k + row_parts <= n; k += row_parts) add(k, row_parts);
+    if (k < n) a = b = P(T(0)), add(k, n - k);
+    RowProducts<T> sum{get(xx, 0), get(yy, 0), get(xy, 0)};
+    for (int i = 1; i < row_parts; ++i) {
+      sum = {sum.xx + get(xx, i), sum.yy + get(yy, i), sum.xy + get(xy, i)};
+    }
+    return sum;
+  } else {
+    return products_by_parts(n, x, y);
   }
-  return sum;
+}
+template <class L>
+SUPPLE_INLINE RowProducts<L> long_row_products(int n, const L* x, const L* y) {
+  return products_by_parts(n, x, y);
 }
 SUPPLE_INLINE RowProducts<double> long_row_products(int n, const double* x, const double* y) {
-  return packed_row_products(n, x, y);
+  return products_in_pack(n, x, y);
 }
 SUPPLE_INLINE RowProducts<float> long_row_products(int n, const float* x, const float* y) {
-  return packed_row_products(n, x, y);
+  return products_in_pack(n, x, y);
 }
-#endif
 
 // The square of a row's length, summed as in `rotate_rows`: both decide the order of the rows.
 template <class L>
