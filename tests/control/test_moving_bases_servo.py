@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,12 @@ def on_moving_base(seed: int) -> tuple[sp.Robot, np.random.Generator]:
 def targets_of(robot: sp.Robot, q: np.ndarray) -> np.ndarray:
     """Return the poses of the end effectors at q."""
     return robot.fk(q)
+
+
+def with_spheres(robot: sp.Robot) -> sp.Robot:
+    """Return a robot with a sphere on every third link."""
+    shapes = {link: (sp.collision.Sphere(0.06),) for link in robot.description.links[::3]}
+    return sp.Robot(replace(robot.description, shapes=shapes))
 
 
 def test_a_step_of_a_moving_base_moves_the_hand_as_commanded() -> None:
@@ -144,10 +151,48 @@ def test_a_posture_names_no_orientation() -> None:
         sp.Servo(robot, tasks=[sp.PoseTask(), sp.PostureTask(["base/rx"])], dt=0.01)
 
 
-def test_a_path_cannot_be_planned_with_a_floating_base_yet() -> None:
+def test_functions_that_do_not_support_quaternions_say_so() -> None:
     robot = sp.load("ur5e").with_base("floating")
-    with pytest.raises(sp.errors.InputError, match=r"plan_path does not support .* 'base'"):
-        sp.plan_path(robot, robot.fk(robot.random(3, seed=0)))
+    q = robot.random(3, seed=0)
+    T, path = robot.fk(q), sp.Limits.for_robot(robot, mode="path")
+    for what, call in {
+        "plan_path": lambda: sp.plan_path(robot, T),
+        "JointPath": lambda: sp.paths.JointPath(robot, q),
+        "self_motion": lambda: sp.redundancy.self_motion(robot, q[0]),
+        'mode "path"': lambda: sp.simulate(robot, q[0], target=T, times=[0, 1, 2], limits=path),
+        "simulate with a world": lambda: sp.simulate(
+            robot, q[0], target=T[0], dt=0.01, duration=0.1, world=sp.World()
+        ),
+    }.items():
+        with pytest.raises(sp.errors.InputError, match=rf"{what}.* does not support .* 'base'"):
+            call()
+
+
+@pytest.mark.parametrize("seed", range(nightly(12, 3)))
+def test_a_robot_on_a_floating_base_keeps_the_clearance_from_obstacles(seed: int) -> None:
+    """Distances do not depend on the base: the world may move instead of the robot."""
+    rng = np.random.default_rng([seed, 34])
+    fixed = with_spheres(sp.load("panda"))
+    robot = fixed.with_base("floating")
+    box = sp.collision.Box(rng.uniform(0.05, 0.3, 3), sp.pose(rng.uniform(0.3, 0.6, 3)))
+    world = sp.World({"box": box})
+    q = robot.random(200, seed=rng)
+    hit = sp.collision.collides(robot, world, q, 0.01)
+    for one, touched in zip(q[:30], hit[:30], strict=True):
+        base = np.linalg.inv(robot.fk(one, "panda_link0"))
+        other = sp.World({"box": replace(box, pose=base @ box.pose)})
+        assert bool(sp.collision.collides(fixed, other, one[7:], 0.01)) == bool(touched)
+    start = next(one for one, touched in zip(q, hit, strict=True) if not touched)
+    servo = sp.Servo(robot, world=world, clearance=0.01, dt=0.005)
+    target = robot.fk(start)
+    target[:3, 3] = box.pose[:3, 3]  # inside the box
+    at = start
+    for _ in range(400):
+        at = servo(at, target=target)
+        assert servo.nearest is None or servo.nearest.distance >= 0.01 - 1e-9
+    found = sp.Solver(robot, world=world, clearance=0.01).batch(robot.fk(q[~hit][:20]))
+    assert found.success.all()
+    assert not sp.collision.collides(robot, world, found.q, 0.01).any()
 
 
 def test_a_motion_with_a_floating_base_is_saved_and_drawn(tmp_path: Path) -> None:

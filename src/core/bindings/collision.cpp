@@ -41,11 +41,10 @@ nb::object doubles(std::initializer_list<npy_intp> shape) {
   return new_array(NPY_DOUBLE, int(shape.size()), shape.begin());
 }
 
-// Returns q (n,) in double precision; raises an error for another shape or a number that is not
-// finite.
-Batch one_configuration(nb::handle q, int n) {
-  Batch at(q, n, "q");
-  if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
+// Returns q (nq,) in the kernel's coordinates; raises an error for another shape.
+Configurations one_configuration(nb::handle q, const Layout& layout) {
+  Configurations at(q, layout, "q");
+  if (at.leading() != 0) raise_input_error("raise_batch", q, "q", layout.nq());
   return at;
 }
 
@@ -54,7 +53,8 @@ Batch one_configuration(nb::handle q, int n) {
 PyCollisionModel::PyCollisionModel(const PyChain& chain, nb::handle kind, nb::handle frame,
                                    nb::handle pose, nb::handle size, nb::handle radius,
                                    nb::handle vertices, nb::handle first_vertex, nb::handle speed,
-                                   nb::handle pairs, nb::handle allowed) {
+                                   nb::handle pairs, nb::handle allowed)
+    : layout_(chain.layout()) {
   const std::ptrdiff_t s = rows_of_array(kind), k = rows_of_array(pairs);
   CollisionSpec spec{.shapes = int(s), .pairs = int(k)};
   spec.kind = data_in<int>(kind, NPY_INT32, s, "kind");
@@ -87,7 +87,7 @@ void PyCollisionModel::configuration(const Batch& at, std::ptrdiff_t row, double
 nb::object PyCollisionModel::distances(nb::handle given) const {
   const CollisionModel<double>& model = view();
   std::vector<double> q(model.chain.nq);
-  configuration(one_configuration(given, model.chain.nq), 0, q.data());
+  configuration(one_configuration(given, layout_), 0, q.data());
   const nb::object distance = doubles({model.pairs}), points = doubles({model.pairs, 2, 3}),
                    normal = doubles({model.pairs, 3});
   const CollisionKernel& kernel = *isa().collision;
@@ -102,7 +102,7 @@ nb::object PyCollisionModel::distances(nb::handle given) const {
 nb::object PyCollisionModel::min_distance(nb::handle given, double clearance) const {
   const CollisionModel<double>& model = view();
   std::vector<double> q(model.chain.nq);
-  configuration(one_configuration(given, model.chain.nq), 0, q.data());
+  configuration(one_configuration(given, layout_), 0, q.data());
   const CollisionKernel& kernel = *isa().collision;
   Scratch scratch(kernel.scratch(model) * sizeof(double));
   double* const memory = static_cast<double*>(scratch.get());
@@ -115,7 +115,7 @@ nb::object PyCollisionModel::min_distance(nb::handle given, double clearance) co
 nb::object PyCollisionModel::collides(nb::handle given, double clearance, int threads) const {
   const CollisionModel<double>& model = view();
   const int n = model.chain.nq;
-  const Batch at(given, n, "q");
+  const Configurations at(given, layout_, "q");
   const std::ptrdiff_t count = at.count();
   const nb::object made = new_array(NPY_BOOL, at.leading(), PyArray_DIMS(at.array()));
   std::vector<double> all(std::size_t(count) * n);
@@ -143,7 +143,7 @@ nb::object PyCollisionModel::collides(nb::handle given, double clearance, int th
 nb::object PyCollisionModel::closer(nb::handle given, double distance) const {
   const CollisionModel<double>& model = view();
   const int n = model.chain.nq;
-  const Batch at(given, n, "q");
+  const Configurations at(given, layout_, "q");
   const npy_intp shape[] = {at.count(), model.pairs};
   const nb::object made = new_array(NPY_BOOL, 2, shape);
   const CollisionKernel& kernel = *isa().collision;
@@ -183,7 +183,7 @@ nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, 
 nb::object PyCollisionModel::cost(nb::handle given, double distance) const {
   const CollisionModel<double>& model = view();
   std::vector<double> q(model.chain.nq);
-  configuration(one_configuration(given, model.chain.nq), 0, q.data());
+  configuration(one_configuration(given, layout_), 0, q.data());
   const nb::object gradient = doubles({model.chain.nv});
   const CollisionKernel& kernel = *isa().collision;
   Scratch scratch(kernel.curve_scratch(model) * sizeof(double));

@@ -46,9 +46,11 @@ class PyCollisionModel {
   void move(int shape, const double* pose);
 
  private:
-  // Copies a row of a batch; raises an error for numbers that are not finite.
+  // Copies a row of a batch in the kernel's coordinates; raises an error for numbers that are not
+  // finite.
   void configuration(const Batch& at, std::ptrdiff_t row, double* q) const;
 
+  Layout layout_;
   std::unique_ptr<OwnedCollisionModel> owned_;
   int moves_ = 0, jumps_ = 0;
 };

@@ -26,7 +26,6 @@ from supple.describe.shapes import Shape
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD
-from supple.kinematics.configuration import to_kernel
 from supple.kinematics.robot import check_robot
 
 
@@ -77,8 +76,8 @@ class CollisionModel:
 
         Pairs that are close by construction may be as close as they are allowed to be.
         """
-        values = to_kernel(self.robot, _configurations(q, self.robot))
-        flat = values.reshape(-1, self.robot.nv)
+        values = _configurations(q, self.robot)
+        flat = values.reshape(-1, self.robot.nq)
         if self.kernel is None:
             return np.zeros(values.shape[:-1], dtype=np.bool_)
         hit = np.asarray(self.kernel.collides(flat, clearance), dtype=np.bool_)
@@ -99,7 +98,7 @@ class CollisionModel:
             raise InputError(f"q must be one configuration; given: shape {values.shape}")
         if self.kernel is None:
             return []
-        distance, points, normal = self.kernel.distances(to_kernel(self.robot, values))
+        distance, points, normal = self.kernel.distances(values)
         found: dict[tuple[str, str], Contact] = {}
         for k in np.argsort(distance, kind="stable").tolist():
             if not distance[k] < below:

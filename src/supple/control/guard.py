@@ -19,7 +19,6 @@ from supple.collision.model import (
 from supple.collision.world import World
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import to_kernel
 from supple.motion.linearization import Array
 
 # Values of `RowState` in limits/row_search.hpp.
@@ -150,11 +149,10 @@ def nearest_of(world: Guarded, q: Array, clearance: float) -> Nearest | None:
     """Return the pair that is closest to what it must keep, at a configuration (n,), or None."""
     if world.kernel is None:
         return None
-    at = q if world.model is None else to_kernel(world.model.robot, q)
-    _, pair = world.kernel.min_distance(at, clearance)
+    _, pair = world.kernel.min_distance(q, clearance)
     if pair < 0:
         return None
-    distance, points, normal = world.kernel.distances(at)
+    distance, points, normal = world.kernel.distances(q)
     return Nearest(
         world.pair(pair), float(distance[pair]), np.array(points[pair]), np.array(normal[pair])
     )

@@ -24,7 +24,6 @@ from supple.kinematics.configuration import (
     coordinate_difference,
     difference,
     integrate,
-    to_kernel,
 )
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
@@ -282,7 +281,7 @@ class Clearance:
         kernel = model_of(self.robot, self.world).kernel
         if kernel is None:
             return 0.0, np.zeros(self.robot.dof, dtype=np.float64)
-        cost, gradient = kernel.cost(to_kernel(self.robot, at), self.distance)
+        cost, gradient = kernel.cost(at, self.distance)
         return cost, np.asarray(gradient, dtype=np.float64)
 
 

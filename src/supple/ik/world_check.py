@@ -13,7 +13,6 @@ from supple.collision.model import CollisionModel, check_clearance, check_world,
 from supple.collision.world import World
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import to_kernel
 from supple.motion.linearization import Array
 
 _LISTED = 3  # number of pairs that a sentence names
@@ -67,8 +66,7 @@ class WorldCheck:
         """
         if self.kernel is None:
             return np.inf
-        at = to_kernel(self.model.robot, q)
-        return float(self.kernel.min_distance(at, self.clearance)[0])
+        return float(self.kernel.min_distance(q, self.clearance)[0])
 
     def blocking(self, q: Array) -> tuple[tuple[str, str], ...]:
         """Return the names of the pairs that are closer than the clearance, nearest first."""
