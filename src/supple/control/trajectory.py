@@ -52,8 +52,8 @@ class Trajectory(Certified):
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
         robot: The robot, if it is known; files contain its name only.
-        certificate: What is proven about the distances from obstacles during the motion. Joints
-            move linearly between samples. None without a world, and in motions from files.
+        certificate: A lower bound of the distances in the world during the motion, if joints move
+            linearly between samples; None without a world, and in motions from files.
     """
 
     t: Array

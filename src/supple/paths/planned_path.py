@@ -71,8 +71,8 @@ class PlannedPath(Certified):
         obstacle: Why and where the path cannot be followed further; None if it is followed whole.
         position_deviation: Largest distance of the tool from the path, between the targets too [m].
         rotation_deviation: Largest rotation of the tool away from the path [rad].
-        certificate: What is proven about the distances from obstacles. It covers all pieces and
-            reconfigurations. None without a world.
+        certificate: A lower bound of the distances in the world, for all pieces and
+            reconfigurations; None without a world.
     """
 
     robot: Robot
