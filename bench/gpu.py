@@ -22,6 +22,7 @@ import gpu_bound
 import measure
 import supple as sp
 from supple.gpu import runtime
+from supple.gpu.queue import Queue
 from supple.ik.gpu import position, request, solvers
 from supple.ik.problem import CompiledProblem, compile_problem
 
@@ -96,8 +97,9 @@ def device_time(
     targets = problem.targets(calls * count)
     each = {"q": 8 * problem.robot.dof, "error": 16, "effort": 8, "outcome": 1}
     each["target"] = targets.nbytes // len(targets)
-    memory, at = solver.allocate_arrays(
-        {name: len(targets) * size for name, size in each.items()}, stream
+    work = Queue(gpu, stream)
+    memory, at = position.allocate_arrays(
+        {name: len(targets) * size for name, size in each.items()}, work
     )
     gpu.upload(at["target"], targets, stream)
     bounds, watch = request.SearchOptions(*gate, 256), Stopwatch(stream)
@@ -108,10 +110,10 @@ def device_time(
     times = []
     for _ in range(rounds):
         for batch in 2 * batches:  # the first half keeps the device busy while calls are queued
-            solver.launch(batch, count, bounds, stream)
+            solver.launch(batch, count, bounds, work)
         watch.mark(0)
         for batch in batches:
-            solver.launch(batch, count, bounds, stream)
+            solver.launch(batch, count, bounds, work)
         watch.mark(1)
         times.append(watch.time() / calls)
     outcome = np.empty(len(targets), np.int8)

@@ -22,9 +22,11 @@ from gpu_kernels import LEFT, RIGHT, tree
 from supple import PositionTask, PostureTask, SolveStatus
 from supple import collision as c
 from supple.collision.model import model_of
+from supple.gpu.queue import Queue
 from supple.ik.arguments import Settings
 from supple.ik.driver import Driver
 from supple.ik.gpu import branches, position, solvers, world
+from supple.ik.gpu.position import allocate_arrays
 from supple.ik.gpu.request import Request
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
@@ -98,7 +100,7 @@ def rejected(check: Any, problem: Any, q: Array) -> Array:
     gpu.use()
     stream = gpu.stream()
     sizes = {"q": q.nbytes, "outcome": count, "left": 4 * count, "counter": 8}
-    memory, at = solver.allocate_arrays(sizes, stream)
+    memory, at = allocate_arrays(sizes, Queue(gpu, stream))
     gpu.upload(at["q"], np.ascontiguousarray(q), stream)
     gpu.zero(at["outcome"], count, stream)
     gpu.zero(at["counter"], 8, stream)

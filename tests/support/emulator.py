@@ -19,7 +19,7 @@ import pytest
 
 from compile_once import only_one
 from supple.gpu import arrays
-from supple.ik.gpu import branches, position, solvers, subproblems, targets
+from supple.ik.gpu import branches, calls, position, solvers, subproblems, targets
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 # Compiling takes most of the time of these tests, hence no optimization and no forced inlining.
@@ -58,6 +58,16 @@ class Memory:
         self.device, self.stream = device, 0
 
 
+class Kernel:
+    """A CUDA kernel, which is a function here."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __int__(self) -> int:
+        return ctypes.cast(self.function, ctypes.c_void_p).value or 0
+
+
 class Device:
     """A replacement for `supple.gpu.runtime.Device` that runs on the CPU.
 
@@ -66,11 +76,12 @@ class Device:
             files with the same constants are compiled as one, which takes a sixth of the time.
     """
 
-    number, processors = 0, 2
+    number, processors, context, pool = 0, 2, 0, 0
     linked = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._functions = self._made_functions()
 
     def use(self) -> None: ...
 
@@ -88,7 +99,7 @@ class Device:
             if not path.with_suffix(".so").exists():
                 self._compile(code, names, path)
         loaded = ctypes.CDLL(str(path.with_suffix(".so")))
-        return {name: getattr(loaded, f"emulated_{name}") for name in names}
+        return {name: Kernel(getattr(loaded, f"emulated_{name}")) for name in names}
 
     def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
         # The file has a temporary name until it is complete, in case the compiler is interrupted.
@@ -144,7 +155,47 @@ class Device:
 
     def launch(self, kernel: Any, blocks: int, threads: int, stream: int, *arguments: Any) -> None:
         each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-        kernel(blocks, threads, each)
+        kernel.function(blocks, threads, each)
+
+    def functions(self) -> list[int]:
+        """Return the addresses of functions with the interface of CUDA's driver."""
+        return [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in self._functions]
+
+    def _made_functions(self) -> list[Any]:
+        pointer, size, count = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint
+        blocks: dict[int, Memory] = {}
+
+        def allocate(made: Any, size: int, pool: int, stream: int) -> int:
+            block = Memory(self, size)
+            blocks[block.pointer] = block
+            made[0] = block.pointer
+            return 0
+
+        def release(at: int, stream: int) -> int:
+            del blocks[at]
+            return 0
+
+        def fill(at: int, value: int, size: int, stream: int) -> int:
+            ctypes.memset(at, value, size)
+            return 0
+
+        def launch(kernel: int, blocks: int, *more: Any) -> int:
+            run = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, pointer)(kernel)
+            run(blocks, more[2], more[-2])
+            return 0
+
+        integer, address = ctypes.c_int, ctypes.POINTER(pointer)
+        return [
+            ctypes.CFUNCTYPE(integer, pointer)(lambda context: 0),
+            ctypes.CFUNCTYPE(integer, address, size, pointer, pointer)(allocate),
+            ctypes.CFUNCTYPE(integer, pointer, pointer)(release),
+            ctypes.CFUNCTYPE(integer, pointer, ctypes.c_ubyte, size, pointer)(fill),
+            ctypes.CFUNCTYPE(integer, pointer, *[count] * 7, pointer, pointer, pointer)(launch),
+        ]
+
+    def free(self, pointer: int, stream: int) -> None: ...
+
+    def order(self, before: int, after: int) -> None: ...
 
 
 def _divided(text: str) -> tuple[str, str]:
@@ -214,7 +265,7 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
         patch.setattr(module, "compile_linked", no_linker)
     for module in (solvers, branches):
         patch.setattr(module, "device_named", lambda name: (0, Info))
-    patch.setattr(targets, "seen", _seen)
+    patch.setattr(calls, "seen", _seen)
     for module in (subproblems, targets, branches):
         patch.setattr(module, "compile_source", no_compiler)
     return device

@@ -133,6 +133,7 @@ NB_MODULE(_core, m) {
   bind_timing(m);
   bind_paths(m);
   bind_collision(m);
+  bind_launches(m);
 }
 
 }  // namespace

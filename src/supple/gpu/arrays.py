@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,13 +24,68 @@ def on_gpu(given: object) -> bool:
     return device is not None and int(device()[0]) == _CUDA
 
 
+Layout: TypeAlias = tuple[Hashable, int, int]  # an array's type and strides; address; stream
+
+
+def layout_of(given: Any) -> Layout | None:
+    """Return the layout of an array of PyTorch or CuPy, its address, and the current stream.
+
+    Returns None for other arrays, for those in host memory, and for those that `seen` rejects. This
+    takes a microsecond, where `seen` takes thirty.
+    """
+    kind = type(given)
+    if kind not in _READERS:
+        library = kind.__module__.partition(".")[0]
+        make = {"torch": _torch_reader, "cupy": _cupy_reader}.get(library)
+        _READERS[kind] = None if make is None else make(kind)
+    read = _READERS[kind]
+    return None if read is None else read(given)
+
+
+def _torch_reader(kind: type) -> Callable[[Any], Layout | None] | None:
+    import torch
+
+    if kind is not torch.Tensor:
+        return None
+    current = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if current is None:  # (not in builds for the CPU)
+        return None
+
+    def read(given: Any) -> Layout | None:
+        if not given.is_cuda or given.requires_grad or given.is_neg():
+            return None
+        device = given.get_device()
+        layout = (given.dtype, given.shape, given.stride(), device)
+        return layout, given.data_ptr(), current(device)
+
+    return read
+
+
+def _cupy_reader(kind: type) -> Callable[[Any], Layout | None] | None:
+    import cupy
+
+    if kind is not cupy.ndarray:
+        return None
+    current = cupy.cuda.get_current_stream
+
+    def read(given: Any) -> Layout | None:
+        data = given.data
+        layout = (given.dtype.char, given.shape, given.strides, data.device_id)
+        return layout, data.ptr, current().ptr
+
+    return read
+
+
+_READERS: dict[type, Callable[[Any], Layout | None] | None] = {}
+
+
 def stream_of(given: object, arrays: tuple[object, ...]) -> int:
     """Return the handle of the stream of a call: `given`, that of an array, or the default stream.
 
     Args:
         given: A handle, an object with `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy),
             or None.
-        arrays: Arrays whose `__cuda_array_interface__` may name a stream.
+        arrays: Arrays of the call; that of the first one is the current stream of its library.
     """
     if given is not None:
         protocol = getattr(given, "__cuda_stream__", None)
@@ -43,6 +98,9 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
             return given
         raise InputError(f"stream must be a CUDA stream or its handle; given: {short_repr(given)}")
     for array in arrays:
+        read = layout_of(array)
+        if read is not None:
+            return read[2]
         named = getattr(array, "__cuda_array_interface__", {}).get("stream")
         if named:
             return int(named)

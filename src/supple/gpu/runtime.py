@@ -21,6 +21,13 @@ _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
 _ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 _RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
+_KEPT = 1 << 30  # maximum size of memory that is kept for later calls [bytes]
+# Functions of the driver that `_core.Launches` calls, and the version of their interface.
+_LAUNCHING = (
+    *(b"cuCtxSetCurrent", b"cuMemAllocFromPoolAsync", b"cuMemFreeAsync"),
+    *(b"cuMemsetD8Async", b"cuLaunchKernel"),
+)
+_INTERFACE = 12000
 _OF_FILE = re.compile(r"^// nvrtc: (\S+)$", re.MULTILINE)  # an option of one source file
 
 
@@ -254,10 +261,11 @@ class Device:
         self._driver = driver()
         check(self._driver.cuInit(0))
         handle = check(self._driver.cuDeviceGet(number))
-        self._context = check(
+        self.context = check(
             self._driver.cuDevicePrimaryCtxRetain(handle)
         )  # the primary context, which other libraries share
         self.use()
+        self.pool = self._new_pool()
         self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
         major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
         self.architecture = f"sm_{major}{minor}"
@@ -265,7 +273,27 @@ class Device:
 
     def use(self) -> None:
         """Make the context of the device current in this thread."""
-        check(self._driver.cuCtxSetCurrent(self._context))
+        check(self._driver.cuCtxSetCurrent(self.context))
+
+    def _new_pool(self) -> Any:
+        """Return a pool of memory that keeps what is freed, up to `_KEPT` bytes.
+
+        The default pool returns freed memory to the driver at every synchronization.
+        """
+        cuda = self._driver
+        wanted = cuda.CUmemPoolProps()
+        wanted.allocType = cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        wanted.location.type = cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        wanted.location.id = self.number
+        pool = check(cuda.cuMemPoolCreate(wanted))
+        threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        check(cuda.cuMemPoolSetAttribute(pool, threshold, cuda.cuuint64_t(_KEPT)))
+        return pool
+
+    def functions(self) -> list[int]:
+        """Return the addresses of the driver's functions that `_core.Launches` calls."""
+        find = self._driver.cuGetProcAddress
+        return [int(check(find(name, _INTERFACE, 0)[:2])) for name in _LAUNCHING]
 
     def stream(self) -> int:
         """Return the default stream, for callers that give none."""
@@ -298,7 +326,8 @@ class Device:
 
     def allocate(self, size: int, stream: int) -> Memory:
         """Allocate `size` bytes, which are freed when the returned object is deleted."""
-        return Memory(self, int(check(self._driver.cuMemAllocAsync(max(size, 1), stream))), stream)
+        made = check(self._driver.cuMemAllocFromPoolAsync(max(size, 1), self.pool, stream))
+        return Memory(self, int(made), stream)
 
     def free(self, pointer: int, stream: int) -> None:
         """Free memory; errors are ignored, because this runs in a destructor."""

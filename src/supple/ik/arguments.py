@@ -255,6 +255,12 @@ def _check_cpu_only(**arguments: object) -> None:
             raise InputError(f"{name} is only for device='cpu'; given: {short_repr(value)}")
 
 
+def check_no_out(out: object) -> None:
+    """Raise an error if `out` is given for targets in host memory."""
+    if out is not None:
+        raise InputError(f"out is for targets in GPU memory; given: {short_repr(out)}")
+
+
 def check_iterated(iterates: bool, max_iterations: object, settings: Settings) -> None:
     """Raise an error for settings that are not available with a step or an OpenTask.
 

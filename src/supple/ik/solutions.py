@@ -26,6 +26,9 @@ from supple.motion.linearization import Array
 if TYPE_CHECKING:
     from typing import overload
 
+    from supple.gpu.runtime import Memory
+    from supple.ik.gpu.calls import DeviceCall
+
 _PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
 # Fields that are set to zeros when they are first read, if they are not given.
 _LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
@@ -96,6 +99,30 @@ class Solutions:
     _count: NDArray[np.int32] | None = field(default=None, kw_only=True)
     _complete: NDArray[np.bool_] | bool = field(default=False, kw_only=True)
 
+    @classmethod
+    def on_gpu(cls, call: DeviceCall, memory: Memory) -> Solutions:
+        """Return the results of a call on a GPU, whose arrays are made when they are read."""
+        made = object.__new__(cls)
+        made.__dict__.update(call.fields)
+        made.__dict__["_results"] = (call, memory)
+        for name in call.at_once:
+            made.__dict__[name] = call.parts[name].of(memory)
+        return made
+
+    def memory_for(self, call: DeviceCall) -> Memory:
+        """Return the memory of these results, for the results of another call.
+
+        Raises:
+            InputError: The arrays have other shapes, or are not in GPU memory.
+        """
+        results: tuple[DeviceCall, Memory] | None = self.__dict__.get("_results")
+        if results is None or results[0].parts != call.parts:
+            raise InputError(
+                "out must be the results of an earlier call with targets of the same shape in GPU "
+                f"memory; given: {self!r}"
+            )
+        return results[1]
+
     def __post_init__(self) -> None:
         for name in _LATER:
             if self.__dict__[name] is None:
@@ -107,6 +134,9 @@ class Solutions:
 
         def __getattr__(self, name: str) -> Any:
             """Return a field of `_LATER` that is not given, after setting it to zeros."""
+            call, memory = self.__dict__.get("_results", (None, None))
+            if call is not None and name in call.parts:
+                return self.__dict__.setdefault(name, call.parts[name].of(memory))
             if name not in _LATER or "q" not in self.__dict__:
                 raise AttributeError(f"Solutions has no attribute {name!r}")
             self._check_host(name)
@@ -127,9 +157,13 @@ class Solutions:
         """Return the solutions with all arrays in host memory, after waiting for their stream."""
         if not self._on_gpu:
             return self
+        call, _ = self.__dict__.get("_results", (None, None))
+        for name in () if call is None else call.parts:
+            getattr(self, name)
         host: dict[str, Any] = {
             name: value.numpy() if isinstance(value, GpuArray) else value
             for name, value in self.__dict__.items()
+            if name != "_results"
         }
         if self._targets is not None:  # only the used entries of each target
             used = np.arange(host["q"].shape[-2]) < host["_count"][..., None]

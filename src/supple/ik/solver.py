@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
@@ -19,11 +21,12 @@ from supple.ik.arguments import (
     Settings,
     SolveOptions,
     check_iterated,
+    check_no_out,
     check_not_iterated,
     seeds_of,
 )
 from supple.ik.blocked import free_solutions, settled, settled_batch
-from supple.ik.branches.solve_all import TOLERANCE, all_solver, solve_all
+from supple.ik.branches.solve_all import TOLERANCE, all_solver, record_all, solve_all
 from supple.ik.driver import Driver, has_all_solutions, search_spec
 from supple.ik.iterate_step import MAX_ITERATIONS, StepSearch, needs_iteration, step_search
 from supple.ik.preference import FIRST_FOUND, Preference
@@ -40,6 +43,10 @@ from supple.tasks import Task, TaskLike
 from supple.tasks.inputs import common_shapes, per_task
 from supple.tasks.layout import compile_tasks, selected_tasks
 
+if TYPE_CHECKING:
+    from supple.ik.gpu.calls import DeviceCalls, Record
+
+_ARRAY = np.ndarray
 _OF_CALLS = {  # hints for `known_arguments`
     "target": "Targets are arguments of the call: solver(target).",
     "q0": "It is an argument of the call: solver(target, q0=...).",
@@ -202,6 +209,7 @@ class Solver(_core.TargetSolver):
         self._problem: CompiledProblem | None = None
         self._iterated: Callable[[SolveOptions], StepSearch] | None = None
         self._all_of_pose: Callable[[Any], Solutions | None] | None = None
+        self._calls: DeviceCalls | None = None  # with targets in GPU memory
         if iterates:
             layout = compile_tasks(robot, selected)
             most = MAX_ITERATIONS if max_iterations is None else max_iterations
@@ -342,6 +350,7 @@ class Solver(_core.TargetSolver):
         *,
         progress: Progress | None = None,
         stream: Any = None,
+        out: Solutions | None = None,
     ) -> Solutions:
         """Return one solution of each target of a batch.
 
@@ -355,11 +364,17 @@ class Solver(_core.TargetSolver):
                 default stream. The call is asynchronous, and the results stay in GPU memory;
                 max_move is not supported, and `prefer` must be "comfortable", "fast" or "nearest";
                 the first two are the same on a GPU.
+            out: For targets in GPU memory, solutions of an earlier call with targets of the same
+                shape, which are overwritten and returned.
 
         Raises:
             InputError: An argument is malformed.
             MissingExtraError, DeviceError: The GPU is not available.
         """
+        if self._calls is not None and progress is None and type(targets) is not _ARRAY:
+            again = self._calls.repeat("batch", targets, q0, stream, out)
+            if again is not None:
+                return again
         options = self._settings.options(
             targets, seeded=q0 is not None, progress=progress, stream=stream
         )
@@ -369,12 +384,11 @@ class Solver(_core.TargetSolver):
             return self._iterated(options).solve_batch(*self._read(targets, q0, options))
         driver = self._driver(options)
         if options.gpu is not None and on_a_gpu(targets):
-            own = driver.problem.layout.tasks
-            arrays = each_on_gpu(targets, len(own), common_shapes(own))
-            found: Solutions = driver.gpu_solver().solve_on_device(
-                arrays, q0, driver.gpu_options(), stream, options.check
+            record = partial(
+                driver.gpu_solver().record, options=driver.gpu_options(), check=options.check
             )
-            return found
+            return self._on_device("batch", targets, q0, stream, out, record)
+        check_no_out(out)
         read, seeds = self._read(targets, q0, options)
         return settled_batch(driver.problem, read, seeds, options, driver.solve_batch(read, seeds))
 
@@ -408,6 +422,7 @@ class Solver(_core.TargetSolver):
         *,
         wraps: bool = False,
         stream: Any = None,
+        out: Solutions | None = None,
     ) -> Solutions:
         """Return all solutions of one target or of a batch, ordered by `prefer`, the best first.
 
@@ -422,11 +437,16 @@ class Solver(_core.TargetSolver):
             wraps: Whether solutions that differ by full turns of a joint are included; otherwise
                 only the one nearest to q0, or to the middle of the joint's range, is given.
             stream: CUDA stream for targets in GPU memory, as for `batch`.
+            out: For targets in GPU memory, solutions to overwrite, as for `batch`.
 
         Raises:
             InputError: An argument is malformed.
             MissingExtraError, DeviceError: The GPU is not available.
         """
+        if self._calls is not None and wraps is False and type(target) is not _ARRAY:
+            again = self._calls.repeat("all", target, q0, stream, out)
+            if again is not None:
+                return again
         if self._all_of_pose is not None and q0 is None and wraps is False and stream is None:
             found = self._all_of_pose(target)
             if found is not None:
@@ -435,10 +455,26 @@ class Solver(_core.TargetSolver):
         if self._problem is None:
             check_not_iterated(all=short_repr(target))
         assert self._problem is not None
-        every = solve_all(self._problem, target, self._single, q0, bool(wraps), options, stream)
-        if options.check is None or on_a_gpu(target):
+        if options.gpu is not None and on_a_gpu(target):
+            record = record_all(self._problem, bool(wraps), options)
+            return self._on_device("all", target, q0, stream, out, record)
+        check_no_out(out)
+        every = solve_all(self._problem, target, self._single, q0, bool(wraps), options)
+        if options.check is None:
             return every
         return free_solutions(every, options.check)
+
+    def _on_device(
+        self, kind: str, targets: Any, q0: Any, stream: Any, out: Solutions | None, record: Record
+    ) -> Solutions:
+        """Return the solutions of targets in GPU memory, where they stay."""
+        from supple.ik.gpu.calls import DeviceCalls  # (NVIDIA's packages are optional)
+
+        if self._calls is None:
+            self._calls = DeviceCalls()
+        own = self._tasks
+        split = partial(each_on_gpu, count=len(own), shapes=common_shapes(own))
+        return self._calls.first(kind, targets, q0, stream, out, split, record)
 
     def _driver(self, options: SolveOptions) -> Driver:
         assert self._problem is not None

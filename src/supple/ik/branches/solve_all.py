@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.errors import InputError
-from supple.gpu.device import on_a_gpu
 from supple.ik.arguments import SolveOptions, seeds_of
 from supple.ik.branches.arms import AnyArm, ClosedFormArm, Found, arm_of
 from supple.ik.branches.same_branch import largest_move
@@ -27,6 +26,9 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.tasks import PoseTask
 from supple.tasks.inputs import per_task
+
+if TYPE_CHECKING:
+    from supple.ik.gpu.calls import Record
 
 SAMPLES = 16  # number of samples of a joint that moves freely at a singular target
 MOST = 64  # maximum number of solutions of a search
@@ -42,30 +44,40 @@ def solve_all(
     q0: ArrayLike | None,
     wraps: bool,
     options: SolveOptions,
-    stream: object = None,
 ) -> Solutions:
-    """Return all solutions of one target or of a batch.
-
-    For targets in GPU memory, they are computed on a CUDA stream and stay there.
-    """
-    robot, arm = problem.layout.robot, arm_of(problem)
+    """Return all solutions of one target or of a batch."""
+    robot = problem.layout.robot
     if options.gpu is not None:
-        if not isinstance(arm, ClosedFormArm) or wraps:
-            why = "wraps=True" if wraps else f"{robot.name}, which has no closed form"
-            raise InputError(
-                f"all solutions on a GPU need an arm with a closed form, and wraps=False; "
-                f"given: {why}"
-            )
-        if on_a_gpu(target):
-            from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
-            from supple.ik.gpu.world import world_sizes
-
-            sizes = world_sizes(options.check)
-            solver = gpu_branches(problem, arm, options.gpu.device, sizes)
-            spec = _spec(options, False)
-            return solver.solve_on_device(target, q0, spec, stream, options.check)
+        _closed_form(problem, wraps)
     targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
     return solutions_of(problem, targets, seeds_of(q0, robot, targets.shape[:-1]), options, wraps)
+
+
+def record_all(problem: CompiledProblem, wraps: bool, options: SolveOptions) -> Record:
+    """Return a function that records a call for all solutions of targets in GPU memory."""
+    from supple.ik.gpu.branches import gpu_branches  # (NVIDIA's packages are optional)
+    from supple.ik.gpu.world import world_sizes
+
+    assert options.gpu is not None
+    sizes, arm = world_sizes(options.check), _closed_form(problem, wraps)
+    solver = gpu_branches(problem, arm, options.gpu.device, sizes)
+    return partial(solver.record, spec=_spec(options, False), check=options.check)
+
+
+def _closed_form(problem: CompiledProblem, wraps: bool) -> ClosedFormArm:
+    """Return the arm of a problem whose solutions a GPU computes.
+
+    Raises:
+        InputError: The arm has no closed form, or solutions that differ by turns are wanted.
+    """
+    arm = arm_of(problem)
+    if isinstance(arm, ClosedFormArm) and not wraps:
+        return arm
+    name = problem.layout.robot.name
+    why = "wraps=True" if wraps else f"{name}, which has no closed form"
+    raise InputError(
+        f"all solutions on a GPU need an arm with a closed form, and wraps=False; given: {why}"
+    )
 
 
 def solutions_of(

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from supple import _core
-from supple.gpu.arrays import GpuArray, stream_of
-from supple.gpu.runtime import Memory, compile_linked, compile_source, device_named, open_device
+from supple.gpu.arrays import DeviceArrayView
+from supple.gpu.queue import Queue, Recording, Work, placed
+from supple.gpu.runtime import compile_linked, compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, Found, replaced
+from supple.ik.gpu.calls import DeviceCall, Part
 from supple.ik.gpu.request import Request as SearchRequest
 from supple.ik.gpu.targets import Reader
 from supple.ik.gpu.world import NO_WORLD, GpuCheck, WorldSizes, gpu_check
 from supple.ik.problem import CompiledProblem
-from supple.ik.solutions import Solutions
 from supple.ik.world_check import WorldCheck
 from supple.motion.linearization import Array
 
@@ -44,6 +47,19 @@ class Request(ctypes.Structure):
         ("listed", ctypes.c_void_p),
         ("first", ctypes.c_int),
     )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Shape and type of an array of results."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Its size [bytes]."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def texts_of(
@@ -96,20 +112,39 @@ class GpuBranches:
         gpu, count = self.device, len(targets)
         gpu.use()
         stream = gpu.stream()
-        there = gpu.allocate(targets.nbytes, stream)
-        gpu.upload(there.pointer, np.ascontiguousarray(targets), stream)
-        near = None
-        if seeds is not None:
-            near = gpu.allocate(seeds.nbytes, stream)
-            gpu.upload(near.pointer, np.ascontiguousarray(seeds), stream)
-        step = self.problem.layout.robot.nq if seeds is not None and seeds.ndim > 1 else 0
-        start = (0 if near is None else near.pointer, step)
-        made = self.launch(count, there.pointer, start, spec, stream)
-        q, error, found, certain = (self._download(*part, stream) for part in made)
-        gpu.wait(stream)
+        work = Queue(gpu, stream)
+        near = np.zeros(0) if seeds is None else seeds
+        arrays = self.results(count)
+        begins, size = placed({name: one.size for name, one in arrays.items()})
+        inputs, end = placed({"target": targets.nbytes, "q0": near.nbytes})
+        memory = work.scratch(size + end)
+        at = {name: memory.pointer + begin for name, begin in begins.items()}
+        there = {name: memory.pointer + size + begin for name, begin in inputs.items()}
+        gpu.upload(there["target"], np.ascontiguousarray(targets), stream)
+        if near.size:
+            gpu.upload(there["q0"], np.ascontiguousarray(near), stream)
+        step = self.problem.layout.robot.nq if near.ndim > 1 else 0
+        start = (0 if seeds is None else there["q0"], step)
+        self.launch(count, there["target"], start, spec, at, work)
+        host = np.empty(size, np.uint8)
+        gpu.download(host, memory.pointer, stream)
+        q, error, found, certain = (
+            host[begins[name] :][: one.size].view(one.dtype).reshape(one.shape)
+            for name, one in arrays.items()
+        )
         kept = np.arange(CAPACITY) < found[:, None]
         sampled = np.zeros(int(found.sum()), dtype=np.bool_)
         return q[kept], error[kept][:, 0], error[kept][:, 1], sampled, found, certain != 0
+
+    def results(self, count: int) -> dict[str, Result]:
+        """Return the arrays of the results."""
+        n = self.problem.layout.robot.nq
+        return {
+            "q": Result((count, CAPACITY, n), np.dtype(np.float64)),
+            "error": Result((count, CAPACITY, 2), np.dtype(np.float64)),
+            "found": Result((count,), np.dtype(np.int32)),
+            "certain": Result((count,), np.dtype(np.int8)),
+        }
 
     def launch(
         self,
@@ -117,59 +152,41 @@ class GpuBranches:
         target: int,
         start: tuple[int, int],
         spec: _core.BranchSpec,
-        stream: int,
+        at: dict[str, int],
+        work: Work,
         check: GpuCheck | None = None,
-    ) -> list[tuple[Memory, tuple[int, ...], Any]]:
-        """Solve on a stream, asynchronously; return the memory, shape and type of each result.
+    ) -> None:
+        """Solve asynchronously; `at` holds the addresses of the results.
 
         With a check, only solutions that keep its clearance are returned.
         """
-        n = self.problem.layout.robot.nq
-        shapes: list[tuple[tuple[int, ...], Any]] = [
-            ((count, CAPACITY, n), np.float64),
-            ((count, CAPACITY, 2), np.float64),
-            ((count,), np.int32),
-            ((count,), np.int8),
-        ]
-        made = [
-            (
-                self.device.allocate(math.prod(shape) * np.dtype(kind).itemsize, stream),
-                shape,
-                kind,
-            )
-            for shape, kind in shapes
-        ]
+        results = self.results(count)
         most = min(count, self.device.processors * _PER_PROCESSOR)
-        turns = self.device.allocate(most * CAPACITY * 12 * 8, stream)
+        turns = work.scratch(most * CAPACITY * 12 * 8)
         for first in range(0, count, max(most, 1)):
             some = min(count - first, most)
             request = Request(
                 target + first * 12 * 8,
                 start[0] and start[0] + first * start[1] * 8,
                 turns.pointer,
-                *(
-                    memory.pointer + first * math.prod(shape[1:]) * np.dtype(kind).itemsize
-                    for memory, shape, kind in made
-                ),
+                *(at[name] + first * one.size // count for name, one in results.items()),
                 position=spec.position_tolerance,
                 rotation=spec.rotation_tolerance,
                 count=some,
                 q0_stride=start[1],
                 nearest=spec.nearest,
             )
-            self._start("find", some, stream, request)
-            self._start("verify", some * CAPACITY, stream, request)
+            self._start("find", some, work, request)
+            self._start("verify", some * CAPACITY, work, request)
             if check is not None:
                 world = SearchRequest(**check.members())
-                self._start("keep", some * CAPACITY, stream, world, request)
-        return made
+                self._start("keep", some * CAPACITY, work, world, request)
 
-    def _start(self, name: str, threads: int, stream: int, *arguments: ctypes.Structure) -> None:
-        blocks = -(-threads // _THREADS)
-        self.device.launch(self.kernels[name], blocks, _THREADS, stream, *arguments)
+    def _start(self, name: str, threads: int, work: Work, *arguments: ctypes.Structure) -> None:
+        work.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, *arguments)
 
-    def choose(self, search: SearchRequest, second: SearchRequest, stream: int) -> None:
-        """Decide the blocked targets of a search on a stream, asynchronously.
+    def choose(self, search: SearchRequest, second: SearchRequest, work: Work) -> None:
+        """Decide the blocked targets of a search, asynchronously.
 
         Targets that may have more solutions than those computed are left to the second search.
         """
@@ -177,7 +194,7 @@ class GpuBranches:
         each = {"turns": 96 * CAPACITY, "q": 8 * n * CAPACITY, "error": 16 * CAPACITY}
         each |= {"found": 4, "certain": 1}
         ends = np.cumsum([most * size for size in (*each.values(), 0)]).tolist()
-        memory = self.device.allocate(ends[-1], stream)
+        memory = work.scratch(ends[-1])
         for first in range(0, search.count, most):
             request = Request(
                 search.target,
@@ -192,66 +209,58 @@ class GpuBranches:
                 listed=search.counter + 8,
                 first=first,
             )
-            self._start("find", most, stream, request)
-            self._start("verify", most * CAPACITY, stream, request)
-            self._start("choose", most * CAPACITY, stream, second, request)
+            self._start("find", most, work, request)
+            self._start("verify", most * CAPACITY, work, request)
+            self._start("choose", most * CAPACITY, work, second, request)
 
-    def _download(self, memory: Memory, shape: tuple[int, ...], kind: Any, stream: int) -> Any:
-        host = np.empty(shape, dtype=kind)
-        if host.size:
-            self.device.download(host, memory.pointer, stream)
-        return host
-
-    def solve_on_device(
+    def record(
         self,
-        target: object,
-        q0: object,
+        views: Sequence[DeviceArrayView],
+        seeded: bool,
         spec: _core.BranchSpec,
-        stream: object,
         check: WorldCheck | None = None,
-    ) -> Solutions:
-        """Solve poses in GPU memory; the results stay there. The call is asynchronous.
+    ) -> DeviceCall:
+        """Record a call with poses in GPU memory; the results stay there.
 
         With a check, only solutions that keep its clearance are returned.
+
+        Args:
+            views: The poses, then the seeds if there are any.
+            seeded: Whether there are seeds.
+            spec: Options of the search.
+            check: The clearance to keep.
         """
-        gpu = self.device
-        gpu.use()
-        on = stream_of(stream, (target, q0))
-        reader = Reader(self.problem, gpu, self._architecture)
-        lead, numbers = reader.targets((target,), on, _MAX_TARGETS)
-        start, n = (0, 0), self.problem.layout.robot.nq
-        if q0 is not None:
-            seeds = reader.seeds(q0, lead, on)
-            start = (seeds.pointer, n if len(seeds.shape) > 1 else 0)
-        count, here = math.prod(lead), gpu_check(check, gpu, 0)
-        q, error, found, certain = self.launch(count, numbers.pointer, start, spec, on, here)
-
-        def array(
-            part: tuple[Memory, tuple[int, ...], Any], inner: tuple[int, ...], first: int = 0
-        ) -> GpuArray:
-            memory, shape, kind = part
-            steps = [math.prod(shape[i + 1 :]) for i in range(1 + len(inner))]
-            outer = [steps[0] * math.prod(lead[i + 1 :]) for i in range(len(lead))]
-            dtype = np.dtype(kind)
-            pointer = memory.pointer + first * dtype.itemsize
-            return GpuArray((*lead, *inner), dtype, (*outer, *steps[1:]), pointer, memory)
-
-        arrays: Any = {
-            "q": array(q, (CAPACITY, n)),
-            "position_error": array(error, (CAPACITY,), 0),
-            "rotation_error": array(error, (CAPACITY,), 1),
-            "_count": array(found, ()),
-            "_complete": array(certain, ()),
+        n, layout = self.problem.layout.robot.nq, self.problem.layout
+        reader = Reader(self.problem, self.device, self._architecture)
+        recording = Recording(self.device)
+        lead, numbers = reader.targets(views[:1], recording, _MAX_TARGETS)
+        start = (0, 0)
+        if seeded:
+            shape = reader.seeds(views[1], lead)
+            seeds = recording.scratch(8 * math.prod(shape))
+            reader.copy_seeds(views[1], seeds.pointer, recording)
+            start = (seeds.pointer, n if len(shape) > 1 else 0)
+        count = math.prod(lead)
+        begins, at = recording.arrays({k: one.size for k, one in self.results(count).items()})
+        here = gpu_check(check, self.device, 0)
+        self.launch(count, numbers.pointer, start, spec, at, recording, here)
+        eight, double = (*lead, CAPACITY), np.dtype(np.float64)
+        parts = {
+            "q": Part(begins["q"], double, eight, (n,), n),
+            "position_error": Part(begins["error"], double, eight, (), 2),
+            "rotation_error": Part(begins["error"] + double.itemsize, double, eight, (), 2),
+            "_count": Part(begins["found"], np.dtype(np.int32), lead, (), 1),
+            "_complete": Part(begins["certain"], np.dtype(np.int8), lead, (), 1),
         }
-        return Solutions(
-            **arrays,
-            reason="they form a continuum, of which there is one sample",
-            robot=self.problem.layout.robot,
-            tasks=self.problem.layout.tasks,
-            frame=self._frame,
-            _targets=lead,
-            _check=check,
-        )
+        fields = {
+            "reason": "they form a continuum, of which there is one sample",
+            "robot": layout.robot,
+            "tasks": layout.tasks,
+            "frame": self._frame,
+            "_targets": lead,
+            "_check": check,
+        }
+        return DeviceCall(recording.recorded(), parts, fields)
 
 
 @lru_cache(maxsize=32)

@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.gpu.arrays import GpuArray, stream_of
+from supple.gpu.arrays import DeviceArrayView
+from supple.gpu.queue import Block, Queue, Recording, Work, placed
 from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import GpuBranches
+from supple.ik.gpu.calls import DeviceCall, Part
 from supple.ik.gpu.request import Request, SearchOptions
 from supple.ik.gpu.targets import Reader
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
-from supple.ik.solutions import Solutions
 from supple.ik.world_check import WorldCheck
 from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
@@ -53,7 +54,6 @@ _THREADS = {
 # include/supple/ik/restarts.hpp.
 _DISTINCT = 1e-2
 _COUNTERS = 24  # size of two arrays `Request.counter` [bytes]
-_ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
 
@@ -160,7 +160,8 @@ class GpuSolver:
         if max_solutions > 1:
             sizes["solutions"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
-        memory, at = self.allocate_arrays(sizes | inputs, stream)
+        work = Queue(gpu, stream)
+        memory, at = allocate_arrays(sizes | inputs, work)
         gpu.upload(at["target"], targets, stream)
         if q0 is not None:
             gpu.upload(at["q0"], np.ascontiguousarray(q0), stream)
@@ -168,7 +169,7 @@ class GpuSolver:
             at["q0"] = 0
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
-            self.launch(at, count, options, stream, step)
+            self.launch(at, count, options, work, step)
         # Copy all results in one transfer.
         host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)
         gpu.download(host, memory.pointer, stream)
@@ -201,65 +202,68 @@ class GpuSolver:
             "outcome": rows,
         }
 
-    def solve_on_device(
+    def record(
         self,
-        targets: Sequence[object],
-        q0: object,
+        views: Sequence[DeviceArrayView],
+        seeded: bool,
         options: SearchOptions,
-        stream: object,
         check: WorldCheck | None = None,
-    ) -> Solutions:
-        """Solve targets in GPU memory, one for each task; the results stay there.
+    ) -> DeviceCall:
+        """Record a call with arrays in GPU memory.
 
-        The call is asynchronous. Targets that are not finite, or not valid poses, get
-        `SolveStatus.NONFINITE_INPUT`. `check` is the check of `options`, for the results.
+        Targets that are not finite, or not valid poses, get `SolveStatus.NONFINITE_INPUT`.
+
+        Args:
+            views: The targets, one for each task, then the seeds if there are any.
+            seeded: Whether there are seeds.
+            options: Options of the search.
+            check: The check of `options`, for the results.
         """
-        gpu, n = self.device, self.problem.layout.robot.nq
-        gpu.use()
-        on = stream_of(stream, (*targets, q0))
-        reader = Reader(self.problem, gpu, self._architecture)
-        lead, numbers = reader.targets(targets, on, _MAX_TARGETS)
-        seeds = None if q0 is None else reader.seeds(q0, lead, on)
+        n, seeds = self.problem.layout.robot.nq, views[-1] if seeded else None
+        reader = Reader(self.problem, self.device, self._architecture)
+        recording = Recording(self.device)
+        lead, numbers = reader.targets(views[: len(views) - seeded], recording, _MAX_TARGETS)
         count = math.prod(lead)
-        memory, at = self.allocate_arrays(self._results(count, 1), on)
-        at |= {"target": numbers.pointer, "q0": 0 if seeds is None else seeds.pointer}
+        lines = {
+            "q": (np.float64, (n,), n),
+            "position_error": (np.float64, (), 2),
+            "rotation_error": (np.float64, (), 2),
+            "iterations": (np.int32, (), 2),
+            "restarts": (np.int32, (), 2),
+            "status": (np.int8, (), 1),
+        }
+        sizes = self._results(count, 1)
+        shape = () if seeds is None else reader.seeds(seeds, lead)
+        sizes["q0"] = 8 * math.prod(shape) if seeds is not None else 0
+        ends, at = recording.arrays(sizes)
+        where = {"position_error": ("error", 0), "rotation_error": ("error", 1)}
+        where |= {"iterations": ("effort", 0), "restarts": ("effort", 1), "status": ("outcome", 0)}
+        parts = {}
+        for name, (kind, inner, step) in lines.items():
+            array, place = where.get(name, (name, 0))
+            offset = ends[array] + place * np.dtype(kind).itemsize
+            parts[name] = Part(offset, np.dtype(kind), lead, inner, step)
+        if seeds is None:
+            at["q0"] = 0
+        else:
+            reader.copy_seeds(seeds, at["q0"], recording)
+            parts["q0"] = Part(ends["q0"], np.dtype(np.float64), shape[:-1], (n,), n)
         if count:
-            step = 0 if seeds is None or len(seeds.shape) == 1 else n
-            self.launch(at, count, options, on, step)
-        steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
-
-        def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
-            strides = (*(width * step for step in steps), *(1 for _ in more))
-            kind = np.dtype(dtype)
-            pointer = at[name] + first * kind.itemsize
-            return GpuArray((*lead, *more), kind, strides, pointer, memory)
-
-        results: list[Any] = [
-            part("q", np.float64, n, 0, n),
-            part("outcome", np.int8, 1),
-            *(part("error", np.float64, 2, i) for i in range(2)),
-            *(part("effort", np.int32, 2, i) for i in range(2)),
-        ]
+            step = n if len(shape) > 1 else 0
+            self.launch({**at, "target": numbers.pointer}, count, options, recording, step)
         layout = self.problem.layout
-        near: Any = seeds
-        return Solutions(*results, robot=layout.robot, q0=near, tasks=layout.tasks, _check=check)
-
-    def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
-        """Allocate several arrays in one piece of memory; return it and the address of each."""
-        ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
-        memory = self.device.allocate(ends[-1], stream)
-        begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
-        return memory, dict(zip(sizes, begins, strict=True))
+        fields = {"robot": layout.robot, "tasks": layout.tasks, "_check": check}
+        return DeviceCall(recording.recorded(), parts, fields)
 
     def launch(
         self,
         at: dict[str, int],
         count: int,
         options: SearchOptions,
-        stream: int,
+        work: Work,
         q0_stride: int = 0,
     ) -> None:
-        """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
+        """Solve asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.nq
         many = count > FEW and options.max_solutions == 1
         check, known = options.check, self._branches if options.check is not None else None
@@ -272,10 +276,10 @@ class GpuSolver:
             sizes |= {"blocked": 4 * count, "again": 4 * count}
         if check is not None and self.postprocesses:
             sizes["before"] = 8 * (n + 2) * count
-        memory, own = self.allocate_arrays(sizes, stream) if sizes else (None, {})
+        memory, own = allocate_arrays(sizes, work) if sizes else (None, {})
         again = own.pop("again", 0)
         if "counter" in own:
-            gpu.zero(own["counter"], _COUNTERS, stream)
+            work.zero(own["counter"], _COUNTERS)
         request = Request(
             **at,
             **own,
@@ -299,7 +303,7 @@ class GpuSolver:
 
         def start(name: str, blocks: int, *more: Any, by: Request = request) -> None:
             threads = _THREADS[name]
-            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, by, *more)
+            work.launch(self.kernels[name], max(1, blocks), threads, by, *more)
 
         if many:
             start("nearest_seeds", -(-count // (4 * 128)))
@@ -317,13 +321,20 @@ class GpuSolver:
             second.left, second.counter, second.blocked = again, own["counter"] + 12, None
             request.max_rejected = 1
             start("explore", exploring, ctypes.c_int(many))
-            known.choose(request, second, stream)
+            known.choose(request, second, work)
             start("explore", exploring, ctypes.c_int(1), by=second)
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
             if check is not None:
                 start("restore", -(-count // 64))
         del memory  # freed on the stream, after its last use there
+
+
+def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:
+    """Allocate several arrays in one block of memory; return it and the address of each."""
+    begins, size = placed(sizes)
+    memory = work.scratch(size)
+    return memory, {name: memory.pointer + begin for name, begin in begins.items()}
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from supple.gpu.queue import Work
 from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.position import GpuSolver
+from supple.ik.gpu.position import GpuSolver, allocate_arrays
 from supple.ik.gpu.request import SearchOptions
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
@@ -82,18 +83,18 @@ class GpuSubproblems(GpuSolver):
         at: dict[str, int],
         count: int,
         options: SearchOptions,
-        stream: int,
+        work: Work,
         q0_stride: int = 0,
     ) -> None:
-        """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
+        """Solve asynchronously; `at` holds the addresses of the arrays."""
         if options.max_solutions > 1:
-            return self._whole.launch(at, count, options, stream, q0_stride)
-        gpu, each = self.device, ctypes.c_int(count)
+            return self._whole.launch(at, count, options, work, q0_stride)
+        each = ctypes.c_int(count)
         layout = self.problem.layout
         dof, width = layout.robot.dof, layout.kernel.targets
 
         def start(name: str, threads: int, *arguments: object) -> None:
-            gpu.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, stream, *arguments)
+            work.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, *arguments)
 
         def split(name: str, columns: int, of: int, part: int, to: int) -> None:
             sizes = (ctypes.c_int(of), ctypes.c_int(columns), each)
@@ -108,9 +109,7 @@ class GpuSubproblems(GpuSolver):
             n, k = len(part.joints), len(part.numbers)
             sizes = {"q": 8 * n, "error": 16, "effort": 8, "outcome": 1, "target": 8 * k}
             sizes["q0"] = 8 * n if at["q0"] else 0
-            memory, own = self.allocate_arrays(
-                {name: s * count for name, s in sizes.items()}, stream
-            )
+            memory, own = allocate_arrays({name: s * count for name, s in sizes.items()}, work)
             split("target", k, width, numbers.pointer, own["target"])
             if at["q0"]:
                 split("q0", n, q0_stride, joints.pointer, own["q0"])
@@ -118,7 +117,7 @@ class GpuSubproblems(GpuSolver):
                 own["q0"] = 0
             # With a world there is one part, and the other joints stay where `begin` moved them.
             check = options.check and replace(options.check, joint=indices.pointer, still=at["q"])
-            solver.launch(own, count, replace(options, check=check), stream, n)
+            solver.launch(own, count, replace(options, check=check), work, n)
             columns = (ctypes.c_void_p(joints.pointer), ctypes.c_int(n))
             start("merge", count, SolutionPointers.among(own), *columns, *whole)
             del memory  # freed on the stream, after its last use there

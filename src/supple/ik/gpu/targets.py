@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from supple.errors import InputError
-from supple.gpu.arrays import DeviceArrayView, GpuArray, seen
-from supple.gpu.runtime import Device, Memory, compile_source
+from supple.gpu.arrays import DeviceArrayView
+from supple.gpu.queue import Block, Work
+from supple.gpu.runtime import Device, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
@@ -21,7 +22,7 @@ from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
 KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2, OrientationTask: 3}
 PLAIN = 4  # `Kind` of values that are copied unchanged: other targets, and seeds
 _MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
-_DTYPES = (np.float64, np.float32)
+DTYPES = (np.float64, np.float32)  # types of targets and seeds
 
 
 class View(ctypes.Structure):
@@ -45,9 +46,14 @@ class Reader:
         self._kernel = _kernel(device, architecture)
 
     def targets(
-        self, given: Sequence[object], stream: int, max_count: int
-    ) -> tuple[tuple[int, ...], Memory]:
+        self, given: Sequence[DeviceArrayView], work: Work, max_count: int
+    ) -> tuple[tuple[int, ...], Block]:
         """Return the batch axes, and the targets in the kernel's layout (count, k) in new memory.
+
+        Args:
+            given: One array for each task, as `DTYPES` with any strides.
+            work: Where the conversion is queued.
+            max_count: Maximum number of targets.
 
         Raises:
             InputError: A shape does not match its task, or there are too many targets.
@@ -62,11 +68,11 @@ class Reader:
             kind = next((KINDS[one] for one in type(task).__mro__ if one in KINDS), PLAIN)
             shapes = ((size,),) if kind == PLAIN else task.target_shapes
             name = "target" if len(tasks) == 1 else f"target {i}"
-            each.append((kind, *self._viewed(given[i], shapes, stream, name)))
+            each.append((kind, given[i], *self._shapes(given[i], shapes, name)))
         try:
-            lead = np.broadcast_shapes(*(lead for _, _, lead, _ in each))
+            lead = np.broadcast_shapes(*(own for _, _, own, _ in each))
         except ValueError:
-            shown = ", ".join(str(lead) for _, _, lead, _ in each)
+            shown = ", ".join(str(own) for _, _, own, _ in each)
             raise InputError(
                 f"targets must have batch axes that broadcast; given: {shown}"
             ) from None
@@ -76,37 +82,39 @@ class Reader:
                 f"there must be at most {max_count} targets in GPU memory, with at most "
                 f"{_MAX_AXES} batch axes; given: batch axes {lead}"
             )
-        memory = self.device.allocate(8 * sum(sizes) * count, stream)
+        memory = work.scratch(8 * sum(sizes) * count)
         first = 0
         for (kind, array, own, inner), size in zip(each, sizes, strict=True):
             view = _view(array, own, inner, lead)
-            self._read(view, kind, memory.pointer + 8 * first, sum(sizes), count, stream)
+            self._read(view, kind, memory.pointer + 8 * first, sum(sizes), count, work)
             first += size
         return lead, memory
 
-    def seeds(self, given: object, lead: tuple[int, ...], stream: int) -> GpuArray:
-        """Return a copy of seeds (n,) or (..., n), because the caller may change the original.
+    def seeds(self, given: DeviceArrayView, lead: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape (n,) or (..., n) of seeds.
 
         Raises:
             InputError: The shape is neither (n,) nor (..., n) with the batch axes of the targets.
         """
         n = self.problem.layout.robot.dof
-        array, own, inner = self._viewed(given, ((n,),), stream, "q0")
+        own, _ = self._shapes(given, ((n,),), "q0")
         if own not in ((), lead):
             raise InputError(
                 f"q0 must have the shape ({n},), or (..., {n}) with the batch axes of the targets, "
-                f"{lead}; given: {array.shape}"
+                f"{lead}; given: {given.shape}"
             )
-        count = math.prod(own)
-        memory = self.device.allocate(8 * n * count, stream)
-        self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
-        strides = tuple(n * math.prod(own[i + 1 :]) for i in range(len(own)))
-        return GpuArray((*own, n), np.dtype(np.float64), (*strides, 1), memory.pointer, memory)
+        return (*own, n)
 
-    def _viewed(
-        self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
-    ) -> tuple[DeviceArrayView, tuple[int, ...], tuple[int, ...]]:
-        array = seen(given, stream, name, dtypes=_DTYPES, strided=True)
+    def copy_seeds(self, given: DeviceArrayView, to: int, work: Work) -> None:
+        """Copy seeds to an address, in double precision."""
+        *own, n = given.shape
+        view = _view(given, tuple(own), (n,), tuple(own))
+        self._read(view, PLAIN, to, n, math.prod(own), work)
+
+    def _shapes(
+        self, array: DeviceArrayView, shapes: Sequence[tuple[int, ...]], name: str
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the batch axes of an array and the shape of one target."""
         for inner in shapes:
             if array.shape[-len(inner) :] == inner and len(array.shape) >= len(inner):
                 break
@@ -117,16 +125,13 @@ class Reader:
             raise InputError(
                 f"{name} must be on cuda:{self.device.number}; given: on cuda:{array.device}"
             )
-        return array, array.shape[: len(array.shape) - len(inner)], inner
+        return array.shape[: len(array.shape) - len(inner)], inner
 
-    def _read(self, view: View, kind: int, to: int, width: int, count: int, stream: int) -> None:
+    def _read(self, view: View, kind: int, to: int, width: int, count: int, work: Work) -> None:
         if not count:
             return
         numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
-        blocks, threads = -(-count // 128), 128
-        self.device.launch(
-            self._kernel, blocks, threads, stream, view, *numbers, ctypes.c_int(count)
-        )
+        work.launch(self._kernel, -(-count // 128), 128, view, *numbers, ctypes.c_int(count))
 
 
 def _view(

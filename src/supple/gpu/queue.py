@@ -1,0 +1,153 @@
+"""Work on a GPU: queued on a stream at once, or recorded and repeated with other arrays.
+
+A call launches several CUDA kernels. To repeat a call with arrays of the same shapes, only
+addresses change. A `Recording` collects the launches once, with symbolic addresses, and the
+compiled code repeats them (`src/core/bindings/launches.cpp`) in a few microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from supple import _core
+from supple.gpu.runtime import Device, Memory, check, driver
+
+_ALIGNED = 256  # alignment of arrays [bytes]
+_SHIFT = 56  # symbolic addresses are above all addresses of a GPU: number of a block << _SHIFT
+_RESULTS, _SCRATCH, _INPUTS = 1, 2, 3  # numbers of blocks: two of a call, then the caller's arrays
+
+
+class Block(Protocol):
+    """Memory on a GPU: its address, symbolic in a recording."""
+
+    @property
+    def pointer(self) -> int: ...  # noqa: D102
+
+
+class Work(Protocol):
+    """Operations on a GPU, one after the other."""
+
+    def scratch(self, size: int) -> Block:
+        """Return memory of `size` bytes for the following operations."""
+        ...
+
+    def zero(self, pointer: int, size: int) -> None:
+        """Set bytes to zero."""
+        ...
+
+    def launch(self, kernel: Any, blocks: int, threads: int, *arguments: Any) -> None:
+        """Launch a CUDA kernel; arguments are ctypes objects, passed by value."""
+        ...
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Operations that are queued on a stream at once."""
+
+    device: Device
+    stream: int
+
+    def scratch(self, size: int) -> Memory:  # noqa: D102
+        return self.device.allocate(size, self.stream)
+
+    def zero(self, pointer: int, size: int) -> None:  # noqa: D102
+        self.device.zero(pointer, size, self.stream)
+
+    def launch(self, kernel: Any, blocks: int, threads: int, *arguments: Any) -> None:  # noqa: D102
+        self.device.launch(kernel, blocks, threads, self.stream, *arguments)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbolic address."""
+
+    pointer: int
+
+
+class Recording:
+    """Operations that are recorded, to be repeated by `Recorded`."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._sizes = [1, 0]  # of results and scratch memory [bytes]
+        self._launches = _core.Launches(device.functions(), int(device.context), int(device.pool))
+
+    def arrays(self, sizes: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+        """Set the sizes of the results; return the offset and the address of each."""
+        begins, size = placed(sizes)
+        self._sizes[0] = max(size, 1)
+        return begins, {name: (_RESULTS << _SHIFT) + begin for name, begin in begins.items()}
+
+    def scratch(self, size: int) -> Symbol:  # noqa: D102
+        first = -(-self._sizes[1] // _ALIGNED) * _ALIGNED
+        self._sizes[1] = first + size
+        return Symbol((_SCRATCH << _SHIFT) + first)
+
+    def zero(self, pointer: int, size: int) -> None:  # noqa: D102
+        self._launches.add_zero(pointer >> _SHIFT, pointer & ((1 << _SHIFT) - 1), size)
+
+    def launch(self, kernel: Any, blocks: int, threads: int, *arguments: Any) -> None:  # noqa: D102
+        patches = [
+            (i, offset, pointer >> _SHIFT)
+            for i, one in enumerate(arguments)
+            for offset, pointer in _pointers(one)
+            if pointer >> _SHIFT
+        ]
+        texts = [bytes(one) for one in arguments]
+        self._launches.add_launch(int(kernel), blocks, threads, texts, patches)
+
+    def recorded(self) -> Recorded:
+        """Return the operations, ready to be repeated."""
+        self._launches.set_sizes(*self._sizes)
+        return Recorded(self.device, self._launches)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The operations of a recording."""
+
+    device: Device
+    launches: _core.Launches
+
+    def run(self, stream: int, given: Sequence[int], results: Memory | None = None) -> Memory:
+        """Queue the operations on a stream; return the memory with the results.
+
+        Args:
+            stream: The stream.
+            given: Addresses of the caller's arrays.
+            results: Memory for the results, of an earlier call; by default new memory.
+
+        Raises:
+            DeviceError: The driver reports an error.
+        """
+        pointer = self.launches.run(stream, given, 0 if results is None else results.pointer)
+        if pointer < 0:
+            check((driver().CUresult(-pointer),))
+        return Memory(self.device, pointer, stream) if results is None else results
+
+
+def given_array(number: int) -> int:
+    """Return the symbolic address of an array that the caller gives, by its number."""
+    return (_INPUTS + number) << _SHIFT
+
+
+def placed(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Return the offset of each of several arrays in one block, and the size of the block."""
+    begins, end = {}, 0
+    for name, size in sizes.items():
+        begins[name] = end
+        end += -(-size // _ALIGNED) * _ALIGNED
+    return begins, end
+
+
+def _pointers(argument: Any) -> Iterator[tuple[int, int]]:
+    """Return the offset [bytes] and the value of each pointer in a ctypes object."""
+    if isinstance(argument, ctypes.c_void_p):
+        yield 0, argument.value or 0
+    elif isinstance(argument, ctypes.Structure):
+        for name, kind, *_ in argument._fields_:
+            if kind is ctypes.c_void_p:
+                yield getattr(type(argument), name).offset, getattr(argument, name) or 0

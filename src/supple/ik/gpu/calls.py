@@ -1,0 +1,180 @@
+"""Calls with arrays in GPU memory: recorded once for each layout of the arrays, then repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from supple.gpu.arrays import DeviceArrayView, GpuArray, layout_of, seen, stream_of
+from supple.gpu.queue import Recorded, given_array
+from supple.gpu.runtime import Memory
+from supple.ik.gpu.targets import DTYPES
+from supple.ik.solutions import Solutions
+
+_MOST = 64  # maximum number of layouts whose calls are kept
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of an array in the memory of the results.
+
+    Attributes:
+        offset: Of its first number [bytes].
+        dtype: Type of its numbers.
+        lead: Batch axes.
+        inner: Further axes, C-contiguous.
+        step: Stride of the last batch axis, in numbers.
+    """
+
+    offset: int
+    dtype: np.dtype[Any]
+    lead: tuple[int, ...]
+    inner: tuple[int, ...]
+    step: int
+
+    def of(self, memory: Memory) -> GpuArray:
+        """Return the array in the memory of one call."""
+        outer, inner, size = [], [], 1
+        for axis in reversed(self.inner):
+            inner.append(size)
+            size *= axis
+        size = self.step
+        for axis in reversed(self.lead):
+            outer.append(size)
+            size *= axis
+        strides = (*reversed(outer), *reversed(inner))
+        shape = (*self.lead, *self.inner)
+        return GpuArray(shape, self.dtype, strides, memory.pointer + self.offset, memory)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceCall:
+    """A recorded call.
+
+    Attributes:
+        recorded: The operations.
+        parts: The results, by the names of fields of `Solutions`.
+        fields: Other fields of the `Solutions`.
+    """
+
+    recorded: Recorded
+    parts: dict[str, Part]
+    fields: dict[str, Any]
+
+    @cached_property
+    def at_once(self) -> tuple[str, ...]:
+        """The names of the parts that are made at once: those for which `Solutions` has a value."""
+        return tuple(name for name in self.parts if hasattr(Solutions, name))
+
+    def __call__(self, stream: int, given: Sequence[int], out: Solutions | None) -> Solutions:
+        """Queue the call on a stream, with the addresses of its arrays."""
+        if out is None:
+            return Solutions.on_gpu(self, self.recorded.run(stream, given))
+        memory = out.memory_for(self)
+        memory.stream = stream
+        self.recorded.run(stream, given, memory)
+        return out
+
+
+Record: TypeAlias = Callable[[Sequence[DeviceArrayView], bool], DeviceCall]
+
+
+class DeviceCalls:
+    """The calls of a solver with arrays in GPU memory, by the layout of the arrays.
+
+    The arguments of both methods:
+
+        kind     kind of the call, "batch" or "all"
+        targets  targets, an array or a sequence of arrays
+        q0       seeds, or None
+        stream   CUDA stream, or None for that of the arrays
+        out      results that are overwritten, or None
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, DeviceCall] = {}
+
+    def repeat(
+        self, kind: str, targets: Any, q0: Any, stream: Any, out: Solutions | None
+    ) -> Solutions | None:
+        """Repeat a call with other arrays; return None if there was none with this layout."""
+        read = _layouts(targets, q0)
+        call = None if read is None else self._known.get((kind, read[0]))
+        if read is None or call is None:
+            return None
+        _, given, current = read
+        if stream is None:
+            return call(current, given, out)
+        on = stream_of(stream, ())
+        call.recorded.device.order(current, on)
+        return call(on, given, out)
+
+    def first(
+        self,
+        kind: str,
+        targets: Any,
+        q0: Any,
+        stream: Any,
+        out: Solutions | None,
+        split: Callable[[Any], Sequence[object]],
+        record: Record,
+    ) -> Solutions:
+        """Make a call, recorded if there was none with this layout.
+
+        Args:
+            kind: See above.
+            targets: See above.
+            q0: See above.
+            stream: See above.
+            out: See above.
+            split: Returns the targets of each task.
+            record: Records a call, for the targets of each task and the seeds if there are any.
+        """
+        seeds = [] if q0 is None else [q0]
+        arrays = list(targets) if isinstance(targets, list | tuple) else [targets]
+        on = stream_of(stream, (*arrays, *seeds))
+        each = list(split(targets))
+        # The targets of the tasks are arrays of their own, or parts of one array.
+        owners = range(len(each)) if len(arrays) > 1 else [0] * len(each)
+        names = ["target"] if len(arrays) == 1 else [f"target {i}" for i in range(len(arrays))]
+        given = [_seen(one, on, name) for one, name in zip(arrays, names, strict=True)]
+        views = [_seen(one, on, names[i]) for one, i in zip(each, owners, strict=True)]
+        owners = [*owners, *(len(arrays) for _ in seeds)]
+        near = [_seen(one, on, "q0") for one in seeds]
+        given, views = [*given, *near], [*views, *near]
+        quick = _layouts(targets, q0)
+        layout: Hashable = tuple((one.dtype.char, one.shape, one.strides) for one in views)
+        key = (kind, (q0 is None, layout) if quick is None else quick[0])
+        call = self._known.get(key)
+        if call is None:
+            symbolic = [
+                replace(view, pointer=given_array(i) + view.pointer - given[i].pointer)
+                for view, i in zip(views, owners, strict=True)
+            ]
+            call = record(symbolic, q0 is not None)
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[key] = call
+        return call(on, [one.pointer for one in given], out)
+
+
+def _seen(given: object, stream: int, name: str) -> DeviceArrayView:
+    return seen(given, stream, name, dtypes=DTYPES, strided=True)
+
+
+def _layouts(targets: Any, q0: Any) -> tuple[Hashable, list[int], int] | None:
+    """Return the layouts and addresses of the arrays of a call, and their stream."""
+    given = list(targets) if isinstance(targets, list | tuple) else [targets]
+    if q0 is not None:
+        given.append(q0)
+    each = []
+    for one in given:
+        read = layout_of(one)
+        if read is None:
+            return None
+        each.append(read)
+    return (q0 is None, *(one[0] for one in each)), [one[1] for one in each], each[0][2]
