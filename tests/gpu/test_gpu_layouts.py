@@ -33,7 +33,7 @@ PRELUDE = (
 
 MIRRORS = [
     (request.Request, "Request", "ik/gpu/problem.hpp"),
-    (targets.View, "View", "ik/gpu/targets.cu"),
+    (targets.View, "View", "ik/gpu/view.hpp"),
     (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
     (gpu_velocities.Request, "Request", "control/velocity.cu"),
     (branches.Request, "BranchRequest", "ik/gpu/branches.cu"),
@@ -121,12 +121,13 @@ def test_every_constant_repeated_in_python_is_in_the_list_of_checks() -> None:
 def test_blocks_have_the_threads_for_which_kernels_are_compiled() -> None:
     for name, count in position._THREADS.items():
         text = "".join(file.read_text() for file in (SOURCES / "ik/gpu").glob("*.cu"))
+        text = " ".join(text.split())
         assert f"__launch_bounds__({count}) {name}(" in text
 
 
 def test_kinds_of_targets_have_the_values_of_the_kernel() -> None:
-    text = (SOURCES / "ik/gpu/targets.cu").read_text()
-    (names,) = re.findall(r"enum Kind : int \{ (.*) \};", text)
+    text = (SOURCES / "ik/gpu/view.hpp").read_text()
+    (names,) = re.findall(r"enum class Kind : int \{ (.*) \};", text)
     kinds = {name: i for i, name in enumerate(names.split(", "))}
     assert kinds["plain"] == targets.PLAIN
     assert {task.__name__: kind for task, kind in targets.KINDS.items()} == {

@@ -13,6 +13,9 @@
 struct Index {
   unsigned x;
 };
+struct alignas(16) double2 {
+  double x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };

@@ -31,7 +31,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "nearest_seeds": ("Request",),
     "search": ("Request",),
     "finish": ("Request",),
-    "explore": ("Request", "int"),
+    "explore": ("Request", "int", "View", "Kind"),
     "postprocess": ("Request",),
     "reject": ("Request",),
     "restore": ("Request",),
@@ -39,7 +39,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "keep": ("Request", "BranchRequest"),
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
-    "read": ("View", "int", "double*", "int", "int"),
+    "read": ("View", "Kind", "double*", "int", "int"),
     "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
     "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
@@ -111,7 +111,7 @@ class Device:
 
         def compiled(i: int) -> str:
             shared, text = parts[i]
-            calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", text)]
+            calls = [_entry(n) for n in names if re.search(rf"__global__[^;{{}}]*\b{n}\(", text)]
             header = self._precompiled(shared)
             file = own.with_name(f"{own.name}_{i}.cpp")
             file.write_text("\n".join([f'#include "{header}"', text, *calls]))

@@ -196,15 +196,15 @@ SUPPLE_INLINE void move_within_limits(const IkProblem<T>& ik, N n, const L* dq, 
   });
 }
 
-// Takes one damped step inside the joint limits. The columns of joints at a limit that would leave
-// their range are set to zero in J.
+// Returns one damped step (nv,) in the scratch memory. The columns of joints at a limit that would
+// leave their range are set to zero in J.
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
 // With the default rule, prismatic joints are scaled (`joint_scale`). Without `any_rule`, only the
 // default rule is compiled; without `slides`, only the code for robots without prismatic joints.
 template <bool any_rule = true, bool slides = true, class L, class T, class M, class N>
-SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
+SUPPLE_FN L* damped_step(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
   const bool scaled = slides && ik.joint_scale && uses_error_norm(ik);
   for (int j = 0; scaled && j < n; ++j) {
@@ -229,6 +229,13 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
     step_with_rule(ik, at, J, z, dq, dq + n);
   }
   clamp_step<slides>(ik, int(n), dq);
+  return dq;
+}
+
+// Takes one damped step inside the joint limits.
+template <bool any_rule = true, bool slides = true, class L, class T, class M, class N>
+SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
+  const L* const dq = damped_step<any_rule, slides>(ik, m, n, at);
   move_within_limits(ik, n, dq, at.q);
 }
 

@@ -234,6 +234,7 @@ class GpuBranches:
         reader = Reader(self.problem, self.device, self._architecture)
         recording = Recording(self.device)
         lead, numbers = reader.targets(views[:1], recording, _MAX_TARGETS)
+        assert isinstance(numbers, int)
         start = (0, 0)
         if seeded:
             shape = reader.seeds(views[1], lead)
@@ -243,7 +244,7 @@ class GpuBranches:
         count = math.prod(lead)
         begins, at = recording.arrays({k: one.size for k, one in self.results(count).items()})
         here = gpu_check(check, self.device, 0)
-        self.launch(count, numbers.pointer, start, spec, at, recording, here)
+        self.launch(count, numbers, start, spec, at, recording, here)
         eight, double = (*lead, CAPACITY), np.dtype(np.float64)
         parts = {
             "q": Part(begins["q"], double, eight, (n,), n),

@@ -1,6 +1,7 @@
 // Solves a small number of problems, or the problems that search.cu has not solved: one warp for
 // each problem, and a different start in each thread. `several` selects whether solutions are
 // compared or the first one is returned. Tuned constants are explained in docs/constants.md.
+#include "view.hpp"
 #include "warp.hpp"
 
 namespace supple {
@@ -140,11 +141,13 @@ __device__ __noinline__ bool reject_colliding(const Request& request, int proble
 
 }  // namespace
 
-// Runs one warp for each problem that `finish` has left unsolved, or for every problem.
-extern "C" __global__ void __launch_bounds__(64) explore(Request request, int left) {
+// Runs one warp for each problem that `finish` has left unsolved, or for every problem. If `view`
+// has data, the targets are read from it first (`read_target`).
+extern "C" __global__ void __launch_bounds__(64)
+    explore(Request request, int left, View view, Kind kind) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
-  const int tried = left ? tries : 0;
+  const int tried = left ? request.tries : 0;
   const int most = restart_budget(request.max_seeds, request.nearest).all;
   const bool near_own = several && request.nearest;
   // Whether the problem's own start has precedence: no result is accepted while it is running.
@@ -154,6 +157,11 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   IterateState<SearchReal> at = own.state();
   for (int turn = first; turn < total; turn += stride) {
     const int problem = left ? request.left[turn] : turn;
+    if (view.data) {
+      __syncwarp();
+      if (!lane) read_target(view, kind, problem, numbers, const_cast<double*>(request.target));
+      __syncwarp();
+    }
     if (!is_valid(request, problem)) {
       if (!lane) mark_skipped(request, problem);
       continue;

@@ -22,7 +22,7 @@ from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import GpuBranches
 from supple.ik.gpu.calls import DeviceCall, Part
 from supple.ik.gpu.request import Request, SearchOptions
-from supple.ik.gpu.targets import Reader
+from supple.ik.gpu.targets import Reader, View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
@@ -40,6 +40,15 @@ _WORLD = ("reject.cu", "collide.cu"), ("reject", "restore")  # linked to the fir
 
 _LISTED = 4  # number of seeds from the table for each target, as `listed` in search.cu
 FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
+# Number of seeds that one thread tries for each target: in batches of up to `_SMALL` and up to
+# `_MEDIUM` targets, in larger ones, and of tasks with more than six rows. Targets that remain
+# unsolved get a warp each; in smaller batches, warps have little else to do.
+_SMALL_TRIES = 2
+_MEDIUM_TRIES = 6
+_TRIES = 8
+_MANY_TRIES = 16
+_SMALL = 20_000
+_MEDIUM = 200_000  # up to this number of targets, threads share the table of seeds as well
 _MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
 _THREADS = {
     "nearest_seeds": 128,
@@ -222,38 +231,44 @@ class GpuSolver:
         n, seeds = self.problem.layout.robot.nq, views[-1] if seeded else None
         reader = Reader(self.problem, self.device, self._architecture)
         recording = Recording(self.device)
-        lead, numbers = reader.targets(views[: len(views) - seeded], recording, _MAX_TARGETS)
+        given = views[: len(views) - seeded]
+        lead, numbers = reader.targets(given, recording, _MAX_TARGETS, self._reads())
         count = math.prod(lead)
-        lines = {
-            "q": (np.float64, (n,), n),
-            "position_error": (np.float64, (), 2),
-            "rotation_error": (np.float64, (), 2),
-            "iterations": (np.int32, (), 2),
-            "restarts": (np.int32, (), 2),
-            "status": (np.int8, (), 1),
-        }
         sizes = self._results(count, 1)
         shape = () if seeds is None else reader.seeds(seeds, lead)
-        sizes["q0"] = 8 * math.prod(shape) if seeds is not None else 0
-        ends, at = recording.arrays(sizes)
-        where = {"position_error": ("error", 0), "rotation_error": ("error", 1)}
-        where |= {"iterations": ("effort", 0), "restarts": ("effort", 1), "status": ("outcome", 0)}
-        parts = {}
-        for name, (kind, inner, step) in lines.items():
-            array, place = where.get(name, (name, 0))
-            offset = ends[array] + place * np.dtype(kind).itemsize
-            parts[name] = Part(offset, np.dtype(kind), lead, inner, step)
+        if seeds is not None:
+            sizes["q0"] = 8 * math.prod(shape)
+        if not isinstance(numbers, int):  # `explore` converts the targets
+            sizes["target"] = 8 * self.problem.layout.kernel.targets * count
+        begins, at = recording.arrays(sizes)
+        parts = {
+            name: Part(begins[array] + place * kind.itemsize, kind, lead, inner, step)
+            for name, (array, place, kind, inner, step) in _parts(n).items()
+        }
+        if isinstance(numbers, int):
+            at["target"], numbers = numbers, (View(), 0)
         if seeds is None:
             at["q0"] = 0
         else:
             reader.copy_seeds(seeds, at["q0"], recording)
-            parts["q0"] = Part(ends["q0"], np.dtype(np.float64), shape[:-1], (n,), n)
+            parts["q0"] = Part(begins["q0"], np.dtype(np.float64), shape[:-1], (n,), n)
         if count:
-            step = n if len(shape) > 1 else 0
-            self.launch({**at, "target": numbers.pointer}, count, options, recording, step)
+            self.launch(at, count, options, recording, n if len(shape) > 1 else 0, numbers)
         layout = self.problem.layout
         fields = {"robot": layout.robot, "tasks": layout.tasks, "_check": check}
         return DeviceCall(recording.recorded(), parts, fields)
+
+    def _reads(self) -> int:
+        """Return the number of targets up to which `explore` converts them, without a launch."""
+        return FEW
+
+    def _tries(self, count: int) -> int:
+        """Return the number of seeds that one thread tries for each target."""
+        if len(self.problem.layout.rows) > 6:
+            return _MANY_TRIES
+        if count <= _SMALL:
+            return _SMALL_TRIES
+        return _MEDIUM_TRIES if count <= _MEDIUM else _TRIES
 
     def launch(
         self,
@@ -262,8 +277,12 @@ class GpuSolver:
         options: SearchOptions,
         work: Work,
         q0_stride: int = 0,
+        given: tuple[View, int] | None = None,
     ) -> None:
-        """Solve asynchronously; `at` holds the addresses of the arrays."""
+        """Solve asynchronously; `at` holds the addresses of the arrays.
+
+        `given` is a view of the targets, and their kind, if they are not yet converted.
+        """
         gpu, n = self.device, self.problem.layout.robot.nq
         many = count > FEW and options.max_solutions == 1
         check, known = options.check, self._branches if options.check is not None else None
@@ -299,6 +318,7 @@ class GpuSolver:
             q0_stride=q0_stride,
             nearest=options.nearest,
             max_solutions=options.max_solutions,
+            tries=self._tries(count),
         )
 
         def start(name: str, blocks: int, *more: Any, by: Request = request) -> None:
@@ -306,28 +326,44 @@ class GpuSolver:
             work.launch(self.kernels[name], max(1, blocks), threads, by, *more)
 
         if many:
-            start("nearest_seeds", -(-count // (4 * 128)))
+            sharing = 8 if count <= _MEDIUM else 1  # `most_sharing` of search.cu, or none
+            start("nearest_seeds", -(-count * sharing // (4 * 128)))
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
             if check is not None:
                 start("reject", -(-count // 64))
         exploring = min(-(-count // 2), 4 * gpu.processors)
+        view, kind = given or (View(), 0)
+        first = (ctypes.c_int(many), view, ctypes.c_int(kind))
         if known is None:
-            start("explore", exploring, ctypes.c_int(many))
+            start("explore", exploring, *first)
         else:
             # One solution that collides ends the first search. Then all solutions are compared, and
             # a second search is for targets that may have more.
             second = Request.from_buffer_copy(request)
             second.left, second.counter, second.blocked = again, own["counter"] + 12, None
             request.max_rejected = 1
-            start("explore", exploring, ctypes.c_int(many))
+            start("explore", exploring, *first)
             known.choose(request, second, work)
-            start("explore", exploring, ctypes.c_int(1), by=second)
+            start("explore", exploring, ctypes.c_int(1), View(), ctypes.c_int(0), by=second)
         if self.postprocesses:
             start("postprocess", -(-count * options.max_solutions // 128))
             if check is not None:
                 start("restore", -(-count // 64))
         del memory  # freed on the stream, after its last use there
+
+
+def _parts(n: int) -> dict[str, tuple[str, int, np.dtype[Any], tuple[int, ...], int]]:
+    """Return the results: array, index of the first number, type, shape and stride of each."""
+    double, integer = np.dtype(np.float64), np.dtype(np.int32)
+    return {
+        "q": ("q", 0, double, (n,), n),
+        "position_error": ("error", 0, double, (), 2),
+        "rotation_error": ("error", 1, double, (), 2),
+        "iterations": ("effort", 0, integer, (), 2),
+        "restarts": ("effort", 1, integer, (), 2),
+        "status": ("outcome", 0, np.dtype(np.int8), (), 1),
+    }
 
 
 def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:

@@ -25,9 +25,6 @@ constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == R
 // separate function, because compile time grows faster than the size of a function.
 constexpr int largest_inlined = 100;
 constexpr bool large = rows * nv > largest_inlined;
-// Number of starts of each problem in search.cu: with up to six rows, and with more.
-constexpr int few_tries = 8, many_tries = 16;
-constexpr int tries = rows > 6 ? many_tries : few_tries;
 constexpr unsigned everyone = ~0u;         // all threads of a warp
 constexpr bool checks = world_joints > 0;  // whether solutions must not collide
 constexpr int largest_block = 64;          // number of threads in blocks that call `collides`
@@ -58,6 +55,7 @@ struct Request {
   int q0_stride;           // nq, or 0 if all problems share one q0
   int nearest;             // whether the solution nearest to q0 is wanted
   int max_solutions;       // for each problem
+  int tries;               // starts of each problem in search.cu
   int* solutions;          // (count,): number of solutions; null if max_solutions is 1
   // The members below are used if `checks`.
   const void* world;    // a `SharedModel`
@@ -223,11 +221,33 @@ __device__ void set_target(const Request& request, int problem, IterateState<dou
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
+// Takes a step of polishing with J and the solution of the equations in the precision of the
+// search; e has the precision of the state. One such step reduces the error of a search to about
+// 1e-10, like one in double precision, unless the pose is nearly singular.
+__device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
+  constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
+  constexpr bool any_rule = !uses_error_norm(ik), slides = ik.joint_scale != nullptr;
+  StateMemory<SearchReal> own;
+  IterateState<SearchReal> rough = own.state();
+  for (int i = 0; i < 12 * ik.chain.joints; ++i) own.work[i] = SearchReal(at.work[i]);
+  for (int j = 0; j < nq; ++j) own.q[j] = SearchReal(at.q[j]);
+  for (int i = 0; i < numbers; ++i) own.target[i] = SearchReal(at.target[i]);
+  for (int i = 0; i < rows; ++i) own.e[i] = SearchReal(at.e[i]);
+  rough.cost = SearchReal(at.cost);
+  evaluate_jacobian(ik, rough);
+  const SearchReal* const step =
+      damped_step<any_rule, slides>(ik, Fixed<rows>{}, Fixed<nv>{}, rough);
+  double dq[nv];
+  for (int j = 0; j < nv; ++j) dq[j] = step[j];
+  move_within_limits(RobotConstants<double>::ik, Fixed<nv>{}, dq, at.q);
+}
+
 // Polishes in one thread (supple/ik/verdict.hpp). `late` tells whether J is evaluated only when a
 // step needs it.
 template <bool late>
 struct PolishInThread {
   const Request& request;
+  mutable int steps = 0;
 
   __device__ void evaluate_error(IterateState<double>& at) const {
     if constexpr (late) {
@@ -240,6 +260,9 @@ struct PolishInThread {
     return meets_tolerances(request, at);
   }
   __device__ void descend(IterateState<double>& at) const {
+    if constexpr (late && sizeof(SearchReal) < sizeof(double) && !remembers) {
+      if (!steps++) return take_rough_step(at);
+    }
     if constexpr (late) evaluate_jacobian(RobotConstants<double>::ik, at);
     take_step(at);
   }

@@ -42,6 +42,7 @@ class Request(ctypes.Structure):
         ("q0_stride", ctypes.c_int),
         ("nearest", ctypes.c_int),
         ("max_solutions", ctypes.c_int),
+        ("tries", ctypes.c_int),
         ("solutions", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in ("world", "joint", "still", "blocked", "before")),
         ("clearance", ctypes.c_double),

@@ -10,12 +10,14 @@ constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-// Number of problems that share one pass over the table, if they have one frame each.
-constexpr int problems_per_pass = 4;
+// Number of problems that share one pass over the table, if they have one frame each, and number of
+// threads that share the table.
+constexpr int problems_per_pass = 4, most_sharing = 8;
 constexpr int batch_of = numbers <= 12 ? problems_per_pass : 1;
 
 // Finds the nearest seed in each of the `listed` parts of the table, for `batch_of` targets with
-// the indices `first`, `first + stride`, ...
+// the indices `first`, `first + stride`, ... All threads that share the table call it.
+template <int sharing>
 __device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
   float feature[batch_of][numbers], best[batch_of][listed];
   int index[batch_of][listed];
@@ -28,8 +30,8 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
     for (int t = 0; t < listed; ++t) best[p][t] = huge_cost, index[p][t] = t;
   }
   const float4* const table = reinterpret_cast<const float4*>(request.table);
-  const int blocks = request.entries / listed;
-  for (int block = 0; block < blocks; ++block) {
+  const int blocks = request.entries / listed, own = threadIdx.x % sharing;
+  for (int block = own; block < blocks; block += sharing) {
     const float4 half = table[numbers * blocks + block];
     float far[batch_of][listed];
     for (int p = 0; p < batch_of; ++p) {
@@ -52,8 +54,16 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
     }
   }
   for (int p = 0; p < batch_of; ++p) {
+    for (int t = 0; t < listed; ++t) {  // the best of all threads; of equal ones, the first
+      for (int other = sharing / 2; other; other /= 2) {  // (all threads of the warp are here)
+        const float far = __shfl_xor_sync(everyone, best[p][t], other);
+        const int at = __shfl_xor_sync(everyone, index[p][t], other);
+        const bool nearer = far < best[p][t] || (far == best[p][t] && at < index[p][t]);
+        if (nearer) best[p][t] = far, index[p][t] = at;
+      }
+    }
     const int problem = first + p * stride;
-    if (problem >= request.count) return;
+    if (problem >= request.count || own != p % sharing) continue;
     for (int t = 0; t < listed; ++t) {  // sorted by distance
       int place = 0;
       for (int s = 0; s < listed; ++s) {
@@ -66,10 +76,20 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
 
 }  // namespace
 
+// Threads share the table if there are few targets for each.
 extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request) {
-  const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int i = first; i < request.count; i += batch_of * stride)
-    find_nearest_seeds(request, i, stride);
+  const int threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
+  if (threads >= request.count * most_sharing / batch_of) {
+    const int stride = threads / most_sharing;
+    for (int i = thread / most_sharing; __any_sync(everyone, i < request.count);
+         i += batch_of * stride) {
+      find_nearest_seeds<most_sharing>(request, i, stride);
+    }
+    return;
+  }
+  for (int i = thread; i < request.count; i += batch_of * threads) {
+    find_nearest_seeds<1>(request, i, threads);
+  }
 }
 
 namespace {
@@ -131,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       fresh = true;
       ++start;
       if (found || request.nearest ||
-          start >= ::min(tries, restart_budget(request.max_seeds, request.nearest).all)) {
+          start >= ::min(request.tries, restart_budget(request.max_seeds, request.nearest).all)) {
         for (int j = 0; j < nq; ++j) request.rough[problem * nq + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;

@@ -15,6 +15,7 @@ from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.position import GpuSolver, allocate_arrays
 from supple.ik.gpu.request import SearchOptions
+from supple.ik.gpu.targets import View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem
@@ -69,6 +70,9 @@ class GpuSubproblems(GpuSolver):
         self._indices = [self._kept(row, stream) for row in indices]
         gpu.wait(stream)
 
+    def _reads(self) -> int:
+        return 0  # the targets are converted before they are split
+
     @cached_property
     def _whole(self) -> GpuSolver:
         """The solver of the undecoupled problem, for several solutions per target.
@@ -85,8 +89,9 @@ class GpuSubproblems(GpuSolver):
         options: SearchOptions,
         work: Work,
         q0_stride: int = 0,
+        given: tuple[View, int] | None = None,
     ) -> None:
-        """Solve asynchronously; `at` holds the addresses of the arrays."""
+        """Solve asynchronously; `at` holds the addresses of the arrays, with converted targets."""
         if options.max_solutions > 1:
             return self._whole.launch(at, count, options, work, q0_stride)
         each = ctypes.c_int(count)

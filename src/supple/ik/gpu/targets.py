@@ -12,13 +12,13 @@ import numpy as np
 
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView
-from supple.gpu.queue import Block, Work
+from supple.gpu.queue import Work
 from supple.gpu.runtime import Device, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
 
-# The value of `Kind` in targets.cu for tasks whose targets are converted.
+# The value of `Kind` in view.hpp for tasks whose targets are converted.
 KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2, OrientationTask: 3}
 PLAIN = 4  # `Kind` of values that are copied unchanged: other targets, and seeds
 _MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
@@ -26,7 +26,7 @@ DTYPES = (np.float64, np.float32)  # types of targets and seeds
 
 
 class View(ctypes.Structure):
-    """Mirrors `View` of targets.cu: the same members in the same order."""
+    """Mirrors `View` of view.hpp: the same members in the same order."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -46,14 +46,16 @@ class Reader:
         self._kernel = _kernel(device, architecture)
 
     def targets(
-        self, given: Sequence[DeviceArrayView], work: Work, max_count: int
-    ) -> tuple[tuple[int, ...], Block]:
-        """Return the batch axes, and the targets in the kernel's layout (count, k) in new memory.
+        self, given: Sequence[DeviceArrayView], work: Work, max_count: int, direct: int = 0
+    ) -> tuple[tuple[int, ...], int | tuple[View, int]]:
+        """Return the batch axes, and the address of targets in the kernel's layout (count, k).
 
         Args:
             given: One array for each task, as `DTYPES` with any strides.
             work: Where the conversion is queued.
             max_count: Maximum number of targets.
+            direct: Number of targets up to which those of a single task are not converted: their
+                view and kind are returned instead of an address.
 
         Raises:
             InputError: A shape does not match its task, or there are too many targets.
@@ -82,13 +84,16 @@ class Reader:
                 f"there must be at most {max_count} targets in GPU memory, with at most "
                 f"{_MAX_AXES} batch axes; given: batch axes {lead}"
             )
+        if count <= direct and len(each) == 1:
+            ((kind, array, own, inner),) = each
+            return lead, (_view(array, own, inner, lead), kind)
         memory = work.scratch(8 * sum(sizes) * count)
         first = 0
         for (kind, array, own, inner), size in zip(each, sizes, strict=True):
             view = _view(array, own, inner, lead)
             self._read(view, kind, memory.pointer + 8 * first, sum(sizes), count, work)
             first += size
-        return lead, memory
+        return lead, memory.pointer
 
     def seeds(self, given: DeviceArrayView, lead: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape (n,) or (..., n) of seeds.
