@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from supple.describe import _validate
+from supple.describe import _mimics, _validate
 from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
 from supple.describe.link_shapes import GivenShapes, LinkShapes
@@ -44,7 +44,9 @@ class Description:
     Attributes:
         name: Name of the robot.
         joints: The joints, of which at least one moves. A mimic of a mimic is replaced by a mimic
-            of the joint that moves both.
+            of the joint that moves both, and the limits of that joint are narrowed so that all
+            joints that follow it keep theirs. Position limits that would leave it no range are
+            removed from the follower, with a `UserWarning`.
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
             readers choose them by the rules of `supple.describe.tips`.
@@ -70,7 +72,8 @@ class Description:
         inertias = _sequence_of(Inertia, self.inertias, "inertias")
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
-        joints = _validate.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_narrowed_leaders(self.name, joints)
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
         object.__setattr__(self, "inertias", checked_inertias(inertias, self.links))

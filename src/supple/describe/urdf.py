@@ -56,7 +56,8 @@ def urdf(
       acceleration and deceleration is the acceleration limit, for both.
     - Limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
-    - Floating, planar and spherical joints are rejected unless they are named in `fixed`.
+    - A <limit> of a floating, planar or spherical joint is ignored.
+    - Limits of a mimic joint narrow those of the joint that it follows (`Description`).
     - Commas between numbers, and an element that is repeated with the same content, are accepted
       with a `UserWarning`; blank lines before the XML declaration without one.
 
