@@ -7,11 +7,13 @@ from supple.describe.dh import dh
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Mimic
 from supple.describe.mjcf import mjcf
+from supple.describe.srdf import Group
 from supple.describe.urdf import urdf
 
 __all__ = [
     "Description",
     "Frame",
+    "Group",
     "Inertia",
     "Joint",
     "Mimic",

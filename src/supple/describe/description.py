@@ -12,6 +12,7 @@ from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
 from supple.describe.link_shapes import GivenShapes, LinkShapes
 from supple.describe.shapes import Shape
+from supple.describe.srdf import Group
 from supple.errors import DescriptionError, short_repr
 
 _Item = TypeVar("_Item")
@@ -53,6 +54,7 @@ class Description:
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
         shapes: Shapes of links for collision checks, by name of the link; those of files are read
             on first use.
+        groups: Groups of joints, from an SRDF file.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.
@@ -64,12 +66,14 @@ class Description:
     tips: tuple[str, ...] = ()
     inertias: tuple[Inertia, ...] = ()
     shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=LinkShapes)
+    groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         joints = _sequence_of(Joint, self.joints, "joints")
         frames = _sequence_of(Frame, self.frames, "frames")
         tips = _sequence_of(str, self.tips, "tips")
         inertias = _sequence_of(Inertia, self.inertias, "inertias")
+        object.__setattr__(self, "groups", _sequence_of(Group, self.groups, "groups"))
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
         joints = _mimics.with_resolved_mimics(_validate.with_clean_numbers(joints))

@@ -11,11 +11,12 @@ import numpy as np
 
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
 from supple.describe._source import Budget, PathOrText, read_source
-from supple.describe._validate import check_unique, raise_several_roots
+from supple.describe._validate import check_unique, in_tree_order, raise_several_roots
 from supple.describe.description import Description
 from supple.describe.inertia import Inertia
 from supple.describe.joint import VELOCITIES, Joint, Kind, Mimic
 from supple.describe.link_shapes import LinkShapes, urdf_shapes
+from supple.describe.srdf import Semantics, semantics
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
@@ -41,6 +42,7 @@ def urdf(
     *,
     fixed: str | Iterable[str] = (),
     tips: str | Iterable[str] | None = None,
+    srdf: PathOrText | None = None,
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
@@ -67,6 +69,10 @@ def urdf(
         fixed: Names of joints to weld at zero; joints that mimic them are welded too.
         tips: Name or names of the end effectors (any links). By default one frame at the end of
             each branch of joints: see `supple.describe.tips`.
+        srdf: Path or text of an SRDF file. Its groups become `Robot.groups`, with their end
+            effectors and states; a `World` does not check the pairs of links that it disables. A
+            virtual joint does not move the robot, except in groups that contain it. Names of joints
+            and links that the robot does not have are ignored, with a `UserWarning`.
 
     Raises:
         DescriptionError: The file cannot be read, or the robot is not a tree.
@@ -88,8 +94,10 @@ def urdf(
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
         folder = file.path.resolve().parent if file.path else None
-        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder)
-        made = with_tips(Description(name, still, inertias=masses, shapes=shapes), tips)
+        more = Semantics((), ()) if srdf is None else semantics(srdf, name, in_tree_order(still))
+        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder, more.excluded)
+        made = Description(name, still, inertias=masses, shapes=shapes, groups=more.groups)
+        made = with_tips(made, tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
     _warn_of_missing_limits(file.label, elements, still)

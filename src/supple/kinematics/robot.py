@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import FloatArray, pose
-from supple.describe import Description
+from supple.describe import Description, Group
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
-from supple.kinematics import displacements, dynamics, jacobians, variants
+from supple.kinematics import displacements, dynamics, jacobians, semantics, variants
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
@@ -221,6 +221,16 @@ class Robot:
     with_tool = variants.with_tool
     with_limits = variants.with_limits
     with_inertia = variants.with_inertia
+
+    # ---- groups of joints (semantics.py) -------------------------------------------------------
+
+    with_group = semantics.with_group
+    group_state = semantics.group_state
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Groups of joints by name, from an SRDF file: `supple.urdf(file, srdf=...)`."""
+        return MappingProxyType({group.name: group for group in self.description.groups})
 
     # ---- configurations ------------------------------------------------------------------------
 
