@@ -23,6 +23,7 @@ from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
+from supple.kinematics.to_urdf import to_urdf
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
@@ -231,6 +232,10 @@ class Robot:
     def groups(self) -> Mapping[str, Group]:
         """Groups of joints by name, from an SRDF file: `supple.urdf(file, srdf=...)`."""
         return MappingProxyType({group.name: group for group in self.description.groups})
+
+    # ---- other formats (to_urdf.py) -------------------------------------------------------------
+
+    to_urdf = to_urdf
 
     # ---- configurations ------------------------------------------------------------------------
 
