@@ -4,6 +4,8 @@ from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names
 from supple.describe.description import Description
 from supple.describe.dh import dh
+from supple.describe.from_mujoco import from_mujoco
+from supple.describe.from_pinocchio import from_pinocchio
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Mimic
 from supple.describe.mjcf import mjcf
@@ -20,6 +22,8 @@ __all__ = [
     "builtin",
     "builtin_names",
     "dh",
+    "from_mujoco",
+    "from_pinocchio",
     "mjcf",
     "urdf",
 ]

@@ -23,6 +23,8 @@ from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
+from supple.kinematics.to_mujoco import to_mujoco
+from supple.kinematics.to_pinocchio import to_pinocchio
 from supple.kinematics.to_urdf import to_urdf
 from supple.kinematics.tree import Tree, tree
 
@@ -233,9 +235,11 @@ class Robot:
         """Groups of joints by name, from an SRDF file: `supple.urdf(file, srdf=...)`."""
         return MappingProxyType({group.name: group for group in self.description.groups})
 
-    # ---- other formats (to_urdf.py) -------------------------------------------------------------
+    # ---- other formats (to_urdf.py, to_mujoco.py, to_pinocchio.py) ------------------------------
 
     to_urdf = to_urdf
+    to_mujoco = to_mujoco
+    to_pinocchio = to_pinocchio
 
     # ---- configurations ------------------------------------------------------------------------
 

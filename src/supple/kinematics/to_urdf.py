@@ -100,15 +100,9 @@ def _add_inertia(link: Element, inertia: Inertia) -> None:
     T[:3, 3] = inertia.center
     _add_origin(part, T)
     SubElement(part, "mass", value=repr(inertia.mass))
-    keys = {
-        "ixx": (0, 0),
-        "ixy": (0, 1),
-        "ixz": (0, 2),
-        "iyy": (1, 1),
-        "iyz": (1, 2),
-        "izz": (2, 2),
-    }
-    values = {key: repr(float(inertia.matrix[at])) for key, at in keys.items()}
+    upper = inertia.matrix[np.triu_indices(3)].tolist()
+    keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    values = {key: repr(value) for key, value in zip(keys, upper, strict=True)}
     SubElement(part, "inertia", values)
 
 
