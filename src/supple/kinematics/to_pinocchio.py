@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,8 @@ def to_pinocchio(self: Robot) -> Any:
     `supple.from_pinocchio` makes a robot of it with the same joints, frames, limits on position and
     speed, and masses, in which those of links that fixed joints connect are added up. Links are
     frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic joints
-    of Pinocchio. `supple.from_pinocchio` says how q differs from Pinocchio's.
+    of Pinocchio; a screw joint that does is two of them. `supple.from_pinocchio` says how q differs
+    from Pinocchio's.
 
     Raises:
         DescriptionError: The mass of a link is invalid.
@@ -44,7 +46,8 @@ def to_pinocchio(self: Robot) -> Any:
 
     add(described.root, 0, self.base, 0)
     followed = {joint.mimic.joint for joint in described.joints if joint.mimic is not None}
-    for joint in _leaders_first(described.joints):
+    parts = [part for joint in described.joints for part in _without_screw(joint)]
+    for joint in _leaders_first(parts):
         above, placement, frame = places[joint.parent]
         placement, behind = placement @ joint.origin, joint.child_placement
         if not joint.moves:
@@ -73,6 +76,25 @@ def to_pinocchio(self: Robot) -> Any:
         at = pin.SE3(placement @ each.placement)
         model.addFrame(pin.Frame(each.name, on, frame, at, pin.FrameType.OP_FRAME))
     return model
+
+
+def _without_screw(joint: Joint) -> Iterator[Joint]:
+    """Yield a joint; a screw joint that follows another one as a slide and a rotation.
+
+    Pinocchio crashes on screws that follow.
+    """
+    if joint.kind != "screw" or joint.mimic is None:
+        yield joint
+        return
+    mimic, middle = joint.mimic, f"{joint.child}/{joint.name}"
+    slide = replace(
+        mimic, multiplier=joint.pitch * mimic.multiplier, offset=joint.pitch * mimic.offset
+    )
+    start = Joint(
+        f"{joint.name}/slide", "prismatic", joint.parent, middle, joint.origin, joint.axis
+    )
+    yield replace(start, mimic=slide)
+    yield replace(joint, kind="revolute", parent=middle, origin=np.eye(4), pitch=0.0)
 
 
 def _leaders_first(joints: Sequence[Joint]) -> Iterator[Joint]:
