@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from supple.ik.solutions import Solutions
     from supple.ik.solver import Solver
     from supple.ik.status import SolveStatus
-    from supple.kinematics.load import dh, from_mujoco, from_pinocchio, load, mjcf, urdf
+    from supple.kinematics.load import dh, load, mjcf, urdf
     from supple.kinematics.robot import Robot
     from supple.motion.limits import Limits
     from supple.motion.linearization import Linearization
@@ -62,8 +62,6 @@ __all__ = [
     "dh",
     "errors",
     "explain",
-    "from_mujoco",
-    "from_pinocchio",
     "linearize",
     "load",
     "mjcf",
@@ -106,7 +104,7 @@ _MODULES = {
     "supple.ik.solutions": ("Solutions",),
     "supple.ik.solver": ("Solver",),
     "supple.ik.status": ("SolveStatus",),
-    "supple.kinematics.load": ("dh", "from_mujoco", "from_pinocchio", "load", "mjcf", "urdf"),
+    "supple.kinematics.load": ("dh", "load", "mjcf", "urdf"),
     "supple.kinematics.robot": ("Robot",),
     "supple.motion.limits": ("Limits",),
     "supple.motion.linearization": ("Linearization",),

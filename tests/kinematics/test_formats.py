@@ -22,8 +22,8 @@ TOLERANCE = 1e-12
 SEEDS = range(nightly(200, 12))
 ROUTES: dict[str, Callable[[sp.Robot], sp.Robot]] = {
     "urdf": lambda robot: sp.urdf(robot.to_urdf(shapes=False), tips=robot.tips),
-    "mujoco": lambda robot: sp.from_mujoco(robot.to_mujoco(), tips=robot.tips),
-    "pinocchio": lambda robot: sp.from_pinocchio(robot.to_pinocchio(), tips=robot.tips),
+    "mujoco": lambda robot: sp.Robot.from_mujoco(robot.to_mujoco(), tips=robot.tips),
+    "pinocchio": lambda robot: sp.Robot.from_pinocchio(robot.to_pinocchio(), tips=robot.tips),
 }
 RATES = {"urdf": ("max_speed", "max_acceleration", "max_jerk"), "pinocchio": ("max_speed",)}
 EXAMPLE = "share/example-robot-data/robots"
@@ -143,7 +143,7 @@ def test_a_model_that_pinocchio_has_read_is_the_robot_of_the_file(robot_files, f
     for free in (False, True):
         root = [pin.JointModelFreeFlyer()] if free else []
         model = pin.buildModelFromUrdf(str(path), *root, mimic=True)
-        read = sp.from_pinocchio(model, tips=robot.tips)
+        read = sp.Robot.from_pinocchio(model, tips=robot.tips)
         q = read.random(seed=1)
         theirs, S = in_pinocchio(model, read, q)
         data = model.createData()
@@ -175,7 +175,7 @@ def test_a_model_that_mujoco_has_compiled_is_the_robot_of_the_file(robot_files) 
         </body></body></worldbody>
       <equality><joint joint1="s" joint2="h" polycoef="0.1 0.5 0 0 0"/></equality></mujoco>"""
     model = mujoco.MjModel.from_xml_string(text)
-    robot, file = sp.from_mujoco(model), sp.mjcf(text)
+    robot, file = sp.Robot.from_mujoco(model), sp.mjcf(text)
     assert robot.name == "m"
     assert robot.position_names == file.position_names
     assert robot.tips == file.tips
@@ -185,7 +185,7 @@ def test_a_model_that_mujoco_has_compiled_is_the_robot_of_the_file(robot_files) 
     data, _ = in_mujoco(model, robot, q[0])
     assert abs(data.subtree_com[0] - robot.center_of_mass(q[0])).max() < TOLERANCE
     assert abs(robot.mass - model.body_mass.sum()) < TOLERANCE
-    assert sp.from_mujoco(model, fixed="root", tips="c").dof == file.dof - 6
+    assert sp.Robot.from_mujoco(model, fixed="root", tips="c").dof == file.dof - 6
 
 
 def test_shapes_are_written_to_urdf(tmp_path: Path) -> None:
@@ -219,10 +219,10 @@ def test_what_a_format_cannot_express_is_an_error() -> None:
     model = pin.Model()
     model.addJoint(0, pin.JointModelSphericalZYX(), pin.SE3.Identity(), "euler")
     with pytest.raises(DescriptionError, match="'euler' is a JointModelSphericalZYX"):
-        sp.from_pinocchio(model)
+        sp.Robot.from_pinocchio(model)
 
 
-@pytest.mark.parametrize("read", [sp.from_mujoco, sp.from_pinocchio])
+@pytest.mark.parametrize("read", [sp.Robot.from_mujoco, sp.Robot.from_pinocchio])
 def test_only_models_are_read(read: Callable[[object], sp.Robot]) -> None:
     with pytest.raises(InputError, match="takes a"):
         read("robot.urdf")

@@ -20,22 +20,7 @@ _KINDS = ("free", "ball", "slide", "hinge")  # in the order of mjtJoint
 def from_mujoco(
     model: Any, *, fixed: str | Iterable[str] = (), tips: str | Iterable[str] | None = None
 ) -> Description:
-    """Return a robot from an `MjModel` of MuJoCo.
-
-    Joints, names and q are those of `supple.mjcf`; masses are those that MuJoCo has computed.
-    Shapes are left out.
-
-    Args:
-        model: The model.
-        fixed: Names of joints to weld at qpos0; joints that mimic them are welded too.
-        tips: Name or names of the end effectors (any bodies or sites). By default one frame at the
-            end of each branch of joints: see `supple.describe.tips`.
-
-    Raises:
-        InputError: The argument is not an `MjModel`.
-        DescriptionError: A joint follows another one by a nonlinear polynomial.
-        UnknownNameError: A name in `fixed` or `tips` does not exist.
-    """
+    """Return the description of an `MjModel` of MuJoCo; see `Robot.from_mujoco`."""
     try:
         import mujoco
     except ModuleNotFoundError as error:

@@ -28,30 +28,7 @@ _SEVERAL: dict[str, Kind] = {  # kinds with several degrees of freedom
 def from_pinocchio(
     model: Any, *, fixed: str | Iterable[str] = (), tips: str | Iterable[str] | None = None
 ) -> Description:
-    """Return a robot from a `pinocchio.Model`.
-
-    Frames of type BODY are links, those of types OP_FRAME and SENSOR are extra frames. A joint
-    without a body at its frame has a link of its own name, and the root is "universe" unless one
-    body is there. The inertia of a joint, in which Pinocchio adds up those of fixed bodies, belongs
-    to its first link. Mimic joints are read as such.
-
-    q may differ from Pinocchio's: angles of continuous and planar joints are one number instead of
-    cosine and sine, quaternions are (w, x, y, z) instead of (x, y, z, w), and linear velocities of
-    floating and planar joints are in the axes of the joint, not of the body. Joints have the order
-    of the tree, which is that of the model if it was made from a file.
-
-    Args:
-        model: The model.
-        fixed: Names of joints to weld at zero; joints that mimic them are welded too.
-        tips: Name or names of the end effectors (any links or frames). By default one frame at the
-            end of each branch of joints: see `supple.describe.tips`.
-
-    Raises:
-        InputError: The argument is not a `pinocchio.Model`.
-        DescriptionError: A joint is of another type than revolute, prismatic, helical, spherical,
-            planar, free or mimic.
-        UnknownNameError: A name in `fixed` or `tips` does not exist.
-    """
+    """Return the description of a `pinocchio.Model`; see `Robot.from_pinocchio`."""
     try:
         import pinocchio
     except ModuleNotFoundError as error:

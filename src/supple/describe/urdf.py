@@ -101,9 +101,9 @@ def urdf(
         stem = file.path.stem.removesuffix(".urdf") if file.path else "robot"
         name = file.root.get("name") or stem
         folder = file.path.resolve().parent if file.path else None
-        more = Semantics((), ()) if srdf is None else semantics(srdf, name, in_tree_order(still))
-        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder, more.excluded)
-        made = Description(name, still, inertias=masses, shapes=shapes, groups=more.groups)
+        named = Semantics((), ()) if srdf is None else semantics(srdf, name, in_tree_order(still))
+        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder, named.excluded)
+        made = Description(name, still, inertias=masses, shapes=shapes, groups=named.groups)
         made = with_tips(made, tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error

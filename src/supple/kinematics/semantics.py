@@ -79,7 +79,7 @@ def group_state(self: Robot, group: str, state: str) -> Matrix:
         UnknownNameError: There is no such group or state.
     """
     states = _group(self, group).states
-    if not isinstance(state, str) or state not in states:
+    if state not in tuple(states):  # also if it is no string
         raise unknown_name_error("state", state, states)
     q = self.neutral()
     index = {each: i for i, each in enumerate(self.position_names)}

@@ -28,7 +28,7 @@ _LEAST = 2e-15
 def to_mujoco(self: Robot) -> Any:
     """Return the robot as an `MjModel` of MuJoCo, without shapes.
 
-    `supple.from_mujoco` makes the same robot of it. Links are bodies and extra frames are sites.
+    `Robot.from_mujoco` makes the same robot of it. Links are bodies and extra frames are sites.
     Joints of one degree of freedom and ball joints keep their name. A floating joint is a free
     joint if its origin is that of the world, otherwise slides "<name>/x" to "<name>/z" and a ball
     joint; a planar joint is two slides and a hinge, called as its degrees of freedom; a screw joint
@@ -91,12 +91,16 @@ def _mjcf(described: Description, balance: bool) -> str:
             line = f"{offset!r} {multiplier!r} 0 0 0"
             SubElement(equality, "joint", joint1=name, joint2=leader, polycoef=line)
     for frame in described.frames:
-        SubElement(links[frame.link], "site", name=frame.name, **_at(frame.placement))
+        SubElement(links[frame.link], "site", {"name": frame.name, **_at(frame.placement)})
     return tostring(root, encoding="unicode")
 
 
 def _at(T: Matrix) -> dict[str, str]:
     return {"pos": numbers(T[:3, 3]), "quat": numbers(wxyz(T[:3, :3]))}
+
+
+def _body(parent: Element, name: str, T: Matrix) -> Element:
+    return SubElement(parent, "body", {"name": name, **_at(T)})
 
 
 def _add_inertia(body: Element, inertia: Inertia | None, *, moves: bool) -> None:
@@ -125,11 +129,11 @@ def _add_body(parent: Element, joint: Joint, in_world: bool) -> Element:
     placement = joint.child_placement
     if joint.kind in ("ball", "floating") and not (placement == np.eye(4)).all():
         # A quaternion is in the axes of its body.
-        middle = SubElement(parent, "body", name=f"{joint.child}/{joint.name}", **_at(joint.origin))
+        middle = _body(parent, f"{joint.child}/{joint.name}", joint.origin)
         _add_joints(middle, joint, np.eye(4), in_world)
         _add_inertia(middle, None, moves=True)
-        return SubElement(middle, "body", name=joint.child, **_at(placement))
-    body = SubElement(parent, "body", name=joint.child, **_at(joint.origin @ placement))
+        return _body(middle, joint.child, placement)
+    body = _body(parent, joint.child, joint.origin @ placement)
     _add_joints(body, joint, placement, in_world)
     return body
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def to_pinocchio(self: Robot) -> Any:
     """Return the robot as a `pinocchio.Model`, without shapes.
 
-    `supple.from_pinocchio` makes a robot of it with the same joints, frames, limits on position and
+    `Robot.from_pinocchio` makes a robot of it with the same joints, frames, limits on position and
     speed, and masses, in which those of links that fixed joints connect are added up. Links are
     frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic joints
-    of Pinocchio; a screw joint that does is two of them. `supple.from_pinocchio` says how q differs
+    of Pinocchio; a screw joint that does is two of them. `Robot.from_pinocchio` says how q differs
     from Pinocchio's.
 
     Raises:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 
-def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Robot:
+def freeze(
+    self: Robot, joints: str | Sequence[str] | Mapping[str, float | Sequence[float]]
+) -> Robot:
     """Return the robot with some joints fixed, and thus fewer degrees of freedom.
 
     `full_q` and `reduced_q` of the result convert between its configurations and those of this
