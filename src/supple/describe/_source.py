@@ -198,7 +198,7 @@ class _Checker:
         if name.startswith("xacro:"):
             raise self._error(
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
-                "or give the file the suffix .xacro, so that supple.urdf expands it"
+                "or give the file the suffix .xacro"
             )
         self.expected = ""  # only the name of the root is checked
         self.depth += 1
