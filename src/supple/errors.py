@@ -35,6 +35,9 @@ EXTRAS = {
     "ray": ("ray[data]>=2.40", "pyarrow>=14"),
     "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
+    "xacro": ("xacro>=2.1",),
+    "mujoco": ("mujoco>=3.3",),
+    "pinocchio": ("pin>=4.0",),
 }
 _MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow
 _MIN_WORD = 3  # length from which a word inside a name makes it similar [characters]

@@ -59,12 +59,13 @@ def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = (
 def _read(text: str, tips: tuple[str, ...], fixed: tuple[str, ...]) -> sp.Robot:
     chosen, path = tips or None, Path(text)
     suffix = path.suffix.lower()
-    if suffix in (".urdf", ".mjcf", ".xml"):
+    if suffix in (".urdf", ".xacro", ".mjcf", ".xml"):
         if path.stem in builtin_names() and not path.exists():
             raise InputError(
                 f"no such file: {short_repr(text)}; the built-in robot is called {path.stem!r}"
             )
-        reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
+        is_urdf = suffix in (".urdf", ".xacro") or (suffix == ".xml" and _is_urdf(path))
+        reader = sp.urdf if is_urdf else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:
         raise click.UsageError(f"--fixed is for URDF and MJCF files; given: the name {text!r}")

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from supple import _core
 from supple._arrays.checks import number
 from supple.collision.parts import Array, Indices, Parts, ShapesOfNames, frozen_shapes, robot_parts
-from supple.describe._source import Budget, read_source
 from supple.describe.link_shapes import LinkShapes, checked_shapes
 from supple.describe.shapes import Shape
-from supple.errors import DescriptionError, join_names
+from supple.describe.srdf import excluded_pairs, read_srdf
+from supple.errors import DescriptionError
 from supple.kinematics import Robot
 from supple.kinematics.robot import check_robot
 
@@ -35,7 +35,6 @@ _TOUCH = 1e-3  # distance below which links that always are so close count as ov
 _CLOSE = 0.01  # distance below which links that always are so close are close by construction [m]
 _SLACK = 1e-3  # distance by which links may come closer than they are by construction [m]
 _SCENE = "world"  # the body of an MJCF file whose geoms are obstacles: a floor, a table
-_MAX_ELEMENTS, _MAX_DEPTH = 200_000, 100
 
 
 class UncheckedPair(NamedTuple):
@@ -260,7 +259,8 @@ def srdf_pairs(source: str | os.PathLike[str], robot: Robot) -> tuple[tuple[str,
 
         World(obstacles, unchecked=srdf_pairs("panda.srdf", robot))
 
-    Links that the robot does not have are ignored.
+    Links that the robot does not have are ignored. A robot of `supple.urdf(file, srdf=...)` has
+    these pairs already.
 
     Args:
         source: Path of the file, or its text.
@@ -270,29 +270,11 @@ def srdf_pairs(source: str | os.PathLike[str], robot: Robot) -> tuple[tuple[str,
         DescriptionError: The file cannot be read, or names none of the robot's links.
     """
     check_robot(robot)
-    file = read_source(source, Budget(_MAX_ELEMENTS, _MAX_DEPTH), root="robot")
-    links = robot.description.links
-    pairs: dict[frozenset[str], tuple[str, str]] = {}
-    for each in file.root.findall("disable_default_collisions"):
-        link = each.get("link", "")
-        pairs |= {frozenset((link, other)): (link, other) for other in links if other != link}
-    for tag in ("disable_collisions", "enable_collisions"):
-        for each in file.root.findall(tag):
-            one, other = each.get("link1", ""), each.get("link2", "")
-            if not one or not other:
-                raise DescriptionError(f"{file.label}: <{tag}> needs link1 and link2.")
-            if tag == "disable_collisions":
-                pairs[frozenset((one, other))] = (one, other)
-            else:
-                pairs.pop(frozenset((one, other)), None)
-    known = tuple(pair for pair in pairs.values() if set(pair) <= set(links))
-    if pairs and not known:
-        named = join_names(sorted({name for pair in pairs.values() for name in pair}))
-        raise DescriptionError(
-            f"{file.label}: names no two links of {robot.name!r}; given: {named}; available: "
-            f"{join_names(links)}."
-        )
-    return known
+    file = read_srdf(source)
+    try:
+        return excluded_pairs(file.root, robot.description.links, robot.name)
+    except DescriptionError as error:
+        raise DescriptionError(f"{file.label}: {error}") from error
 
 
 def srdf_text(robot: Robot, pairs: Sequence[UncheckedPair]) -> str:

@@ -4,20 +4,26 @@ from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names
 from supple.describe.description import Description
 from supple.describe.dh import dh
+from supple.describe.from_mujoco import from_mujoco
+from supple.describe.from_pinocchio import from_pinocchio
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Mimic
 from supple.describe.mjcf import mjcf
+from supple.describe.srdf import Group
 from supple.describe.urdf import urdf
 
 __all__ = [
     "Description",
     "Frame",
+    "Group",
     "Inertia",
     "Joint",
     "Mimic",
     "builtin",
     "builtin_names",
     "dh",
+    "from_mujoco",
+    "from_pinocchio",
     "mjcf",
     "urdf",
 ]

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.describe._packages import not_found, package_folders
 from supple.describe._pose import Array
 from supple.errors import DescriptionError, MissingExtraError, short_repr
 
 _MAX_BYTES = 64_000_000  # maximum size of a mesh file
 _MAX_TRIANGLES = 400_000
 _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attributes", "<u2")])
+_PACKAGE = ("package://", "model://")
 _STL_HEADER = 84  # length of the header and the number of triangles [bytes]
 
 Triangles = NDArray[np.int64]
@@ -28,7 +30,7 @@ def mesh_file(name: str, folder: Path | None) -> str:
     """Return the path of a mesh that a robot file names; the name itself if there is no such file.
 
     The mesh is searched for in the folder of the robot file; meshes named package://... also in
-    the folders above it.
+    the folders above it, and in those of ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
     """
     found = find_mesh(name, folder)
     return str(found) if found is not None else name
@@ -36,16 +38,14 @@ def mesh_file(name: str, folder: Path | None) -> str:
 
 def find_mesh(name: str, folder: Path | None) -> Path | None:
     """Return the path of a mesh that a robot file names, or None if there is no such file."""
-    if folder is None:
-        return None
-    folders = [folder, *folder.parents]
-    if name.startswith(("package://", "model://")):
+    if name.startswith(_PACKAGE):
         package, _, rest = name.partition("://")[2].partition("/")
-        tries = [each / package / rest for each in folders]
-        tries += [each / rest for each in folders if each.name == package]
-        tries.append(folders[0] / rest)
+        tries = [each / rest for each in package_folders(package, folder)]
+        tries += [] if folder is None else [folder / rest]
+    elif folder is None:
+        return None
     else:
-        tries = [folders[0] / name.removeprefix("file://")]
+        tries = [folder / name.removeprefix("file://")]
     try:
         return next((path for path in tries if path.is_file()), None)
     except (OSError, ValueError):
@@ -63,7 +63,10 @@ def read_mesh(file: str) -> tuple[Array, Triangles]:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        raise DescriptionError(f"the mesh {short_repr(file)} was not found.") from error
+        problem = f"the mesh {short_repr(file)} was not found"
+        if file.startswith(_PACKAGE):
+            problem += f": {not_found(file.partition('://')[2].partition('/')[0])}"
+        raise DescriptionError(f"{problem}.") from error
     if not stat.S_ISREG(status.st_mode):
         raise DescriptionError(f"the mesh {short_repr(file)} is not a regular file.")
     if status.st_size > _MAX_BYTES:

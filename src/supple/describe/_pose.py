@@ -113,3 +113,34 @@ def orthonormalized(R: Array, residual: Array, exact: float = ROUNDING) -> Array
         nearer = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(-1, -2) @ R)
         R = np.where(correct[..., None, None], nearer, R)
     return R
+
+
+def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
+    """Return the angles of Rz(yaw) Ry(pitch) Rx(roll) = R, to machine precision for every R."""
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    rest = rotation_z(-yaw)[:3, :3] @ R  # accurate also where yaw is arbitrary, at a pitch of ±90°
+    return math.atan2(-rest[1, 2], rest[1, 1]), math.atan2(-rest[2, 0], rest[0, 0]), yaw
+
+
+def wxyz(R: Array) -> Array:
+    """Return the unit quaternion (w, x, y, z) of a rotation, to machine precision."""
+    squares = 1 + np.array(
+        [
+            R[0, 0] + R[1, 1] + R[2, 2],
+            R[0, 0] - R[1, 1] - R[2, 2],
+            R[1, 1] - R[0, 0] - R[2, 2],
+            R[2, 2] - R[0, 0] - R[1, 1],
+        ]
+    )
+    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    a, b, c = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    largest = int(np.argmax(squares))  # the other three are divided by it
+    q = np.array(
+        [
+            (squares[0], x, y, z),
+            (x, squares[1], a, b),
+            (y, a, squares[2], c),
+            (z, b, c, squares[3]),
+        ][largest]
+    )
+    return np.asarray(q / np.linalg.norm(q))

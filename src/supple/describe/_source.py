@@ -72,7 +72,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
         label, path, data = "the given text", None, _encoded(source)
         budget.spend(label, len(data))
     elif isinstance(source, str | os.PathLike):
-        label, path, data = _loaded(source, budget)
+        label, path, data = read_file(source, budget)
     else:
         raise InputError(f"expected a path or an XML text, given {short_repr(source)}.")
 
@@ -91,7 +91,7 @@ def _encoded(text: str) -> bytes:
         raise DescriptionError(f"the given text is not valid Unicode: {error}.") from error
 
 
-def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, bytes]:
+def read_file(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, bytes]:
     """Read a file within the budget; return its label, path and bytes."""
     try:
         path = Path(source)
@@ -198,7 +198,7 @@ class _Checker:
         if name.startswith("xacro:"):
             raise self._error(
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
-                "for example with: xacro arm.urdf.xacro > arm.urdf"
+                "or give the file the suffix .xacro"
             )
         self.expected = ""  # only the name of the root is checked
         self.depth += 1

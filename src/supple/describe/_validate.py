@@ -17,12 +17,12 @@ from supple.describe._pose import (
     orthonormalized,
     rotation_residual,
 )
-from supple.describe.joint import VELOCITIES, Frame, Joint, Mimic
+from supple.describe.joint import VELOCITIES, Frame, Joint
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 KINDS = ("revolute", "continuous", "prismatic", "screw", *VELOCITIES, "fixed")
 RATES = ("max_speed", "max_acceleration", "max_jerk")  # limits that are positive or infinite
-_MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overflow in float32
+MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overflow in float32
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
@@ -140,7 +140,7 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
             _check_limits(joint, name)
             # Some files write 1e308 for "no limit"; the difference of two such numbers overflows.
             lower, upper = (
-                math.copysign(math.inf, x) if abs(x) > _MAX_SIZE else x
+                math.copysign(math.inf, x) if abs(x) > MAX_SIZE else x
                 for x in (joint.lower, joint.upper)
             )
             rates = {key: getattr(joint, key) for key in RATES}
@@ -161,8 +161,8 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
 
 def _check_pitch(joint: Joint, name: str) -> None:
-    if joint.kind == "screw" and not 0 < abs(joint.pitch) <= _MAX_SIZE:
-        problem = f"expected a pitch other than zero, at most {_MAX_SIZE:g} m/rad"
+    if joint.kind == "screw" and not 0 < abs(joint.pitch) <= MAX_SIZE:
+        problem = f"expected a pitch other than zero, at most {MAX_SIZE:g} m/rad"
         raise DescriptionError(f"{name}: {problem}, given {joint.pitch:g}.")
     if joint.kind != "screw" and joint.pitch != 0:
         raise DescriptionError(
@@ -196,8 +196,8 @@ def _poses(T: Array, what: Sequence[str]) -> Array:
     """Check poses (n, 4, 4) and return them with rotations orthonormal to machine precision."""
     _raise_first(~np.isfinite(T).all(axis=(1, 2)), what, "contains values that are not finite", T)
     _raise_first((T[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1), what, "last row is not 0 0 0 1", T)
-    too_far = (abs(T[:, :3, 3]) > _MAX_SIZE).any(axis=1)
-    _raise_first(too_far, what, f"is farther away than {_MAX_SIZE:g} m", T)
+    too_far = (abs(T[:, :3, 3]) > MAX_SIZE).any(axis=1)
+    _raise_first(too_far, what, f"is farther away than {MAX_SIZE:g} m", T)
     R = T[:, :3, :3]
     residual = rotation_residual(R)
     problem = f"rotation is not orthonormal within {POSE_TOLERANCE:g}"
@@ -233,72 +233,6 @@ def _raise_first(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array
         rows = np.atleast_2d(given[first])
         text = "; ".join(" ".join(f"{value:g}" for value in row) for row in rows)
         raise DescriptionError(f"{what[first]}: {why}, given {text}.")
-
-
-def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints in which every mimic refers directly to a joint that mimics no other."""
-    by_name = {joint.name: joint for joint in joints}
-    resolved: dict[str, Mimic] = {}
-    for joint in joints:
-        # Follow the mimics to a resolved or independent joint, then compose them on the way back.
-        path: dict[str, Mimic] = {}
-        at = joint
-        while at.mimic is not None and at.name not in resolved:
-            if at.name in path:
-                chain = join_names([*path, at.name])
-                raise DescriptionError(f"joints mimic each other in a cycle: {chain}.")
-            path[at.name] = at.mimic
-            at = _followed(at, at.mimic, by_name)
-        for name, mimic in reversed(path.items()):
-            resolved[name] = _composed(name, mimic, resolved.get(mimic.joint))
-    return tuple(
-        replace(joint, mimic=resolved[joint.name]) if joint.mimic is not None else joint
-        for joint in joints
-    )
-
-
-def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
-    """Return the joint that a mimic refers to, or raise the error if it cannot be followed."""
-    name = f"joint {short_repr(joint.name)}"
-    if not joint.moves:
-        raise DescriptionError(f"{name} is fixed and cannot mimic {short_repr(mimic.joint)}.")
-    if mimic.joint not in by_name:
-        problem = unknown_name_error("joint", mimic.joint, by_name)
-        weld = f"Correct it, or weld the follower: fixed=[{short_repr(joint.name)}]."
-        raise DescriptionError(f"{name} mimics an {problem} {weld}")
-    followed = by_name[mimic.joint]
-    for each in (joint, followed):
-        if each.kind in VELOCITIES:
-            raise DescriptionError(
-                f"{name} mimics {short_repr(mimic.joint)}, but {short_repr(each.name)} is a "
-                f"{each.kind} joint, which has several degrees of freedom."
-            )
-    if followed is joint:
-        raise DescriptionError(f"{name} mimics itself.")
-    if not followed.moves:
-        raise DescriptionError(
-            f"{name} mimics {short_repr(mimic.joint)}, which is fixed; weld both: "
-            f"fixed=[{short_repr(joint.name)}]."
-        )
-    return followed
-
-
-def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
-    """Return the composition of two mimics, m (m' q + o') + o, after checking its size."""
-    if above is not None:
-        mimic = replace(
-            mimic,
-            joint=above.joint,
-            multiplier=mimic.multiplier * above.multiplier,
-            offset=mimic.multiplier * above.offset + mimic.offset,
-        )
-    if not (abs(mimic.multiplier) <= _MAX_SIZE and abs(mimic.offset) <= _MAX_SIZE):
-        numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
-        raise DescriptionError(
-            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must have a finite "
-            f"multiplier and offset of magnitude at most {_MAX_SIZE:g}, given {numbers}."
-        )
-    return mimic
 
 
 def with_clean_placements(frames: Sequence[Frame], links: Sequence[str]) -> tuple[Frame, ...]:

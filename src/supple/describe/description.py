@@ -7,11 +7,12 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from supple.describe import _validate
+from supple.describe import _mimics, _validate
 from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
 from supple.describe.link_shapes import GivenShapes, LinkShapes
 from supple.describe.shapes import Shape
+from supple.describe.srdf import Group
 from supple.errors import DescriptionError, short_repr
 
 _Item = TypeVar("_Item")
@@ -44,13 +45,16 @@ class Description:
     Attributes:
         name: Name of the robot.
         joints: The joints, of which at least one moves. A mimic of a mimic is replaced by a mimic
-            of the joint that moves both.
+            of the joint that moves both, and the limits of that joint are narrowed so that all
+            joints that follow it keep theirs. Position limits that would leave it no range are
+            removed from the follower, with a `UserWarning`.
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
             readers choose them by the rules of `supple.describe.tips`.
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
         shapes: Shapes of links for collision checks, by name of the link; those of files are read
             on first use.
+        groups: Groups of joints, from an SRDF file.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.
@@ -62,15 +66,18 @@ class Description:
     tips: tuple[str, ...] = ()
     inertias: tuple[Inertia, ...] = ()
     shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=LinkShapes)
+    groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         joints = _sequence_of(Joint, self.joints, "joints")
         frames = _sequence_of(Frame, self.frames, "frames")
         tips = _sequence_of(str, self.tips, "tips")
         inertias = _sequence_of(Inertia, self.inertias, "inertias")
+        object.__setattr__(self, "groups", _sequence_of(Group, self.groups, "groups"))
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
-        joints = _validate.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_narrowed_leaders(self.name, joints)
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
         object.__setattr__(self, "inertias", checked_inertias(inertias, self.links))

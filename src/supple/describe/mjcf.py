@@ -69,13 +69,13 @@ def mjcf(
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
             tree = tree_of(read_document(file, budget))
-            reader = _Reader(tree, file.root.get("model") or "MuJoCo Model", file.label)
+            reader = MjcfReader(tree, file.root.get("model") or "MuJoCo Model", file.label)
             return with_tips(reader.description(fixed), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 
 
-class _Reader:
+class MjcfReader:
     """Builder of the description of a tree, with names for all of its parts."""
 
     def __init__(self, tree: Tree, name: str, label: str) -> None:
@@ -100,6 +100,7 @@ class _Reader:
         self.refs = {name: joint.ref for joint, name in self.joints.items()}
 
     def description(self, fixed: str | Iterable[str]) -> Description:
+        """Return the description, with some joints welded at qpos0."""
         weld = names_to_weld(fixed, list(self.refs))
         still = {name: self.refs[name] for name in weld}
         mimics = self._equalities(still)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
-from supple.describe._source import Budget, PathOrText, read_source
-from supple.describe._validate import check_unique, raise_several_roots
+from supple.describe._source import Budget, PathOrText, Source, read_file, read_source
+from supple.describe._validate import check_unique, in_tree_order, raise_several_roots
+from supple.describe._xacro import expanded, is_xacro
 from supple.describe.description import Description
 from supple.describe.inertia import Inertia
 from supple.describe.joint import VELOCITIES, Joint, Kind, Mimic
 from supple.describe.link_shapes import LinkShapes, urdf_shapes
+from supple.describe.srdf import Semantics, semantics
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
+from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
 
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
@@ -41,6 +44,8 @@ def urdf(
     *,
     fixed: str | Iterable[str] = (),
     tips: str | Iterable[str] | None = None,
+    srdf: PathOrText | None = None,
+    xacro_args: Mapping[str, object] | None = None,
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
@@ -56,23 +61,31 @@ def urdf(
       acceleration and deceleration is the acceleration limit, for both.
     - Limits of continuous joints are ignored.
     - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
-    - Floating, planar and spherical joints are rejected unless they are named in `fixed`.
+    - A <limit> of a floating, planar or spherical joint is ignored.
+    - Limits of a mimic joint narrow those of the joint that it follows (`Description`).
     - Commas between numbers, and an element that is repeated with the same content, are accepted
       with a `UserWarning`; blank lines before the XML declaration without one.
 
     Args:
-        source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type, no
-            xacro.
+        source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type. A file
+            with the suffix .xacro is expanded (extra `xacro`); that evaluates its expressions, so
+            expand only files that you trust.
         fixed: Names of joints to weld at zero; joints that mimic them are welded too.
         tips: Name or names of the end effectors (any links). By default one frame at the end of
             each branch of joints: see `supple.describe.tips`.
+        srdf: Path or text of an SRDF file. Its groups become `Robot.groups`, with their end
+            effectors and states; a `World` does not check the pairs of links that it disables. A
+            virtual joint does not move the robot, except in groups that contain it. Names of joints
+            and links that the robot does not have are ignored, with a `UserWarning`.
+        xacro_args: Values of the arguments of a xacro file, by name.
 
     Raises:
         DescriptionError: The file cannot be read, or the robot is not a tree.
+        MissingExtraError: The file is xacro, and the extra `xacro` is not installed.
         UnknownNameError: A name in `fixed` or `tips` does not exist.
     """
     budget = Budget(max_elements=_MAX_ELEMENTS, max_depth=_MAX_DEPTH)
-    file = read_source(source, budget, root="robot")
+    file = _read(source, budget, xacro_args)
     try:
         elements = _at_most(_MAX_JOINTS, file.root.findall("joint"))
         links = _at_most(_MAX_JOINTS + 1, file.root.findall("link"))
@@ -85,10 +98,13 @@ def urdf(
         known = {link for joint in joints for link in (joint.parent, joint.child)}
         masses = tuple(_inertia(_name(e), e) for e in bodies if _name(e) in known)
         still = welded(joints, dict.fromkeys(weld, 0.0))
-        name = file.root.get("name") or (file.path.stem if file.path else "robot")
+        stem = file.path.stem.removesuffix(".urdf") if file.path else "robot"
+        name = file.root.get("name") or stem
         folder = file.path.resolve().parent if file.path else None
-        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder)
-        made = with_tips(Description(name, still, inertias=masses, shapes=shapes), tips)
+        named = Semantics((), ()) if srdf is None else semantics(srdf, name, in_tree_order(still))
+        shapes = LinkShapes(tuple(urdf_shapes(links, known)), file.label, folder, named.excluded)
+        made = Description(name, still, inertias=masses, shapes=shapes, groups=named.groups)
+        made = with_tips(made, tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
     _warn_of_missing_limits(file.label, elements, still)
@@ -97,6 +113,21 @@ def urdf(
         what = f"{file.label}: accepted, but not valid URDF"
         warnings.warn(f"{what}: {'; '.join(sloppy[:3])}{more}", stacklevel=3)
     return made
+
+
+def _read(source: PathOrText, budget: Budget, arguments: Mapping[str, object] | None) -> Source:
+    """Read a file or text; expand a xacro file, whose path remains that of the robot."""
+    if not is_xacro(source):
+        if arguments is not None:
+            given = f"given {short_repr(source)}"
+            raise InputError(f"xacro_args needs a file with the suffix .xacro, {given}.")
+        return read_source(source, budget, root="robot")
+    label, path, _ = read_file(source, budget)
+    try:
+        text = expanded(path, arguments or {})
+    except DescriptionError as error:
+        raise DescriptionError(f"{label}: {error}") from error
+    return replace(read_source(text, budget, root="robot"), label=label, path=path)
 
 
 def urdf_joints(root: Element) -> list[Joint]:

@@ -70,7 +70,7 @@ def with_limits(
     upper: Matrix,
     rates: Mapping[str, Matrix],
 ) -> Description:
-    """Return a description with other limits (n,) of the named joints.
+    """Return a description with other limits (n,) of the named joints; others that mimic have none.
 
     Args:
         description: The description.
@@ -101,5 +101,8 @@ def with_limits(
             if kind == "continuous" and np.isfinite((low, high)).any():
                 kind = "revolute"  # a continuous joint cannot have limits
             joint = replace(joint, kind=kind, lower=low, upper=high, **most)
+        elif joint.mimic is not None:  # the limits of its leader, which were narrowed, are replaced
+            unlimited: dict[str, Any] = dict.fromkeys(rates, np.inf)
+            joint = replace(joint, lower=-np.inf, upper=np.inf, **unlimited)
         joints.append(joint)
     return replace(description, joints=tuple(joints))

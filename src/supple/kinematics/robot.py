@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import FloatArray, pose
-from supple.describe import Description
+from supple.describe import Description, Group
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
-from supple.kinematics import displacements, dynamics, jacobians, variants
+from supple.kinematics import displacements, dynamics, from_models, jacobians, semantics, variants
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
@@ -23,6 +23,9 @@ from supple.kinematics.frames import owners
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.named_chain import named_chain
 from supple.kinematics.structure import Structure, structure_of
+from supple.kinematics.to_mujoco import to_mujoco
+from supple.kinematics.to_pinocchio import to_pinocchio
+from supple.kinematics.to_urdf import to_urdf
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
@@ -31,7 +34,8 @@ FrameNames: TypeAlias = str | Sequence[str] | None
 class Robot:
     """An immutable kinematic tree with joint limits and named frames, and its kinematics.
 
-    Robots are created by `supple.load`, `urdf`, `mjcf` or `dh`, and can be shared between threads.
+    Robots are created by `supple.load`, `urdf`, `mjcf` or `dh`, or from models of other libraries
+    by `Robot.from_mujoco` and `from_pinocchio`. They can be shared between threads.
 
     A configuration q has shape (..., n): one position [rad or m] for each joint that moves and does
     not mimic another one, in the order of `joint_names`. Leading axes are batch axes; batches run
@@ -221,6 +225,24 @@ class Robot:
     with_tool = variants.with_tool
     with_limits = variants.with_limits
     with_inertia = variants.with_inertia
+
+    # ---- groups of joints (semantics.py) -------------------------------------------------------
+
+    with_group = semantics.with_group
+    group_state = semantics.group_state
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Groups of joints by name, from an SRDF file: `supple.urdf(file, srdf=...)`."""
+        return MappingProxyType({group.name: group for group in self.description.groups})
+
+    # ---- other formats (from_models.py, to_urdf.py, to_mujoco.py, to_pinocchio.py) ---------------
+
+    from_mujoco = classmethod(from_models.from_mujoco)
+    from_pinocchio = classmethod(from_models.from_pinocchio)
+    to_urdf = to_urdf
+    to_mujoco = to_mujoco
+    to_pinocchio = to_pinocchio
 
     # ---- configurations ------------------------------------------------------------------------
 

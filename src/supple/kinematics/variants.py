@@ -19,12 +19,15 @@ from supple.kinematics import joint_limits
 from supple.kinematics.chain import Matrix
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits
+from supple.kinematics.to_urdf import unused
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 
-def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Robot:
+def freeze(
+    self: Robot, joints: str | Sequence[str] | Mapping[str, float | Sequence[float]]
+) -> Robot:
     """Return the robot with some joints fixed, and thus fewer degrees of freedom.
 
     `full_q` and `reduced_q` of the result convert between its configurations and those of this
@@ -85,20 +88,13 @@ def _with_moving_base(robot: Robot, kind: str) -> Robot:
             'base must be a pose (4, 4), "floating" or "planar"; given: ' + short_repr(kind)
         )
     described = robot.description
-    joint = _unused("base", {each.name for each in described.joints})
-    world = _unused("world", {*described.links, *(frame.name for frame in described.frames)})
+    joint = unused("base", {each.name for each in described.joints})
+    world = unused("world", {*described.links, *(frame.name for frame in described.frames)})
     made = Joint(joint, kind, world, described.root)  # type: ignore[arg-type]
     tips = described.tips or described.leaves
     joints = (made, *described.joints)
     full = FullConfiguration((*made.position_names, *robot._full.names), robot._full.frozen)
     return robot._changed(replace(described, joints=joints, tips=tips), full=full)
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """Return a name with underscores added until it is not taken."""
-    while name in taken:
-        name += "_"
-    return name
 
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:

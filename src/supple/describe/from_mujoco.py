@@ -1,0 +1,80 @@
+"""Descriptions from models of MuJoCo that are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from supple.describe._mjcf_tree import Equality, Tree, TreeBody, TreeJoint
+from supple.describe._pose import from_wxyz
+from supple.describe.description import Description
+from supple.describe.mjcf import MjcfReader
+from supple.describe.tips import with_tips
+from supple.errors import InputError, MissingExtraError, short_repr
+
+_KINDS = ("free", "ball", "slide", "hinge")  # in the order of mjtJoint
+
+
+def from_mujoco(
+    model: Any, *, fixed: str | Iterable[str] = (), tips: str | Iterable[str] | None = None
+) -> Description:
+    """Return the description of an `MjModel` of MuJoCo; see `Robot.from_mujoco`."""
+    try:
+        import mujoco
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("mujoco", "reading a model of MuJoCo") from error
+    if not isinstance(model, mujoco.MjModel):
+        raise InputError(f"from_mujoco takes an MjModel; given: {short_repr(model)}")
+
+    def named(kind: Any, index: int) -> str:
+        return mujoco.mj_id2name(model, kind, index) or ""
+
+    kinds = mujoco.mjtObj
+    joints = [
+        TreeJoint(
+            # The reader names those without a name.
+            name=named(kinds.mjOBJ_JOINT, i),
+            kind=_KINDS[model.jnt_type[i]],
+            anchor=model.jnt_pos[i].copy(),
+            axis=model.jnt_axis[i].copy(),
+            ref=float(model.qpos0[model.jnt_qposadr[i]]) if model.jnt_type[i] > 1 else 0.0,
+            range=tuple(model.jnt_range[i].tolist()) if model.jnt_limited[i] else None,
+        )
+        for i in range(model.njnt)
+    ]
+    bodies = [
+        TreeBody(
+            named(kinds.mjOBJ_BODY, i),
+            int(model.body_parentid[i]) if i else -1,
+            from_wxyz(model.body_pos[i], model.body_quat[i]),
+            [joint for joint, body in zip(joints, model.jnt_bodyid, strict=True) if body == i],
+            masses=[
+                (
+                    float(model.body_mass[i]),
+                    from_wxyz(model.body_ipos[i], model.body_iquat[i]),
+                    np.diag(model.body_inertia[i]),
+                )
+            ],
+        )
+        for i in range(model.nbody)
+    ]
+    for i in range(model.nsite):
+        name = named(kinds.mjOBJ_SITE, i)
+        if name:
+            placement = from_wxyz(model.site_pos[i], model.site_quat[i])
+            bodies[model.site_bodyid[i]].sites.append((name, placement))
+    name = bytes(model.names).partition(b"\0")[0].decode()  # that of the model comes first
+    reader = MjcfReader(Tree(bodies, [], []), name or "MuJoCo Model", "the given model")
+    names = [reader.joints[joint] for joint in joints]
+    reader.tree.equalities.extend(
+        Equality(
+            names[model.eq_obj1id[i]],
+            names[model.eq_obj2id[i]] if model.eq_obj2id[i] >= 0 else None,
+            tuple(model.eq_data[i, :5].tolist()),
+        )
+        for i in range(model.neq)
+        if model.eq_type[i] == mujoco.mjtEq.mjEQ_JOINT and model.eq_active0[i]
+    )
+    return with_tips(reader.description(fixed), tips)
