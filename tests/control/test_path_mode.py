@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 
+from sizes import a_third
 from supple import Limits, PositionTask, Robot, Servo, StepStatus, errors, load, simulate
 
 DT = 0.002
@@ -166,8 +168,10 @@ def duration_past_the_wrist(jerk: float | None) -> float:
     return float(simulate(arm, q0, target=targets, dt=DT, limits=strong(arm, jerk)).t[-1])
 
 
-@pytest.mark.parametrize("jerk", [None, 400.0])
-@pytest.mark.parametrize("where", ["begin", "end", "middle", "both"])
+@pytest.mark.parametrize(
+    ("where", "jerk"),
+    a_third(list(product(("begin", "end", "middle", "both"), (None, 400.0))), "at rest"),
+)
 def test_targets_at_rest_take_as_long_as_they_are_commanded(where: str, jerk: float | None) -> None:
     """While the targets rest, no joint moves, and only the commanded time limits the motion."""
     arm, q0, targets = past_the_wrist(0.4)
