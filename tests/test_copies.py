@@ -38,6 +38,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.redundancy.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
     sp.AxisTask("panda_hand", (0, 1, 0)),
     sp.redundancy.CenterOfMassTask(("x", "y"), weight=2.0),
+    sp.redundancy.SupportPolygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], margin=0.1),
     sp.steps.AngleClamp(DLS, 0.1),
     sp.steps.ErrorClamp(DLS, 0.1),
     PANDA.description,

@@ -102,6 +102,21 @@ def test_coordinates_are_those_of_mujoco(drawn: list[Drawn]) -> None:
         assert len(each.robot.joint_names) == each.robot.nv
 
 
+def test_momentum_and_capture_point_agree_with_mujoco(drawn: list[Drawn]) -> None:
+    for each in drawn:
+        mujoco.mj_subtreeVel(each.model, each.data)
+        mass, center = each.model.body_subtreemass[0], each.data.subtree_com[0]
+        speed, spin = each.data.subtree_linvel[0], each.data.subtree_angmom[0]
+        found = each.robot.momentum(each.q, each.qd)
+        np.testing.assert_allclose(found, [*(mass * speed), *spin], atol=100 * EXACT)
+        both = each.robot.momentum(np.stack([each.q] * 2), np.stack([each.qd, 2 * each.qd]))
+        np.testing.assert_allclose(both, np.outer((1, 2), found), atol=200 * EXACT)
+        ground = center[2] - 0.7
+        point = each.robot.capture_point(each.q, each.qd, ground=ground)
+        expected = center + speed * (0.7 / 9.81) ** 0.5
+        np.testing.assert_allclose(point, [*expected[:2], ground], atol=100 * EXACT)
+
+
 def test_poses_and_jacobians_agree_with_mujoco(drawn: list[Drawn]) -> None:
     for each in drawn:
         poses, J = each.robot.fk_jacobian(each.q, each.names)

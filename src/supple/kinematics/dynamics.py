@@ -214,3 +214,86 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
         moment = moment + np.einsum("k,...ki->...i", each.mass, p)
     total = mass + each.mass.sum()
     return np.asarray(np.broadcast_to(moment / total, (*q.shape[:-1], 3)), q.dtype)
+
+
+def momentum_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
+    """Return the centroidal momentum matrix A(q), (..., 6, n) [kg m, kg m² or kg].
+
+    h = A q̇ is the momentum of all links: linear (3,) [kg m/s], then angular about the center of
+    mass (3,) [kg m²/s], in world axes.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
+
+    References:
+        Orin & Goswami, Centroidal momentum matrix of a humanoid robot, 2008.
+    """
+    q = coordinates(q, self.nq, "q")
+    each = bodies(self)
+    if not each.frames:
+        return np.zeros((*q.shape[:-1], 6, self.dof), q.dtype)
+    T, J = _chain_of_bodies(self).poses_and_jacobian(q, thread_count(threads))
+    center = center_of_mass(self, q, threads=threads)
+    v, w, R = J[..., :3, :], J[..., 3:, :], T[..., :3, :3]
+    arm = (T[..., :3, 3] - center[..., None, :])[..., None]  # from the center of mass to the bodies
+    push = each.mass[:, None, None] * v
+    spin = R @ each.matrix @ R.swapaxes(-1, -2) @ w + np.cross(arm, push, axis=-2)
+    return np.asarray(np.concatenate([push, spin], axis=-2).sum(axis=-3), q.dtype)
+
+
+def momentum(self: Robot, q: ArrayLike, qd: ArrayLike, *, threads: int | None = None) -> FloatArray:
+    """Return the momentum of all links, (..., 6), in world axes.
+
+    It is linear (3,) [kg m/s], then angular about the center of mass (3,) [kg m²/s].
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        qd: Joint speeds (..., nv) [rad/s or m/s].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
+    """
+    A = momentum_matrix(self, q, threads=threads)
+    speeds = coordinates(qd, self.nv, "qd").astype(A.dtype, copy=False)
+    return np.asarray(np.einsum("...ij,...j->...i", A, speeds))
+
+
+def capture_point(
+    self: Robot,
+    q: ArrayLike,
+    qd: ArrayLike,
+    *,
+    ground: float = 0.0,
+    gravity: float = 9.81,
+    threads: int | None = None,
+) -> FloatArray:
+    """Return where the robot would have to step to come to rest, (..., 3) on the ground [m].
+
+    It is the instantaneous capture point of a linear inverted pendulum, c + ċ √(height/gravity),
+    for the center of mass c at a height above the ground. Inside the support polygon, the robot
+    can stop without a step.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        qd: Joint speeds (..., nv) [rad/s or m/s].
+        ground: Height of the ground, z in the world [m].
+        gravity: Acceleration of free fall along -z of the world [m/s²].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is unknown, or no link has a mass.
+
+    References:
+        Pratt et al., Capture point: a step toward humanoid push recovery, 2006.
+    """
+    center = center_of_mass(self, q, threads=threads)
+    speed = momentum(self, q, qd, threads=threads)[..., :3] / self.mass
+    height = np.maximum(center[..., 2:] - ground, 0.0)
+    point = center + speed * np.sqrt(height / gravity)
+    point[..., 2] = ground
+    return np.asarray(point, center.dtype)

@@ -348,6 +348,9 @@ class Robot:
     inertia_matrix = dynamics.inertia_matrix
     gravity_torques = dynamics.gravity_torques
     center_of_mass = dynamics.center_of_mass
+    momentum_matrix = dynamics.momentum_matrix
+    momentum = dynamics.momentum
+    capture_point = dynamics.capture_point
 
     @property
     def mass(self) -> float:

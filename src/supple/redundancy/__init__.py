@@ -8,12 +8,14 @@
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
 | `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
 
-`CenterOfMassTask` is a task for the balance of humanoids. `OpenTask` is a user-defined task
+`CenterOfMassTask` is a task for the balance of humanoids, `SupportPolygon` a constraint of a
+`Servo` that keeps the center of mass above the feet. `OpenTask` is a user-defined task
 x = f(q), which can be used like any other task. `extended_task` returns an open task
 that keeps a criterion at its optimum (the extended Jacobian method).
 `self_motion` traces the configurations that keep the pose of a frame.
 """
 
+from supple.redundancy.balance import SupportPolygon
 from supple.redundancy.extended import extended_task
 from supple.redundancy.leakage import null_space_leakage
 from supple.redundancy.priority import Augmented, Priority
@@ -35,6 +37,7 @@ __all__ = [
     "OpenTask",
     "Priority",
     "SelfMotion",
+    "SupportPolygon",
     "TotalSpeed",
     "WeightedCriterion",
     "extended_task",
