@@ -375,7 +375,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;
   state.applied_lambda2 = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
-  for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
+  copy_numbers(m * n, state.exact_J, state.J);
   for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
 }
 

@@ -22,7 +22,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   int every = 0;  // rows of all tasks
   for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
   const int sizes[] = {
-      12 * servo.chain.joints + m,
+      16 * servo.chain.joints + m,
       servo.curvature > 0 ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
       12 * servo.chain.joints + (every + m) * n + m + 6 * n,
       9 * n + m + stopper_scratch(servo.chain, m),
@@ -45,6 +45,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const int n = servo.chain.nv;
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(scratch);
   L* rows = scratch + 12 * servo.chain.joints;
+  L* const moment = is_floating(servo.chain) ? rows + servo.rows : nullptr;
   forward(servo.chain, state.q, joint_poses);
   const L *target = command.target, *velocity = command.velocity,
           *acceleration = command.acceleration;
@@ -53,7 +54,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const bool rates = command.velocity || command.target || !command.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
-    task_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr);
+    step_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr, moment);
     L* const offset = state.offset ? state.offset + (e - state.desired) : nullptr;
     for (int i = 0; i < task.rows; ++i) {
       e[i] = L(0);
