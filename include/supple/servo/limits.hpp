@@ -3,6 +3,7 @@
 #pragma once
 
 #include "supple/limits/constrained.hpp"
+#include "supple/limits/packed_box.hpp"
 #include "supple/servo/direction.hpp"
 #include "supple/servo/halting.hpp"
 #include "supple/servo/norm_bound.hpp"
@@ -145,6 +146,18 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   for (int j = 0; j < n; ++j) y[j] = x[j];
   const bool by_norm = has_joint_norm(servo, state);
   const LimitCost<L> cost = limit_cost(servo, m, n, state, lambda2, memory);
+  if constexpr (width<L> == 1) {  // many rows and joints: on packs
+    L* const work = memory + m * n;
+    L fitted;
+    if (is_floating(servo.chain) && !by_norm && cost.m > n &&
+        packed_boxed_step(cost.m, n, cost.J, cost.lambda2, low, high, y, active_set, fitted, work) &&
+        dot(n, y, y) <= bound * bound) {
+      for (int j = 0; j < n; ++j) x[j] = y[j], state.active_set[j] = active_set[j];
+      state.applied_lambda2 = fitted;
+      return;
+    }
+    for (int j = 0; j < n; ++j) y[j] = x[j];
+  }
   const L applied = limited_step(cost.m, n, cost.J, cost.lambda2, low, high, bound, y, active_set,
                                  memory + (by_norm ? weighted_cost_scratch(m, n) : m * n));
   const L applied_lambda2 = damping_with(cost, n, state.lambda2, applied, by_norm);

@@ -30,6 +30,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
       redundancy_scratch(m, n),
       10 * n + m * n + limited_scratch(m, n),
       9 * n + m * n + bounded_scratch(m, n),
+      is_floating(servo.chain) ? 10 * n + m * n + packed_box_scratch(m, n) : 0,
       weighted ? 10 * n + weighted_cost_scratch(m, n) + limited_scratch(n, n) : 0};
   int most = 0;
   for (const int size : sizes) most = size > most ? size : most;

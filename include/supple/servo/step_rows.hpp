@@ -23,7 +23,7 @@ namespace supple::inline SUPPLE_ISA {
 // Whether a robot has joints with three degrees of freedom, as a floating base has. Its steps have
 // methods of their own, made for many joints and rows; those of other robots keep their bits.
 template <class T>
-SUPPLE_FN bool is_floating(const Chain<T>& chain) {
+SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
   return chain.balls > 0;
 }
 

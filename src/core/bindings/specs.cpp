@@ -126,7 +126,8 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "InputSpec", "Sizes of a task's velocity and target; 0 if Python converts them.",
             optional("velocity", &InputSpec::velocity),
             optional("velocity_begin", &InputSpec::velocity_begin),
-            optional("target", &InputSpec::target));
+            optional("target", &InputSpec::target), optional("positions", &InputSpec::positions),
+            optional("nq", &InputSpec::nq));
   bind_spec(m, "ServoSpec", "Settings of a control loop.", required("mode", &ServoSpec::mode),
             required("steps", &ServoSpec::steps), optional("secondary", &ServoSpec::secondary),
             optional("filter", &ServoSpec::filter), required("limits", &ServoSpec::limits),

@@ -233,6 +233,9 @@ struct LimitsSpec {
 // rotation (3, 3) or a pose.
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
+  // A target may also be a whole configuration (nq,), of which the entries `positions` count.
+  std::vector<int> positions = {};
+  int nq = 0;
 
   bool operator==(const InputSpec&) const = default;
 };

@@ -148,7 +148,7 @@ def _curvature(rows: OpenRows, robot: Robot) -> float:
     return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
 
 
-def input_spec(task: Task, rows: int) -> _core.InputSpec:
+def input_spec(task: Task, robot: Robot, rows: int) -> _core.InputSpec:
     """Return the sizes of a task's velocity and target, which the compiled code reads directly."""
     kind = type(task)
     owner = next(each for each in kind.__mro__ if "input_spec" in vars(each))
@@ -156,7 +156,7 @@ def input_spec(task: Task, rows: int) -> _core.InputSpec:
         getattr(kind, name) is not getattr(owner, name) for name in ("targets", "velocities")
     )
     # A subclass may convert its input differently from the class whose sizes it inherits.
-    return _core.InputSpec() if converts else task.input_spec(rows)
+    return _core.InputSpec() if converts else task.input_spec(robot, rows)
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

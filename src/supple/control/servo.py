@@ -177,7 +177,7 @@ class Servo(LastStep):
             slow_condition=slow,
             halt_condition=halt,
             inputs=[
-                input_spec(task, rows)
+                input_spec(task, robot, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
             ],
             plausible_lower=np.minimum(low, bounds.lower).tolist(),

@@ -105,7 +105,7 @@ class AxisTask(Task):
         }
         return AxisRows(**{f.name: getattr(rows, f.name) for f in fields(rows)} | changed)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, velocity_begin=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -53,12 +53,13 @@ class Task:
         """
         raise NotImplementedError
 
-    def input_spec(self, rows: int) -> InputSpec:
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:
         """Return the sizes of velocities and targets that the compiled code reads directly.
 
         By default there are none: `velocities` and `targets` convert them in Python.
 
         Args:
+            robot: The robot.
             rows: The number of rows.
         """
         return InputSpec()

@@ -104,7 +104,7 @@ class CenterOfMassTask(Task):
         ranges: dict[str, tuple[float, float]] = dict(given) if isinstance(given, tuple) else {}
         return within(made, [ranges.get(row) for row in rows])
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -217,7 +217,7 @@ class PoseTask(_TurningTask, _MetricTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((4, 4),)
     velocity_shape: ClassVar[Shape] = (6,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=6, target=16)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
@@ -243,7 +243,7 @@ class PositionTask(_MetricTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
     velocity_shape: ClassVar[Shape] = (3,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
@@ -274,7 +274,7 @@ class OrientationTask(_TurningTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3, 3), (4, 4))
     velocity_shape: ClassVar[Shape] = (3,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, velocity_begin=3, target=9)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -100,13 +100,14 @@ class PostureTask(Task):
         ranges = dict(ranges_of(self.tolerance, names, "PostureTask: tolerance", single=True) or ())
         return within(made, [ranges.get(name) for name in names])
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
-        return InputSpec(velocity=rows, target=rows)
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
+        names = self._names(robot) if self._may_be_whole(robot) else ()
+        at = [robot.position_names.index(name) for name in names]
+        return InputSpec(velocity=rows, target=rows, positions=at, nq=robot.nq)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         count = len(self._names(robot))
-        whole = self.joints is None and count != robot.dof and np.shape(given)[-1:] == (robot.nq,)
-        if whole:
+        if self._may_be_whole(robot) and np.shape(given)[-1:] == (robot.nq,):
             q = finite_array(given, (robot.nq,), "a PostureTask's target", batch=True)
             return np.ascontiguousarray(self.on(robot).reached(robot, q))
         return finite_array(given, (count,), "a PostureTask's target", batch=True)
@@ -117,6 +118,10 @@ class PostureTask(Task):
 
     def differences(self, begin: Array, end: Array) -> Array:  # noqa: D102
         return end - begin
+
+    def _may_be_whole(self, robot: Robot) -> bool:
+        """Whether a target may be a whole configuration, of which other joints do not matter."""
+        return self.joints is None and len(self._names(robot)) != robot.dof
 
     def _names(self, robot: Robot) -> tuple[str, ...]:
         if self.joints is not None:
