@@ -26,7 +26,7 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
                                               T& applied_lambda2, T* scratch) {
   const int s = padded<T>(n);
   T *rows = aligned_rows(scratch), *G = rows + m * s, *A = G + n * s, *lower = A + n * s,
-    *d = lower + n * s, *pull = d + s, *sum = pull + s, *floor = sum + s, *inverse = floor + s;
+    *d = lower + n * s, *pull = d + s, *sum = pull + s, *inverse = sum + s;
   T square(0);
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < n; ++j) {
@@ -59,7 +59,7 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
       sum[i] = free ? -pull[i] : T(0);
     }
     for (int j = n; j < s; ++j) sum[j] = T(0);
-    if (!(upper_factor(n, A, floor, lower, inverse) > least_box_pivot<T>)) return false;
+    if (!(upper_factor(n, A, lower, inverse) > least_box_pivot<T>)) return false;
     factor_solve(n, A, lower, inverse, 1, sum);
     for (int j = 0; j < n; ++j) d[j] += sum[j];
     rows_times(n, n, G, d, pull);  // half the gradient

@@ -130,6 +130,19 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     // The active set of a step that is too long is unknown: a shorter step may be inside the box.
     state.active_set[j] = select(shorter, out, L(0));
   }
+  if constexpr (width<L> == 1) {
+    // Many rows and joints: on packs.
+    if (!fits && is_floating(servo.chain) && servo.curvature > 0 && m > n) {
+      L *y = scratch, *active_set = y + n, *work = active_set + n, applied;
+      for (int j = 0; j < n; ++j) y[j] = x[j];
+      if (packed_boxed_step(m, n, state.J, lambda2, low, high, y, active_set, applied, work) &&
+          dot(n, y, y) <= bound * bound) {
+        for (int j = 0; j < n; ++j) x[j] = y[j], state.active_set[j] = active_set[j];
+        state.applied_lambda2 = applied;
+        return;
+      }
+    }
+  }
   if (!all(fits) && !state.self_moves && is_plain_dls(servo)) {
     // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
     const bool optimal = servo.step->damping.rule == Rule::optimal ||
@@ -146,18 +159,6 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   for (int j = 0; j < n; ++j) y[j] = x[j];
   const bool by_norm = has_joint_norm(servo, state);
   const LimitCost<L> cost = limit_cost(servo, m, n, state, lambda2, memory);
-  if constexpr (width<L> == 1) {  // many rows and joints: on packs
-    L* const work = memory + m * n;
-    L fitted;
-    if (is_floating(servo.chain) && !by_norm && cost.m > n &&
-        packed_boxed_step(cost.m, n, cost.J, cost.lambda2, low, high, y, active_set, fitted, work) &&
-        dot(n, y, y) <= bound * bound) {
-      for (int j = 0; j < n; ++j) x[j] = y[j], state.active_set[j] = active_set[j];
-      state.applied_lambda2 = fitted;
-      return;
-    }
-    for (int j = 0; j < n; ++j) y[j] = x[j];
-  }
   const L applied = limited_step(cost.m, n, cost.J, cost.lambda2, low, high, bound, y, active_set,
                                  memory + (by_norm ? weighted_cost_scratch(m, n) : m * n));
   const L applied_lambda2 = damping_with(cost, n, state.lambda2, applied, by_norm);

@@ -38,13 +38,15 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   const int s = padded<T>(n), c = padded<T>(curved);
   T *Jc = aligned_rows(scratch), *turned = Jc + curved * s, *A = turned + n * c, *B = A + n * s,
     *x = B + n * s, *change = x + 2 * s, *rest = change + 2 * s, *e = rest + 2 * c,
-    *entry = e + 2 * c, *left = entry + m, *inverse = left + 2 * m, *floor = inverse + n;
-  int* const column = reinterpret_cast<int*>(floor + n);  // of the entry of each row of a posture
+    *entry = e + 2 * c, *left = entry + m, *inverse = left + 2 * m;
+  int* const column = reinterpret_cast<int*>(inverse + n);  // of the entry of each row of a posture
   // J_c and its transpose.
-  for (int i = 0; i < curved * s + n * c; ++i) Jc[i] = T(0);
+  for (int i = 0; i < n * c; ++i) turned[i] = T(0);
   for (int r = 0, i = 0; r < m; ++r) {
     if (of.bends[r] == 0) continue;
-    for (int j = 0; j < n; ++j) Jc[i * s + j] = turned[j * c + i] = of.J[r * n + j];
+    copy_numbers(n, of.J + r * n, Jc + i * s);
+    for (int j = n; j < s; ++j) Jc[i * s + j] = T(0);
+    for (int j = 0; j < n; ++j) turned[j * c + i] = Jc[i * s + j];
     e[i] = of.offset[r], e[c + i] = of.rate[r];
     ++i;
   }
@@ -65,7 +67,7 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   const T near = near_square(servo, n, of.limit, sqrt(speed), sqrt(offset));
   upper_gram(n, curved, turned, A);
   for (int i = 0; i < curved; ++i) A[i * c + i] -= near;
-  if (!(upper_factor(curved, A, floor) > fast_path_pivot<T>)) return false;
+  if (!(upper_factor(curved, A) > fast_path_pivot<T>)) return false;
   upper_gram(curved, n, Jc, A);
   for (int r = 0; r < m; ++r) {
     if (column[r] >= 0) A[column[r] * (s + 1)] += square(entry[r]);
@@ -73,7 +75,7 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   for (int j = 0; j < n; ++j) {
     if (of.stopped[j] != 0) A[j * s + j] = A[0] + T(1);  // its row and column are zero
   }
-  if (!(upper_factor(n, A, floor, B, inverse) > least_posture_pivot<T>)) return false;
+  if (!(upper_factor(n, A, B, inverse) > least_posture_pivot<T>)) return false;
   for (int i = 0; i < 2 * s; ++i) x[i] = T(0);
   bool small = false;
   for (int round = 0; !small; ++round) {

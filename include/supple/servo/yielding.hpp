@@ -125,6 +125,7 @@ template <class T>
 SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
   const Servo<T>& servo = all.servo;
   const int m = servo.rows, n = servo.chain.nv;
+  if (is_one_part(servo.chain)) return false;
   int *label = reinterpret_cast<int*>(scratch), *row_label = label + n, *posture = row_label + m,
       *row = posture + m, *column = row + m;
   if (!find_parts(rows_of(servo, all.state), label, row_label, posture)) return false;
@@ -184,7 +185,6 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
     *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
   copy_numbers(m * n, state.J, state.exact_J);
-  copy_numbers(m * n, state.J, J);
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
@@ -194,8 +194,11 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   if (!aims) {
     const StepRows<T> rows = rows_of(servo, state);
     T* const moment = is_floating(servo.chain) ? rest + rows.all * n : nullptr;
-    rows_jacobian(rows, joint_poses, rest, moment);
-    copy_numbers(m * n, rest, J);
+    T* const all = rows.all == m ? J : rest;
+    rows_jacobian(rows, joint_poses, all, moment);
+    if (all != J) copy_numbers(m * n, rest, J);
+  } else {
+    copy_numbers(m * n, state.J, J);
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);

@@ -1,7 +1,7 @@
 // Symmetric systems of one large matrix, on the packs of a processor.
 //
 // Rows are padded with zeros to a multiple of the width of a pack, so that loops over a row have no
-// remainder. Each entry is computed by the same operations in the same order on all packs.
+// remainder.
 #pragma once
 
 #include "supple/math/linalg/matrix.hpp"
@@ -96,32 +96,55 @@ SUPPLE_NOINLINE void upper_gram(int m, int n, const T* J, T* A) {
   }
 }
 
+// Subtracts Σ u_j[k] u_j from `count` packs of row k, [from, from + count W), for the rows u_j of U
+// before it. Two sums take turns, so that neither waits for the other.
+template <int count, class T>
+SUPPLE_INLINE void subtract_rows(int k, int s, int from, const T* U, T* row) {
+  constexpr int W = pack_width<T>;
+  Unrolled<T> sum[2][count];
+  for (int b = 0; b < count; ++b) {
+    sum[0][b] = load_pack(row + from + b * W);
+    sum[1][b] = Unrolled<T>(T(0));
+  }
+  const auto add = [&](int j, int side) {
+    const Unrolled<T> factor(-U[j * s + k]);
+    for (int b = 0; b < count; ++b) {
+      sum[side][b] = fma(factor, load_pack(U + j * s + from + b * W), sum[side][b]);
+    }
+  };
+  int j = 0;
+  for (; j + 2 <= k; j += 2) add(j, 0), add(j + 1, 1);
+  if (j < k) add(j, 0);
+  for (int b = 0; b < count; ++b) store_pack<T>(sum[0][b] + sum[1][b], row + from + b * W);
+}
+
 // Factors A = UᵀU (n x n; the upper triangle is read and replaced by U). If they are given, `lower`
 // receives Uᵀ and `inverse` (n) the inverse of its diagonal. Returns the smallest pivot relative to
 // the largest diagonal entry of A, or zero if A is not positive definite to working precision; the
-// factor is then not complete. `floor` has n entries. All rows are padded.
+// factor is then not complete. All rows are padded.
 template <class T>
-SUPPLE_NOINLINE T upper_factor(int n, T* A, T* floor, T* lower = nullptr, T* inverse = nullptr) {
+SUPPLE_NOINLINE T upper_factor(int n, T* A, T* lower = nullptr, T* inverse = nullptr) {
   constexpr int W = pack_width<T>;
   const int s = padded<T>(n);
   T largest(0);
-  for (int k = 0; k < n; ++k) {
-    floor[k] = A[k * s + k] * (T(n) * Number<T>::epsilon);
-    largest = max(largest, A[k * s + k]);
-  }
+  for (int k = 0; k < n; ++k) largest = max(largest, A[k * s + k]);
   T smallest = largest;
   for (int k = 0; k < n; ++k) {
     T* const row = A + k * s;
+    const T floor = row[k] * (T(n) * Number<T>::epsilon);
     const int first = k / W * W;
+    int from = first;
+    for (; from + 3 * W <= s; from += 3 * W) subtract_rows<3>(k, s, from, A, row);
+    if (from + 2 * W == s) subtract_rows<2>(k, s, from, A, row);
+    if (from + W == s) subtract_rows<1>(k, s, from, A, row);
     const T pivot = row[k];
-    if (!(pivot > floor[k]) || !(pivot > T(0))) return T(0);
+    if (!(pivot > floor) || !(pivot > T(0))) return T(0);
     smallest = min(smallest, pivot);
     const T scale = T(1) / sqrt(pivot);
     for (int j = first; j < k; ++j) row[j] = T(0);
     for (int j = first; j < s; j += W) {
       store_pack<T>(load_pack(row + j) * Unrolled<T>(scale), row + j);
     }
-    for (int i = k + 1; i < n; ++i) add_scaled(i / W * W, s, -row[i], row, A + i * s);
     if (!lower) continue;
     inverse[k] = scale;
     for (int j = k; j < first + W; ++j) lower[k * s + j] = T(0);
