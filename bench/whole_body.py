@@ -118,8 +118,9 @@ def main(rounds: int) -> None:
             if worker.missing:
                 continue
             moved = np.array(worker.ask(ask="moves"))
-            hands = np.linalg.norm(robot.fk(moved, HANDS)[..., :3, 3] - targets[..., :3, 3], axis=-1)
-            feet = np.linalg.norm(robot.fk(moved, FEET)[..., :3, 3] - stands[:, :3, 3], axis=-1)
+            away = robot.fk(moved, HANDS)[..., :3, 3] - targets[..., :3, 3]
+            slip = robot.fk(moved, FEET)[..., :3, 3] - stands[:, :3, 3]
+            hands, feet = np.linalg.norm(away, axis=-1), np.linalg.norm(slip, axis=-1)
             swing = np.abs(robot.center_of_mass(moved) - center)[:, :2].max()
             rows.append(
                 f"| {title} | {took[title] / 1e3:.1f} | {1e3 * np.median(hands):.3f} | "

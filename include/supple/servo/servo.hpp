@@ -79,12 +79,13 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
     if (command.target) {
       task_offset(servo.chain, task, joint_poses, state.q, target, rows);
       const mask_t<L> given = target[0] == target[0];
+      const T share = servo.task_gain ? servo.task_gain[k] : T(1);
       if (task.ranged) {
-        split_offset(task, L(servo.gain), given, rows, slack, slack ? slack + servo.rows : slack);
+        split_offset(task, L(servo.gain * share), given, rows, slack, slack ? slack + servo.rows : slack);
         if (servo.in_python) drop_met_rows(task, n, rows, J);
       }
       for (int i = 0; i < task.rows; ++i) {
-        rows[i] = select(given, rows[i], L(0));
+        rows[i] = select(given, rows[i] * L(share), L(0));
         if (offset) offset[i] = rows[i];
       }
       add(servo.gain);

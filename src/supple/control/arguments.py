@@ -5,7 +5,7 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,12 @@ def input_spec(task: Task, robot: Robot, rows: int) -> _core.InputSpec:
     )
     # A subclass may convert its input differently from the class whose sizes it inherits.
     return _core.InputSpec() if converts else task.input_spec(robot, rows)
+
+
+def task_gains(tasks: Sequence[Task]) -> list[float]:
+    """Return the factors of the tasks on the gain; none if all are 1."""
+    gains = [task.gain for task in tasks]
+    return [] if all(gain == 1 for gain in gains) else gains
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

@@ -22,6 +22,7 @@ from supple.control.arguments import (
     largest_curvature,
     limits_for,
     step_length,
+    task_gains,
 )
 from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
@@ -170,6 +171,7 @@ class Servo(LastStep):
             second_order=order == 2,
             dt=self._dt,
             gain=self._gain,
+            task_gains=task_gains(self.tasks),
             rate_gain=rate,
             rest_gain=rest,
             curvature=self._curvature if self._yields else 0.0,

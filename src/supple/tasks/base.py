@@ -27,6 +27,7 @@ class Task:
     target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; none if a robot decides
     velocity_shape: ClassVar[Shape] = ()
     is_preference: ClassVar[bool] = False  # for `solve`, which meets all other tasks first
+    gain: float = 1.0  # factor on the gain of a `Servo`
 
     def on(self, robot: Robot) -> TaskRows:
         """Return the rows of the task on a robot, with all names resolved.

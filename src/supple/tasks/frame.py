@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array, poses, real_numbers
+from supple._arrays.checks import finite_array, number_field, poses, real_numbers
 from supple._core import InputSpec
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
@@ -44,8 +44,10 @@ class _FrameTask(Task):
     axes: str | None = None
     base: str | None = None
     tolerance: Tolerance | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
+        number_field(self, "gain", least=0)
         check_frames(self, "frame", "axes", "base")
         if self.axes == SPATIAL and self.known != ROWS:
             raise InputError(
@@ -189,6 +191,7 @@ class PoseTask(_TurningTask, _MetricTask):
         frame: Name of the controlled frame; the robot's only end effector if None.
         rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
         weight: One weight for all rows, or one per row.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         axes: The axes in which rows are expressed: "world", "body" (those of the frame itself) or
             the name of any frame; those of the base, or of the world, if None. With "spatial", v is
             the velocity of the frame's point at the base's origin, in the base's axes, and e is

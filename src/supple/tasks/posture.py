@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array, names_of
+from supple._arrays.checks import finite_array, names_of, number_field
 from supple._core import Goal, InputSpec
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
@@ -65,6 +65,7 @@ class PostureTask(Task):
         joints: Names of the k controlled joints; all joints with one degree of freedom if None.
             Translations of a floating or planar joint may be named as well ("base/z").
         weight: One weight for all joints, or one per joint.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
             upper) whose ends may be infinite; one range for all joints, or a mapping from joint
             names to ranges. Only for `Servo` and `simulate`.
@@ -75,8 +76,10 @@ class PostureTask(Task):
     joints: Sequence[str] | None = None
     weight: Weight = 1.0
     tolerance: Tolerance | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
+        number_field(self, "gain", least=0)
         tolerance: object = self.tolerance
         if isinstance(tolerance, Mapping):  # converted to a tuple, which is hashable
             set_fields(self, tolerance=tuple(tolerance.items()))
