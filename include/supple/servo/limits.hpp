@@ -389,7 +389,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;
   state.applied_lambda2 = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
-  copy_numbers(m * n, state.exact_J, state.J);
+  T* const solved_J = state.J;
+  state.J = state.exact_J, state.exact_J = solved_J;
   for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
 }
 

@@ -76,6 +76,10 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
     if (of.stopped[j] != 0) A[j * s + j] = A[0] + T(1);  // its row and column are zero
   }
   if (!(upper_factor(n, A, B, inverse) > least_posture_pivot<T>)) return false;
+  // What rounding e changes in x: an e that is small, or beyond reach, need not be more accurate.
+  T softest(0);
+  for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
+  const T noise = T(64) * Number<T>::epsilon * softest;
   for (int i = 0; i < 2 * s; ++i) x[i] = T(0);
   bool small = false;
   for (int round = 0; !small; ++round) {
@@ -100,7 +104,8 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
         x[j] += change[j];
         most = max(most, abs(x[j])), moved = max(moved, abs(change[j]));
       }
-      small = small && moved <= last_correction<T> * most;
+      const T size = length(m, side == 0 ? of.offset : of.rate);
+      small = small && moved <= max(last_correction<T> * most, noise * size);
     }
   }
   const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, x);

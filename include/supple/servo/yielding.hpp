@@ -176,7 +176,8 @@ SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
 }
 
 // Computes the step state.dq of `Yielding` from state.J, state.e and state.offset. state.exact_J
-// becomes J, and state.J the J of the problem that the limits solve (servo/limits.hpp).
+// becomes J, and state.J the J of the problem that the limits solve (servo/limits.hpp): the two
+// exchange their memory until the limits are applied.
 // state.stopped (n) marks the joints that are left out.
 template <class T>
 SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
@@ -184,7 +185,8 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
     *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
-  copy_numbers(m * n, state.J, state.exact_J);
+  T* const start_J = state.J;
+  state.J = state.exact_J, state.exact_J = start_J;
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
@@ -198,7 +200,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     rows_jacobian(rows, joint_poses, all, moment);
     if (all != J) copy_numbers(m * n, rest, J);
   } else {
-    copy_numbers(m * n, state.J, J);
+    copy_numbers(m * n, state.exact_J, J);
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);
