@@ -106,6 +106,27 @@ def test_a_floating_robot_at_its_speed_limits_takes_the_best_step_inside_them() 
     assert held > nightly(300, 60)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [sp.damping.Constant(1e-4), sp.damping.Constant(0.0), sp.damping.ErrorDamped(0.1)],
+    ids=repr,
+)
+def test_damped_least_squares_of_many_rows_needs_no_singular_values(
+    rule: sp.damping.Constant,
+) -> None:
+    for seed in seeds(nightly(100, 20)):
+        robot, tasks, rng = drawn(seed)
+        step = sp.DLS(rule)
+        servo = sp.Servo(robot, tasks, dt=DT, step=step, limits=sp.Limits.none(robot))
+        q = robot.random(seed=rng)
+        servo(q, target=command(tasks, targets_near(robot, q, 0.1, rng)))
+        lin, lambda2 = servo.linearization, servo.lambda2
+        assert lambda2 == pytest.approx(rule(lin), rel=1e-12)
+        damped = np.vstack([lin.J, np.sqrt(lambda2) * np.eye(robot.nv)])
+        wanted = np.linalg.lstsq(damped, np.append(lin.e, np.zeros(robot.nv)), rcond=None)[0]
+        np.testing.assert_allclose(servo.qd, wanted, atol=1e-9 * np.abs(wanted).max())
+
+
 def test_a_whole_configuration_is_a_posture() -> None:
     robot, tasks, rng = drawn(3)
     q, start = robot.random(seed=rng), robot.random(seed=rng)

@@ -18,8 +18,9 @@ SUPPLE_FN constexpr int packed_box_scratch(int m, int n) {
   return (m + 3 * n + 6) * (n + 16) + 2 * n + 16;
 }
 
-// Does the same as `boxed_step` by block pivoting alone. Returns false if that does not end, or if G
-// is singular to working precision; x (n) is then x0 still. `applied_lambda2` becomes the damping.
+// Does the same as `boxed_step` by block pivoting alone. Returns false if that does not end, or if
+// G is singular to working precision; x (n) is then x0 still. `applied_lambda2` becomes the
+// damping.
 template <class T>
 SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda2, const T* low,
                                               const T* high, T* x, T* active_set,
@@ -41,7 +42,9 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
     G[i * s + i] += applied_lambda2;
     for (int j = 0; j < i; ++j) G[i * s + j] = G[j * s + i];
   }
-  const auto clipped = [&](T at, int j) { return at < low[j] ? T(-1) : at > high[j] ? T(1) : T(0); };
+  const auto clipped = [&](T at, int j) {
+    return at < low[j] ? T(-1) : at > high[j] ? T(1) : T(0);
+  };
   for (int j = 0; j < n; ++j) active_set[j] = clipped(x[j], j);
   for (int round = 0; round < packed_rounds; ++round) {
     for (int j = 0; j < s; ++j) d[j] = T(0);
@@ -80,9 +83,7 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
     }
     if (wrong) continue;
     for (int j = 0; j < n; ++j) {
-      const T at = active_set[j] < 0   ? low[j]
-                   : active_set[j] > 0 ? high[j]
-                                       : T(x[j] + d[j]);
+      const T at = active_set[j] < 0 ? low[j] : active_set[j] > 0 ? high[j] : T(x[j] + d[j]);
       x[j] = min(max(at, low[j]), high[j]);
     }
     return true;

@@ -132,7 +132,10 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   }
   if constexpr (width<L> == 1) {
     // Many rows and joints: on packs.
-    if (!fits && is_floating(servo.chain) && servo.curvature > 0 && m > n) {
+    const Rule rule = servo.step->damping.rule;
+    const bool minimizes = servo.curvature > 0 || (is_plain_dls(servo) && rule != Rule::optimal &&
+                                                   rule != Rule::optimal_newton);
+    if (!fits && minimizes && is_floating(servo.chain) && m > n) {
       L *y = scratch, *active_set = y + n, *work = active_set + n, applied;
       for (int j = 0; j < n; ++j) y[j] = x[j];
       if (packed_boxed_step(m, n, state.J, lambda2, low, high, y, active_set, applied, work) &&

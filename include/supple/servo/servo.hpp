@@ -11,6 +11,7 @@
 #include "supple/step/estimated.hpp"
 #include "supple/servo/limits.hpp"
 #include "supple/servo/state.hpp"
+#include "supple/servo/tall_step.hpp"
 #include "supple/servo/yielding.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -81,7 +82,8 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
       const mask_t<L> given = target[0] == target[0];
       const T share = servo.task_gain ? servo.task_gain[k] : T(1);
       if (task.ranged) {
-        split_offset(task, L(servo.gain * share), given, rows, slack, slack ? slack + servo.rows : slack);
+        split_offset(task, L(servo.gain * share), given, rows, slack,
+                     slack ? slack + servo.rows : slack);
         if (servo.in_python) drop_met_rows(task, n, rows, J);
       }
       for (int i = 0; i < task.rows; ++i) {
@@ -132,6 +134,12 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   if (servo.curvature > 0) {
     yielding_step(servo, state, scratch);
     return;
+  }
+  if constexpr (width<L> == 1) {
+    if (is_floating(servo.chain) && is_plain_dls(servo) &&
+        tall_step(*servo.step, m, n, J, e, state.dq, state.lambda2, scratch)) {
+      return;
+    }
   }
   switch (servo.mode) {
     case ControlMode::step:

@@ -27,12 +27,12 @@ SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
   return chain.balls > 0;
 }
 
-// Does the same as `add_points_jacobian`, from the leaves of the chain to its root: a joint moves all
-// points after it as one point at their center. The time is proportional to the number of joints,
-// not to its square. `moment` has 4 lanes for each joint.
+// Does the same as `add_points_jacobian`, from the leaves of the chain to its root: a joint moves
+// all points after it as one point at their center. The time is proportional to the number of
+// joints, not to its square. `moment` has 4 lanes for each joint.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void sweep_points_jacobian(const Chain<T>& chain, const Task<T>& task,
-                                           const Pose<L>* joint_poses, L* moment, L* J) {
+                                                  const Pose<L>* joint_poses, L* moment, L* J) {
   const int n = chain.nv;
   for (int i = 0; i < 4 * chain.joints; ++i) moment[i] = L(0);
   for (int k = 0; k < task.points; ++k) {
@@ -63,12 +63,12 @@ SUPPLE_NOINLINE_DEVICE void sweep_points_jacobian(const Chain<T>& chain, const T
   }
 }
 
-// `task_jacobian` of a control loop. With `moment`, 4 lanes for each joint, sums of points are computed
-// by `sweep_points_jacobian`.
+// `task_jacobian` of a control loop. With `moment`, 4 lanes for each joint, sums of points are
+// computed by `sweep_points_jacobian`.
 template <class L, class T>
 SUPPLE_FN void step_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target, L* moment) {
-  if (task.goal != Goal::points || !moment) {
+  if (task.points == 0 || !moment) {
     return task_jacobian(chain, task, joint_poses, J, target);
   }
   for (int i = 0; i < task.rows * chain.nv; ++i) J[i] = L(0);

@@ -113,8 +113,8 @@ SUPPLE_FN void take_sized_step(M m, N n, const StepProblem<T>& of, T* scratch) {
 }
 template <class T>
 SUPPLE_FN void take_problem_step(int m, int n, const StepProblem<T>& of, T* scratch) {
-  m == 6 && n == 7   ? take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch)
-  : m == 6 && n == 6 ? take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch)
+  m == 6 && n == 7                  ? take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch)
+  : m == 6 && n == 6                ? take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch)
   : posture_step(m, n, of, scratch) ? void()
                                     : take_sized_step(m, n, of, scratch);
 }

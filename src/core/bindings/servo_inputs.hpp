@@ -95,8 +95,8 @@ inline bool put_pose(nb::handle given, bool rotation, double* to) {
   return read_pose(entry, true, 1e-6, to) && std::isfinite(to[9] + to[10] + to[11]);
 }
 
-// Writes the entries `positions` of a configuration (nq,) to `to`. Returns false if `given` is not a
-// configuration of finite numbers.
+// Writes the entries `positions` of a configuration (nq,) to `to`. Returns false if `given` is not
+// a configuration of finite numbers.
 inline bool put_positions(nb::handle given, const InputSpec& input, double* to) {
   std::vector<double> q(input.nq);
   if (!put_numbers(given, 1, input.nq, q.data())) return false;

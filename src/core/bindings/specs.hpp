@@ -252,7 +252,7 @@ struct ServoSpec {
   double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
   double curvature = 0;                 // κ dt if the step is that of servo/yielding.hpp, else 0
   Doubles task_gains = {};  // factors on the gain, one for each task; empty if all are 1
-  bool whole = false;  // whether to stop where a step cannot perform the whole command
+  bool whole = false;       // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
   // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.

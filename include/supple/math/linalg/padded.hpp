@@ -56,7 +56,8 @@ SUPPLE_NOINLINE void rows_times(int m, int n, const T* A, const T* x, T* y) {
     for (int b = 0; b < block; ++b) sum[b] = Unrolled<T>(T(0));
     for (int r = 0; r < m; ++r) {
       const Unrolled<T> factor(x[r]);
-      for (int b = 0; b < block; ++b) sum[b] = fma(factor, load_pack(A + r * s + j + b * W), sum[b]);
+      for (int b = 0; b < block; ++b)
+        sum[b] = fma(factor, load_pack(A + r * s + j + b * W), sum[b]);
     }
     for (int b = 0; b < block; ++b) store_pack<T>(sum[b], y + j + b * W);
   }
