@@ -2,8 +2,8 @@
 
     python bench/whole_body.py [ROUNDS]
 
-Both hands of a Unitree G1 follow curves while its feet and its center of mass stay where they are, a
-weak task holds its posture, and positions and speeds stay within their limits. Each library runs
+Both hands of a Unitree G1 follow curves while its feet and its center of mass stay where they are.
+A weak task holds its posture, and positions and speeds stay within their limits. Each library runs
 the same commands with the same weights in its own process (`whole_body_peers.py`), in interleaved
 rounds. Errors are measured by supple's kinematics. Prints a table and writes it to bench/results/.
 """

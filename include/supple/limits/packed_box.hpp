@@ -1,5 +1,5 @@
 // The best step inside a box, as in box.hpp, for one robot with more rows than joints: on packs, by
-// the n x n matrix G = JᵀJ + λ² instead of J.
+// the n x n matrix G = JᵀJ + λ² instead of J. Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits/box.hpp"
