@@ -149,6 +149,7 @@ bench-steps: $(INSTALLED)
 bench-servo: $(INSTALLED) $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
 	$(BIN)/python bench/servo_humanoid.py
+	$(BIN)/python bench/whole_body.py
 
 bench-position: $(INSTALLED) $(VENV)/test-tools $(PEERS)/position/installed \
                 $(PEERS)/qp/installed $(PEERS)/placo/installed

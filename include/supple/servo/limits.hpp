@@ -3,6 +3,7 @@
 #pragma once
 
 #include "supple/limits/constrained.hpp"
+#include "supple/limits/packed_box.hpp"
 #include "supple/servo/direction.hpp"
 #include "supple/servo/halting.hpp"
 #include "supple/servo/norm_bound.hpp"
@@ -128,6 +129,22 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
     fits = fits & (out == L(0));
     // The active set of a step that is too long is unknown: a shorter step may be inside the box.
     state.active_set[j] = select(shorter, out, L(0));
+  }
+  if constexpr (width<L> == 1) {
+    // Many rows and joints: on packs.
+    const Rule rule = servo.step->damping.rule;
+    const bool minimizes = servo.curvature > 0 || (is_plain_dls(servo) && rule != Rule::optimal &&
+                                                   rule != Rule::optimal_newton);
+    if (!fits && minimizes && is_floating(servo.chain) && m > n) {
+      L *y = scratch, *active_set = y + n, *work = active_set + n, applied;
+      for (int j = 0; j < n; ++j) y[j] = x[j];
+      if (packed_boxed_step(m, n, state.J, lambda2, low, high, y, active_set, applied, work) &&
+          dot(n, y, y) <= bound * bound) {
+        for (int j = 0; j < n; ++j) x[j] = y[j], state.active_set[j] = active_set[j];
+        state.applied_lambda2 = applied;
+        return;
+      }
+    }
   }
   if (!all(fits) && !state.self_moves && is_plain_dls(servo)) {
     // Optimal damping only keeps ‖q̇‖ below a bound, which the limits may already do.
@@ -375,7 +392,8 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;
   state.applied_lambda2 = state.lambda2 + (state.limited != 0 ? max(more, T(0)) : T(0));
-  for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
+  T* const solved_J = state.J;
+  state.J = state.exact_J, state.exact_J = solved_J;
   for (int r = 0; r < m; ++r) state.e[r] = state.desired[r];
 }
 

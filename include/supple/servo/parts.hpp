@@ -47,6 +47,15 @@ SUPPLE_FN void label_coordinates(const StepRows<T>& of, int* label) {
   for (int j = 0; j < chain.nv; ++j) label[j] = part_of(label, j);
 }
 
+// Whether all coordinates are those of joints after one first joint, as after a floating base.
+// There is then only one part.
+template <class T>
+SUPPLE_FN bool is_one_part(const Chain<T>& chain) {
+  int roots = 0;
+  for (int k = 0; k < chain.joints; ++k) roots += chain.joint[k].parent < 0;
+  return roots == 1 && !chain.mimics && chain.joints == chain.nv;
+}
+
 // Divides coordinates and rows into parts: each row that takes part in the step gets the label of
 // its coordinates (`row_label`, count), or that of coordinate 0 if it depends on none. Rows of
 // postures, which are linear in q, get their coordinate in `posture` (count), other rows -1.

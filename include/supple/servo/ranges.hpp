@@ -99,6 +99,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       e[rows++] = counts ? held[i] : T(0);
     }
     reduced.rows = rows;
+    part.J = J, part.exact_J = state.exact_J;  // the step exchanges them
     if (rows > 0) {
       part.lambda2 = state.lambda2;
       take_step(reduced, part, scratch);
@@ -133,15 +134,16 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       }
     };
     const int wrong =
-        wrongly_held(rows, n, J, part.dq, [&](int r) { return end_of(row_of(r)); }, scratch);
+        wrongly_held(rows, n, part.J, part.dq, [&](int r) { return end_of(row_of(r)); }, scratch);
     if (wrong < 0) break;
     held[row_of(wrong)] = open;
   }
   const bool free = reduced.rows == 0;
   if (free) {  // no row takes part: the limits get one row of zeros
     reduced.rows = 1;
+    if (part.exact_J) part.J = state.exact_J, part.exact_J = J;
     for (int j = 0; j < n; ++j) {
-      J[j] = T(0);
+      part.J[j] = T(0);
       if (part.exact_J) part.exact_J[j] = T(0);
     }
     e[0] = T(0);

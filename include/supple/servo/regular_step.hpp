@@ -149,7 +149,7 @@ SUPPLE_NOINLINE_DEVICE bool regular_step(M m, N n, const StepProblem<T>& of, T* 
   for (int r = 0; r < m; ++r) e[r] = fma(gain, of.offset[r], of.rate[r]);
   solve_normal(m, n, of.J, C, pivot, e, x, work);
   for (int j = 0; j < n; ++j) of.dq[j] = x[j];
-  for (int i = 0; i < m * n; ++i) of.used_J[i] = of.J[i];
+  copy_numbers(m * n, of.J, of.used_J);
   for (int r = 0; r < m; ++r) of.used_e[r] = e[r];
   if (!of.avoids) return true;
   for (int j = 0; j < n; ++j) g[j] = T(0);

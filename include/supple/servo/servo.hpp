@@ -11,6 +11,7 @@
 #include "supple/step/estimated.hpp"
 #include "supple/servo/limits.hpp"
 #include "supple/servo/state.hpp"
+#include "supple/servo/tall_step.hpp"
 #include "supple/servo/yielding.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -22,7 +23,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   int every = 0;  // rows of all tasks
   for (int k = 0; k < servo.tasks; ++k) every += servo.task[k].rows;
   const int sizes[] = {
-      12 * servo.chain.joints + m,
+      16 * servo.chain.joints + m,
       servo.curvature > 0 ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
       12 * servo.chain.joints + (every + m) * n + m + 6 * n,
       9 * n + m + stopper_scratch(servo.chain, m),
@@ -30,6 +31,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
       redundancy_scratch(m, n),
       10 * n + m * n + limited_scratch(m, n),
       9 * n + m * n + bounded_scratch(m, n),
+      is_floating(servo.chain) ? 10 * n + m * n + packed_box_scratch(m, n) : 0,
       weighted ? 10 * n + weighted_cost_scratch(m, n) + limited_scratch(n, n) : 0};
   int most = 0;
   for (const int size : sizes) most = size > most ? size : most;
@@ -45,6 +47,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const int n = servo.chain.nv;
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(scratch);
   L* rows = scratch + 12 * servo.chain.joints;
+  L* const moment = is_floating(servo.chain) ? rows + servo.rows : nullptr;
   forward(servo.chain, state.q, joint_poses);
   const L *target = command.target, *velocity = command.velocity,
           *acceleration = command.acceleration;
@@ -53,7 +56,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const bool rates = command.velocity || command.target || !command.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
-    task_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr);
+    step_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr, moment);
     L* const offset = state.offset ? state.offset + (e - state.desired) : nullptr;
     for (int i = 0; i < task.rows; ++i) {
       e[i] = L(0);
@@ -77,12 +80,14 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
     if (command.target) {
       task_offset(servo.chain, task, joint_poses, state.q, target, rows);
       const mask_t<L> given = target[0] == target[0];
+      const T share = servo.task_gain ? servo.task_gain[k] : T(1);
       if (task.ranged) {
-        split_offset(task, L(servo.gain), given, rows, slack, slack ? slack + servo.rows : slack);
+        split_offset(task, L(servo.gain * share), given, rows, slack,
+                     slack ? slack + servo.rows : slack);
         if (servo.in_python) drop_met_rows(task, n, rows, J);
       }
       for (int i = 0; i < task.rows; ++i) {
-        rows[i] = select(given, rows[i], L(0));
+        rows[i] = select(given, rows[i] * L(share), L(0));
         if (offset) offset[i] = rows[i];
       }
       add(servo.gain);
@@ -129,6 +134,12 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   if (servo.curvature > 0) {
     yielding_step(servo, state, scratch);
     return;
+  }
+  if constexpr (width<L> == 1) {
+    if (is_floating(servo.chain) && is_plain_dls(servo) &&
+        tall_step(*servo.step, m, n, J, e, state.dq, state.lambda2, scratch)) {
+      return;
+    }
   }
   switch (servo.mode) {
     case ControlMode::step:

@@ -45,6 +45,7 @@ struct Servo {
   T gain;                      // gain of the error: [1/s], or [1/s²] in resolved acceleration
   T rate_gain;                 // gain of the velocity error in resolved acceleration [1/s]
   T rest_gain;                 // decay rate of null-space motion in resolved acceleration [1/s]
+  const T* task_gain = nullptr;  // (tasks,): factors on `gain`; null if all are 1
   // (later_count,): lengths of the steps after the next one [s], of which the last repeats; if
   // later_count is zero, all steps have the length dt.
   const T* later = nullptr;

@@ -20,6 +20,67 @@ struct StepRows {
 
 namespace supple::inline SUPPLE_ISA {
 
+// Whether a robot has joints with three degrees of freedom, as a floating base has. Its steps have
+// methods of their own, made for many joints and rows; those of other robots keep their bits.
+template <class T>
+SUPPLE_FN constexpr bool is_floating(const Chain<T>& chain) {
+  return chain.balls > 0;
+}
+
+// Does the same as `add_points_jacobian`, from the leaves of the chain to its root: a joint moves
+// all points after it as one point at their center. The time is proportional to the number of
+// joints, not to its square. `moment` has 4 lanes for each joint.
+template <class L, class T>
+SUPPLE_NOINLINE_DEVICE void sweep_points_jacobian(const Chain<T>& chain, const Task<T>& task,
+                                                  const Pose<L>* joint_poses, L* moment, L* J) {
+  const int n = chain.nv;
+  for (int i = 0; i < 4 * chain.joints; ++i) moment[i] = L(0);
+  for (int k = 0; k < task.points; ++k) {
+    const Frame<T>& frame = chain.frame[task.point[k]];
+    if (frame.joint < 0) continue;
+    const Vec3<L> p = point_position(frame, joint_poses);
+    const L share(task.share[k]);
+    L* const sum = moment + 4 * frame.joint;
+    sum[0] = fma(p.x, share, sum[0]);
+    sum[1] = fma(p.y, share, sum[1]);
+    sum[2] = fma(p.z, share, sum[2]);
+    sum[3] = sum[3] + share;
+  }
+  for (int j = chain.joints - 1; j >= 0; --j) {
+    const Joint<T>& joint = chain.joint[j];
+    const L* const sum = moment + 4 * j;
+    for (int i = 0; joint.parent >= 0 && i < 4; ++i) {
+      moment[4 * joint.parent + i] = moment[4 * joint.parent + i] + sum[i];
+    }
+    const Pose<L>& at = joint_poses[j];
+    const Vec3<L> away = fma(at.p, -sum[3], Vec3<L>{sum[0], sum[1], sum[2]});
+    const Vec3<L> v = joint.motion == Motion::prismatic ? at.R.z * sum[3] : cross(at.R.z, away);
+    const L component[6] = {v.x, v.y, v.z, L(0), L(0), L(0)};
+    each_row(task, [&](int i, int c, T weight) {
+      L& entry = J[i * n + joint.v_index];
+      entry = fma(component[c], L(joint.scale * weight), entry);
+    });
+  }
+}
+
+// `task_jacobian` of a control loop. With `moment`, 4 lanes for each joint, sums of points are
+// computed by `sweep_points_jacobian`.
+template <class L, class T>
+SUPPLE_FN void step_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                             L* J, const L* target, L* moment) {
+  if (task.points == 0 || !moment) {
+    return task_jacobian(chain, task, joint_poses, J, target);
+  }
+  for (int i = 0; i < task.rows * chain.nv; ++i) J[i] = L(0);
+  sweep_points_jacobian(chain, task, joint_poses, moment, J);
+}
+
+// Copies numbers to an array that does not overlap with theirs.
+template <class T>
+SUPPLE_INLINE void copy_numbers(int count, const T* SUPPLE_RESTRICT from, T* SUPPLE_RESTRICT to) {
+  for (int i = 0; i < count; ++i) to[i] = from[i];
+}
+
 // Moves the rows that take part to the front of `values` (all, width).
 template <class T>
 SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
@@ -31,12 +92,15 @@ SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
   }
 }
 
-// Computes J (count, n) of the rows that take part. The array J has room for (all, n).
+// Computes J (count, n) of the rows that take part. The array J has room for (all, n). `moment` is
+// that of `step_jacobian`.
 template <class T>
-SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J) {
+SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J,
+                             T* moment = nullptr) {
   const int n = of.chain.nv;
+  const T* const no_target = nullptr;
   for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
-    task_jacobian(of.chain, of.task[k], joint_poses, J + row * n);
+    step_jacobian(of.chain, of.task[k], joint_poses, J + row * n, no_target, moment);
   }
   keep_rows(of, n, J);
 }

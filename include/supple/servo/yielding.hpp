@@ -26,7 +26,7 @@
 #pragma once
 
 #include "supple/servo/parts.hpp"
-#include "supple/servo/regular_step.hpp"
+#include "supple/servo/posture_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -41,7 +41,7 @@ inline constexpr T held_ridge = T(1e-9);
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.nv, k = m < n ? m : n;
-  return 12 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + 13 * k;
+  return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + 13 * k;
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
@@ -113,9 +113,10 @@ SUPPLE_FN void take_sized_step(M m, N n, const StepProblem<T>& of, T* scratch) {
 }
 template <class T>
 SUPPLE_FN void take_problem_step(int m, int n, const StepProblem<T>& of, T* scratch) {
-  m == 6 && n == 7   ? take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch)
-  : m == 6 && n == 6 ? take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch)
-                     : take_sized_step(m, n, of, scratch);
+  m == 6 && n == 7                  ? take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch)
+  : m == 6 && n == 6                ? take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch)
+  : posture_step(m, n, of, scratch) ? void()
+                                    : take_sized_step(m, n, of, scratch);
 }
 
 // Computes the steps of the parts of a problem, if there are several. Returns false if there is
@@ -124,6 +125,7 @@ template <class T>
 SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
   const Servo<T>& servo = all.servo;
   const int m = servo.rows, n = servo.chain.nv;
+  if (is_one_part(servo.chain)) return false;
   int *label = reinterpret_cast<int*>(scratch), *row_label = label + n, *posture = row_label + m,
       *row = posture + m, *column = row + m;
   if (!find_parts(rows_of(servo, all.state), label, row_label, posture)) return false;
@@ -174,7 +176,8 @@ SUPPLE_FN bool take_steps_of_parts(const StepProblem<T>& all, T* scratch) {
 }
 
 // Computes the step state.dq of `Yielding` from state.J, state.e and state.offset. state.exact_J
-// becomes J, and state.J the J of the problem that the limits solve (servo/limits.hpp).
+// becomes J, and state.J the J of the problem that the limits solve (servo/limits.hpp): the two
+// exchange their memory until the limits are applied.
 // state.stopped (n) marks the joints that are left out.
 template <class T>
 SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
@@ -182,7 +185,8 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
     *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
-  for (int i = 0; i < m * n; ++i) state.exact_J[i] = J[i] = state.J[i];
+  T* const start_J = state.J;
+  state.J = state.exact_J, state.exact_J = start_J;
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
@@ -190,8 +194,13 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   integrate(servo.chain, state.q, state.qd, aims ? T(0) : T(0.5) * servo.dt, rest);
   forward(servo.chain, rest, joint_poses);
   if (!aims) {
-    rows_jacobian(rows_of(servo, state), joint_poses, rest);
-    for (int i = 0; i < m * n; ++i) J[i] = rest[i];
+    const StepRows<T> rows = rows_of(servo, state);
+    T* const moment = is_floating(servo.chain) ? rest + rows.all * n : nullptr;
+    T* const all = rows.all == m ? J : rest;
+    rows_jacobian(rows, joint_poses, all, moment);
+    if (all != J) copy_numbers(m * n, rest, J);
+  } else {
+    copy_numbers(m * n, state.exact_J, J);
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);

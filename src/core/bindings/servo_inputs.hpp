@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/specs.hpp"
@@ -94,6 +95,15 @@ inline bool put_pose(nb::handle given, bool rotation, double* to) {
   return read_pose(entry, true, 1e-6, to) && std::isfinite(to[9] + to[10] + to[11]);
 }
 
+// Writes the entries `positions` of a configuration (nq,) to `to`. Returns false if `given` is not
+// a configuration of finite numbers.
+inline bool put_positions(nb::handle given, const InputSpec& input, double* to) {
+  std::vector<double> q(input.nq);
+  if (!put_numbers(given, 1, input.nq, q.data())) return false;
+  for (std::size_t i = 0; i < input.positions.size(); ++i) to[i] = q[input.positions[i]];
+  return std::all_of(q.begin(), q.end(), [](double x) { return std::isfinite(x); });
+}
+
 // Writes the target of one task to `to` or, if `target` is false, its velocity. Returns false if
 // Python must convert the value instead. None is accepted only if `optional`, which is the case if
 // there are other tasks.
@@ -109,6 +119,7 @@ inline bool put_values(nb::handle given, const Task<double>& task, const InputSp
     return put_pose(given, input.target == rotation_size, to);
   }
   if (count == 0) return false;
+  if (target && !input.positions.empty() && put_positions(given, input, to)) return true;
   const bool position = target && traits_of(task).has_pose;  // becomes a pose with R = I
   for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
   double* const into = to + (target ? (position ? 9 : 0) : input.velocity_begin);

@@ -42,6 +42,7 @@ class ServoLoop {
         open_rows_(std::move(open_rows)),
         constraint_rows_(std::move(constraint_rows)),
         inputs_(spec.inputs),
+        task_gains_(spec.task_gains),
         plausible_lower_(spec.plausible_lower),
         plausible_upper_(spec.plausible_upper),
         wrapped_(wrapped),
@@ -54,6 +55,7 @@ class ServoLoop {
     for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
     const bool by_priority = spec.mode == ControlMode::priority;
     check_length("inputs", rows_.size(), inputs_.size());
+    if (!task_gains_.empty()) check_length("task_gains", rows_.size(), task_gains_.size());
     check_length("steps", by_priority ? rows_.size() : 1, spec.steps.size());
     check_positive("dt", spec.dt);
     if (!plausible_lower_.empty()) check_length("plausible_lower", n, plausible_lower_.size());
@@ -85,6 +87,7 @@ class ServoLoop {
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
               .rest_gain = spec.rest_gain,
+              .task_gain = task_gains_.empty() ? nullptr : task_gains_.data(),
               .in_python = !python_step_.is_none(),
               .curvature = spec.curvature,
               .whole = spec.whole,
@@ -375,6 +378,7 @@ class ServoLoop {
   std::vector<Step<double>> steps_;
   Ints rows_;
   std::vector<InputSpec> inputs_;
+  std::vector<double> task_gains_;
   Doubles plausible_lower_, plausible_upper_;  // (n,), or empty
   const bool wrapped_;  // whether the value of an only task may be in a sequence of one
   const bool stacked_targets_, stacked_velocities_;  // whether an array may hold those of all tasks

@@ -121,7 +121,7 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
 
 // Whether a command with the squared norm `asked` is only a rounding error of a target that is met.
 inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
-  const double* const J = state.exact_J ? state.exact_J : state.J;
+  const double* const J = state.J;
   const int entries = servo.rows * servo.chain.nv;
   return asked <= square(256 * Number<double>::epsilon * servo.gain) * dot(entries, J, J);
 }

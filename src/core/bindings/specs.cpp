@@ -126,12 +126,14 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "InputSpec", "Sizes of a task's velocity and target; 0 if Python converts them.",
             optional("velocity", &InputSpec::velocity),
             optional("velocity_begin", &InputSpec::velocity_begin),
-            optional("target", &InputSpec::target));
+            optional("target", &InputSpec::target), optional("positions", &InputSpec::positions),
+            optional("nq", &InputSpec::nq));
   bind_spec(m, "ServoSpec", "Settings of a control loop.", required("mode", &ServoSpec::mode),
             required("steps", &ServoSpec::steps), optional("secondary", &ServoSpec::secondary),
             optional("filter", &ServoSpec::filter), required("limits", &ServoSpec::limits),
             required("second_order", &ServoSpec::second_order), required("dt", &ServoSpec::dt),
-            required("gain", &ServoSpec::gain), required("rate_gain", &ServoSpec::rate_gain),
+            required("gain", &ServoSpec::gain), optional("task_gains", &ServoSpec::task_gains),
+            required("rate_gain", &ServoSpec::rate_gain),
             required("rest_gain", &ServoSpec::rest_gain),
             optional("curvature", &ServoSpec::curvature), optional("whole", &ServoSpec::whole),
             optional("slow_condition", &ServoSpec::slow_condition),

@@ -233,6 +233,9 @@ struct LimitsSpec {
 // rotation (3, 3) or a pose.
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
+  // A target may also be a whole configuration (nq,), of which the entries `positions` count.
+  std::vector<int> positions = {};
+  int nq = 0;
 
   bool operator==(const InputSpec&) const = default;
 };
@@ -248,7 +251,8 @@ struct ServoSpec {
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], if second_order: see `Servo`
   double curvature = 0;                 // κ dt if the step is that of servo/yielding.hpp, else 0
-  bool whole = false;  // whether to stop where a step cannot perform the whole command
+  Doubles task_gains = {};  // factors on the gain, one for each task; empty if all are 1
+  bool whole = false;       // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
   // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.

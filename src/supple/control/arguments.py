@@ -5,7 +5,7 @@ Tuned constants are explained in docs/constants.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,7 @@ def _curvature(rows: OpenRows, robot: Robot) -> float:
     return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
 
 
-def input_spec(task: Task, rows: int) -> _core.InputSpec:
+def input_spec(task: Task, robot: Robot, rows: int) -> _core.InputSpec:
     """Return the sizes of a task's velocity and target, which the compiled code reads directly."""
     kind = type(task)
     owner = next(each for each in kind.__mro__ if "input_spec" in vars(each))
@@ -156,7 +156,13 @@ def input_spec(task: Task, rows: int) -> _core.InputSpec:
         getattr(kind, name) is not getattr(owner, name) for name in ("targets", "velocities")
     )
     # A subclass may convert its input differently from the class whose sizes it inherits.
-    return _core.InputSpec() if converts else task.input_spec(rows)
+    return _core.InputSpec() if converts else task.input_spec(robot, rows)
+
+
+def task_gains(tasks: Sequence[Task]) -> list[float]:
+    """Return the factors of the tasks on the gain; none if all are 1."""
+    gains = [task.gain for task in tasks]
+    return [] if all(gain == 1 for gain in gains) else gains
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

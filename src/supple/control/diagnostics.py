@@ -122,6 +122,8 @@ class Report:
             this part as text; None if damping removes less than 0.1 %.
         beyond: The fraction of the command of a `Servo` that points beyond the end of the reach.
         constraints: Sentences about the constraints that acted on a step of a `Servo`.
+        tasks: The tasks of which a step of a `Servo` with several missed more than 0.1 %, in words,
+            with the missed fractions of their commands.
     """
 
     directions: tuple[Direction, ...]
@@ -144,6 +146,7 @@ class Report:
     damped: tuple[float, str] | None = None
     beyond: float = 0.0
     constraints: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -368,6 +371,7 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:
         lines.append(f"{report.step}: joint speed {report.speed:.3g}{_missed_text(report.missed)}")
+    lines += [f"  {words} misses {missed:.1%} of its command" for words, missed in report.tasks]
     largest = max(abs(d.asked) for d in report.directions)
     lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:

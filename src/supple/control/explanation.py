@@ -27,7 +27,6 @@ def explain_last_step(servo: Servo) -> Report:
     """Return what the last step of a Servo did and why."""
     qd, before = servo._qd, servo._before
     speed = float(np.linalg.norm(qd))
-    second = (qd - before) / servo.dt + servo._rest_gain * before
     linearization = servo.linearization
     asked = float(np.linalg.norm(servo._command)) or 1.0
     share = float(np.linalg.norm(servo.lost)) / asked
@@ -35,7 +34,7 @@ def explain_last_step(servo: Servo) -> Report:
     report = explain_taken(
         linearization,
         servo.step,
-        qd if servo._order == 1 else second,
+        servo._performed,
         speed=speed,
         chosen=servo._chosen,
         lambda2=servo.lambda2,
@@ -59,7 +58,20 @@ def explain_last_step(servo: Servo) -> Report:
         report,
         damped=(share, direction_text(servo.lost, linearization.rows)) if told else None,
         beyond=servo._beyond / asked,
+        tasks=_missed_tasks(servo) if len(servo.tasks) > 1 else (),
     )
+
+
+def _missed_tasks(servo: Servo) -> tuple[tuple[str, float], ...]:
+    """Return the tasks that the last step missed, with the fractions of their commands."""
+    asked, least = servo._per_task(servo._e), _MENTIONED_LOSS * float(np.linalg.norm(servo._e))
+    missed = []
+    for task, left, wanted in zip(servo.tasks, servo.missed, asked, strict=True):
+        if left > max(least, _MENTIONED_LOSS * wanted):
+            name = getattr(task, "frame", None)
+            words = type(task).__name__ + (f" of {name}" if name else "")
+            missed.append((words, float(left / wanted) if wanted > 0 else math.inf))
+    return tuple(missed)
 
 
 def _factor(servo: Servo, linearization: Linearization) -> float | None:

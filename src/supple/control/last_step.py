@@ -32,6 +32,9 @@ class LastStep(_core.Servo):
 
     _layout: CompiledTasks
     _step_used: AnyStep
+    _order: int
+    _dt: float
+    _rest_gain: float
     _yields: bool  # whether the step is `Yielding`, whose damping the kernel reports
 
     @property
@@ -100,6 +103,26 @@ class LastStep(_core.Servo):
         Task velocity that no joint motion can produce (outside the range of J) is not included.
         """
         return self._lost
+
+    @property
+    def missed(self) -> Array:
+        """The part of each task's command that the step did not perform (tasks,).
+
+        ‖e - J q̇‖ of the weighted rows of each task; with order=2, that of the accelerations.
+        """
+        return self._per_task(self._e - self._J @ self._performed)
+
+    def _per_task(self, rows: Array) -> Array:
+        """Return the norm of the rows (m,) of each task (tasks,)."""
+        begin = np.cumsum([0, *self._layout.counts[:-1]])
+        return np.asarray(np.sqrt(np.add.reduceat(rows**2, begin)))
+
+    @property
+    def _performed(self) -> Array:
+        """The velocity (n,) of the step, or its acceleration with order=2, as J and e see it."""
+        if self._order == 1:
+            return self._qd
+        return (self._qd - self._before) / self._dt + self._rest_gain * self._before
 
     @property
     def linearization(self) -> Linearization:

@@ -22,6 +22,7 @@ from supple.control.arguments import (
     largest_curvature,
     limits_for,
     step_length,
+    task_gains,
 )
 from supple.control.constraints import Constraint, check_constraints, rows_of
 from supple.control.controller import AnyStep, make_controller, open_rows
@@ -172,12 +173,13 @@ class Servo(LastStep):
             gain=self._gain,
             rate_gain=rate,
             rest_gain=rest,
+            task_gains=task_gains(self.tasks),
             curvature=self._curvature if self._yields else 0.0,
             whole=keeps and order == 1 and isinstance(self._step_used, Pseudoinverse),
             slow_condition=slow,
             halt_condition=halt,
             inputs=[
-                input_spec(task, rows)
+                input_spec(task, robot, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
             ],
             plausible_lower=np.minimum(low, bounds.lower).tolist(),

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array
+from supple._arrays.checks import finite_array, number_field
 from supple._core import Goal, InputSpec
 from supple.kinematics import Robot
 from supple.kinematics.chain import z_onto
@@ -71,6 +71,7 @@ class AxisTask(Task):
         frame: Name of the controlled frame; the robot's only end effector if None.
         axis: The axis a (3,), in the coordinates of the frame.
         weight: One weight for both rows, or one per row.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
         cone: Largest allowed angle between the axis and its target [rad]; None for no cone. With a
             cone, there is only one row, the tilt  e = max(angle - cone, 0).
@@ -84,11 +85,13 @@ class AxisTask(Task):
     weight: Weight = 1.0
     base: str | None = None
     cone: float | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
         check_frames(self, "frame", "base")
         set_fields(self, cone=cone_of(self.cone, "AxisTask: cone"))
         axis = unit(finite_array(self.axis, (3,), "AxisTask: axis"), "AxisTask: axis", self.axis)
+        number_field(self, "gain", least=0)
         set_fields(self, axis=tuple(axis.tolist()), weight=checked_weight(self, self.weight, 2))
 
     def on(self, robot: Robot) -> TaskRows:  # noqa: D102
@@ -105,7 +108,7 @@ class AxisTask(Task):
         }
         return AxisRows(**{f.name: getattr(rows, f.name) for f in fields(rows)} | changed)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, velocity_begin=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -27,6 +27,7 @@ class Task:
     target_shapes: ClassVar[tuple[Shape, ...]] = ()  # of one target; none if a robot decides
     velocity_shape: ClassVar[Shape] = ()
     is_preference: ClassVar[bool] = False  # for `solve`, which meets all other tasks first
+    gain: float = 1.0  # factor on the gain of a `Servo`
 
     def on(self, robot: Robot) -> TaskRows:
         """Return the rows of the task on a robot, with all names resolved.
@@ -53,12 +54,13 @@ class Task:
         """
         raise NotImplementedError
 
-    def input_spec(self, rows: int) -> InputSpec:
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:
         """Return the sizes of velocities and targets that the compiled code reads directly.
 
         By default there are none: `velocities` and `targets` convert them in Python.
 
         Args:
+            robot: The robot.
             rows: The number of rows.
         """
         return InputSpec()

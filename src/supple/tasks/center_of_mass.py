@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array
+from supple._arrays.checks import finite_array, number_field
 from supple._core import Goal, InputSpec
 from supple.kinematics import Robot
 from supple.kinematics.chain import WORLD, FixedFrame
@@ -64,6 +64,7 @@ class CenterOfMassTask(Task):
     Attributes:
         rows: The controlled rows, among "x", "y", "z"; all if None.
         weight: One weight for all rows, or one per row.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         tolerance: The allowed range of the center of mass relative to its target, as of
             `PositionTask` [m].
     """
@@ -74,8 +75,10 @@ class CenterOfMassTask(Task):
     rows: Sequence[str] | None = None
     weight: Weight = 1.0
     tolerance: Tolerance | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
+        number_field(self, "gain", least=0)
         rows = checked_rows(self, self.rows, ROWS[:3])
         set_fields(
             self,
@@ -104,7 +107,7 @@ class CenterOfMassTask(Task):
         ranges: dict[str, tuple[float, float]] = dict(given) if isinstance(given, tuple) else {}
         return within(made, [ranges.get(row) for row in rows])
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array, poses, real_numbers
+from supple._arrays.checks import finite_array, number_field, poses, real_numbers
 from supple._core import InputSpec
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
@@ -44,8 +44,10 @@ class _FrameTask(Task):
     axes: str | None = None
     base: str | None = None
     tolerance: Tolerance | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
+        number_field(self, "gain", least=0)
         check_frames(self, "frame", "axes", "base")
         if self.axes == SPATIAL and self.known != ROWS:
             raise InputError(
@@ -189,6 +191,7 @@ class PoseTask(_TurningTask, _MetricTask):
         frame: Name of the controlled frame; the robot's only end effector if None.
         rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
         weight: One weight for all rows, or one per row.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         axes: The axes in which rows are expressed: "world", "body" (those of the frame itself) or
             the name of any frame; those of the base, or of the world, if None. With "spatial", v is
             the velocity of the frame's point at the base's origin, in the base's axes, and e is
@@ -217,7 +220,7 @@ class PoseTask(_TurningTask, _MetricTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((4, 4),)
     velocity_shape: ClassVar[Shape] = (6,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=6, target=16)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
@@ -243,7 +246,7 @@ class PositionTask(_MetricTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3,),)
     velocity_shape: ClassVar[Shape] = (3,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, target=3)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
@@ -274,7 +277,7 @@ class OrientationTask(_TurningTask):
     target_shapes: ClassVar[tuple[Shape, ...]] = ((3, 3), (4, 4))
     velocity_shape: ClassVar[Shape] = (3,)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=3, velocity_begin=3, target=9)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -87,7 +87,7 @@ class OpenTask(Readable, Task):
     def on(self, robot: Robot) -> OpenRows:  # noqa: D102
         return _rows_on(self, robot)
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
         return InputSpec(velocity=rows, target=rows)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import finite_array, names_of
+from supple._arrays.checks import finite_array, names_of, number_field
 from supple._core import Goal, InputSpec
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
@@ -65,6 +65,7 @@ class PostureTask(Task):
         joints: Names of the k controlled joints; all joints with one degree of freedom if None.
             Translations of a floating or planar joint may be named as well ("base/z").
         weight: One weight for all joints, or one per joint.
+        gain: Factor on the gain of a `Servo` for the error of this task; not for `solve`.
         tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
             upper) whose ends may be infinite; one range for all joints, or a mapping from joint
             names to ranges. Only for `Servo` and `simulate`.
@@ -75,8 +76,10 @@ class PostureTask(Task):
     joints: Sequence[str] | None = None
     weight: Weight = 1.0
     tolerance: Tolerance | None = None
+    gain: float = 1.0
 
     def __post_init__(self) -> None:
+        number_field(self, "gain", least=0)
         tolerance: object = self.tolerance
         if isinstance(tolerance, Mapping):  # converted to a tuple, which is hashable
             set_fields(self, tolerance=tuple(tolerance.items()))
@@ -100,13 +103,14 @@ class PostureTask(Task):
         ranges = dict(ranges_of(self.tolerance, names, "PostureTask: tolerance", single=True) or ())
         return within(made, [ranges.get(name) for name in names])
 
-    def input_spec(self, rows: int) -> InputSpec:  # noqa: D102
-        return InputSpec(velocity=rows, target=rows)
+    def input_spec(self, robot: Robot, rows: int) -> InputSpec:  # noqa: D102
+        names = self._names(robot) if self._may_be_whole(robot) else ()
+        at = [robot.position_names.index(name) for name in names]
+        return InputSpec(velocity=rows, target=rows, positions=at, nq=robot.nq)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         count = len(self._names(robot))
-        whole = self.joints is None and count != robot.dof and np.shape(given)[-1:] == (robot.nq,)
-        if whole:
+        if self._may_be_whole(robot) and np.shape(given)[-1:] == (robot.nq,):
             q = finite_array(given, (robot.nq,), "a PostureTask's target", batch=True)
             return np.ascontiguousarray(self.on(robot).reached(robot, q))
         return finite_array(given, (count,), "a PostureTask's target", batch=True)
@@ -117,6 +121,10 @@ class PostureTask(Task):
 
     def differences(self, begin: Array, end: Array) -> Array:  # noqa: D102
         return end - begin
+
+    def _may_be_whole(self, robot: Robot) -> bool:
+        """Whether a target may be a whole configuration, of which other joints do not matter."""
+        return self.joints is None and len(self._names(robot)) != robot.dof
 
     def _names(self, robot: Robot) -> tuple[str, ...]:
         if self.joints is not None:
