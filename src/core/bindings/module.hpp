@@ -14,5 +14,6 @@ void bind_target_solver(nanobind::module_& m);  // position inverse kinematics o
 void bind_timing(nanobind::module_& m);         // time-optimal motion along paths
 void bind_paths(nanobind::module_& m);          // routes and tracks along paths of targets
 void bind_collision(nanobind::module_& m);      // distances of shapes
+void bind_adjoints(nanobind::module_& m);       // gradients through kinematics and solutions
 
 }  // namespace supple
