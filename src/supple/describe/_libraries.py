@@ -49,14 +49,15 @@ def to_numpy(given: Any) -> npt.NDArray[Any]:
                 "a tensor that requires gradients; supple.torch has functions with gradients, and "
                 "tensor.detach() leaves them out"
             )
+        if given.device.type != "cpu":
+            raise InputError(f"a tensor in the memory of a device, {given.device}")
         given = given.detach().resolve_neg()
         if given.dtype.is_floating_point and given.dtype.itemsize < 4:
             given = given.double()
     elif name == "jax" and isinstance(given, sys.modules["jax"].core.Tracer):
         raise InputError("a value traced by JAX; supple.jax has functions for jit, vmap and grad")
-    device = given.__dlpack_device__()
-    if int(device[0]) not in _HOST:
-        raise InputError(f"an array in the memory of a device, {getattr(given, 'device', device)}")
+    elif int(given.__dlpack_device__()[0]) not in _HOST:
+        raise InputError(f"an array in the memory of a device, {given.__dlpack_device__()}")
     array = np.asarray(given)
     return array.astype(np.float64) if array.dtype.kind == "V" else array
 
