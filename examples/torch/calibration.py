@@ -40,6 +40,7 @@ fit = torch.optim.LBFGS([zeros, tool], max_iter=60, line_search_fn="strong_wolfe
 
 
 def loss() -> torch.Tensor:
+    """Return the mean squared error of the poses, with its gradient."""
     fit.zero_grad()
     error = ((measured(q, inner * zeros, tool) - T) ** 2).mean()
     error.backward()

@@ -37,6 +37,7 @@ radius = 0.12
 
 
 def cost(q: torch.Tensor) -> torch.Tensor:
+    """Return the cost of joints (20, 6) along the path."""
     acceleration = (q[2:] - 2 * q[1:-1] + q[:-2]) * 19**2
     away = (sp.torch.fk(robot, q, forearm)[:, :3, 3] - ball).norm(dim=-1)
     return (acceleration**2).mean() + 1e4 * (torch.relu(radius - away) ** 2).sum()

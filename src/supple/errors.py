@@ -35,6 +35,8 @@ EXTRAS = {
     "ray": ("ray[data]>=2.40", "pyarrow>=14"),
     "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
+    "torch": ("torch>=2.4",),
+    "jax": ("jax>=0.4.35",),
 }
 _MAX_COMPARED = 1000  # maximum number of names compared with an unknown one: comparing is slow
 _MIN_WORD = 3  # length from which a word inside a name makes it similar [characters]

@@ -25,19 +25,19 @@ try:
 except ImportError as error:  # pragma: no cover
     from supple.errors import MissingExtraError
 
-    raise MissingExtraError("supple.jax needs JAX: pip install 'supple[jax]'") from error
+    raise MissingExtraError("jax", "supple.jax") from error
 
 from jax import Array
 from jax import numpy as jnp
 
-from supple._adjoints import (
+from supple.errors import InputError, short_repr
+from supple.ik.adjoints import (
     DAMPING,
     DifferentiableFrames,
     DifferentiableSolver,
     check_damping,
     check_lambda2,
 )
-from supple.errors import InputError, short_repr
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
@@ -195,7 +195,7 @@ def jacobian(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _step(frames: DifferentiableFrames, lambda2: float, q: Array, twist: Array) -> Any:
-    return _call(lambda *given: frames.step(*given, lambda2), _like(q), q, twist)
+    return _call(lambda q, x: frames.step(q, x, lambda2), _like(q), q, twist)
 
 
 def _step_backward(frames: Any, lambda2: float, kept: Any, qd_bar: Array) -> Any:

@@ -26,11 +26,12 @@ try:
 except ImportError as error:  # pragma: no cover
     from supple.errors import MissingExtraError
 
-    raise MissingExtraError("supple.torch needs PyTorch: pip install 'supple[torch]'") from error
+    raise MissingExtraError("torch", "supple.torch") from error
 
 from torch import Tensor
 
-from supple._adjoints import (
+from supple.errors import InputError
+from supple.ik.adjoints import (
     DAMPING,
     DifferentiableFrames,
     DifferentiableSolver,
@@ -38,7 +39,6 @@ from supple._adjoints import (
     check_lambda2,
     check_solver,
 )
-from supple.errors import InputError
 from supple.ik.solver import Solver
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
@@ -46,8 +46,8 @@ from supple.kinematics.robot import FrameNames, check_robot
 
 __all__ = ["fk", "jacobian", "solve", "step"]
 
-# Operators of PyTorch take numbers and tensors only: a solver, or the frames of a robot, is passed as
-# its number. The solver or robot keeps it.
+# Operators of PyTorch take numbers and tensors only: a solver, or the frames of a robot, is passed
+# as its number. The solver or robot keeps it.
 _known: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _numbers = count()
 
@@ -61,7 +61,7 @@ def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
     return kept[key][0]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator,unused-ignore]
+@torch.compiler.assume_constant_result
 def _solver(solver: Solver, damping: float) -> tuple[int, float, tuple[int, ...], int]:
     """Return the number of a solver, the damping, the shape of a target, and n."""
     check_solver(solver)
@@ -69,7 +69,7 @@ def _solver(solver: Solver, damping: float) -> tuple[int, float, tuple[int, ...]
     return made, check_damping(damping), _known[made].target_shape, solver.robot.nv
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator,unused-ignore]
+@torch.compiler.assume_constant_result
 def _frames(
     robot: Robot, frame: FrameNames, lambda2: float = 1.0
 ) -> tuple[int, float, tuple[int, ...], int]:
@@ -201,8 +201,9 @@ def solve(
     `solve` as q0 tends to q; its image J dq is always exact. The gradient with respect to T is
     tangent to the rotations: it gives the right result for any parametrization of T.
 
-    A target that is not met has a zero gradient. Near a singularity the gradient is damped: it is at
-    most |q̄| / (2λ), with λ = damping ‖J‖, where rotations and lengths are scaled to the same norm.
+    A target that is not met has a zero gradient. Near a singularity the gradient is damped: it is
+    at most |q̄| / (2λ), with λ = damping ‖J‖, where the rows of positions and rotations are
+    scaled to the same norm.
 
     Args:
         solver: The solver. Its tasks are poses of frames, or positions.

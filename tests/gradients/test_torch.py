@@ -60,7 +60,9 @@ def matches(function: Callable[[Tensor], Tensor], x: Tensor, tolerance: float = 
 
 
 def test_importing_supple_imports_neither_torch_nor_jax() -> None:
-    code = "import supple, sys; supple.solve; print([m for m in sys.modules if m in ('torch', 'jax')])"
+    code = (
+        "import supple, sys; supple.solve; print([m for m in sys.modules if m in ('torch', 'jax')])"
+    )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 

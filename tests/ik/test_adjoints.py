@@ -12,7 +12,7 @@ import supple
 from generated import robot as random_robot
 from generated import seeds
 from supple import _core
-from supple._adjoints import DifferentiableFrames, DifferentiableSolver
+from supple.ik.adjoints import DifferentiableFrames, DifferentiableSolver
 
 CASES = int(float(os.environ.get("SUPPLE_GRADIENTS", "1e5")))  # rows that must have no NaN
 H = 1e-6
@@ -143,7 +143,9 @@ def test_gradients_are_finite_at_limits_singularities_and_out_of_reach() -> None
         solver = DifferentiableSolver.of(supple.Solver(robot, frame=robot.frames[-1], max_seeds=4))
         low = np.where(np.isfinite(robot.lower), robot.lower, -2.0)
         high = np.where(np.isfinite(robot.upper), robot.upper, 2.0)
-        q = low + np.maximum(high - low, 0) * rng.choice([0, 0.5, 1, rng.random()], (rows, robot.nq))
+        q = low + np.maximum(high - low, 0) * rng.choice(
+            [0, 0.5, 1, rng.random()], (rows, robot.nq)
+        )
         q *= rng.choice([0.0, 1.0], (rows, 1), p=[0.1, 0.9])
         bar = rng.normal(size=q.shape) * 10.0 ** rng.integers(-6, 6, (rows, 1))
         found = [*solver.adjoint(q, rng.random(rows) < 0.9, bar, 1e-5)]

@@ -59,7 +59,7 @@ class Solution:
 
     @property
     def _array(self) -> Array:
-        """q as an array of NumPy."""
+        """Q as an array of NumPy."""
         return np.asarray(self.q)
 
     def __bool__(self) -> bool:

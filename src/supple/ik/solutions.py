@@ -56,11 +56,11 @@ class Solutions:
     move while the frame stays. `Solver.all` samples the continuum.
 
     The arrays are of the library of the targets, and where the targets were; methods other than
-    `success` need arrays of NumPy, which `numpy()` returns. For targets in GPU memory, a call returns before the GPU
-    has finished, with arrays that CuPy, PyTorch and JAX take without a copy (DLPack) once the
-    stream has computed them; `numpy()` waits and returns a copy in host memory, which has all
-    methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8), NaN in q and
-    infinite errors where a target has fewer solutions.
+    `success` need arrays of NumPy, which `numpy()` returns. For targets in GPU memory, a call
+    returns before the GPU has finished, with arrays that CuPy, PyTorch and JAX take without a copy
+    (DLPack) once the stream has computed them; `numpy()` waits and returns a copy in host memory,
+    which has all methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8),
+    NaN in q and infinite errors where a target has fewer solutions.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.
@@ -161,7 +161,7 @@ class Solutions:
             )
         if not isinstance(self.q, np.ndarray):
             raise InputError(
-                f"{what} needs arrays of NumPy: use numpy(); given: {type(self.q).__module__} arrays"
+                f"{what} needs arrays of NumPy: use numpy(); given: {type(self.q).__name__}"
             )
 
     # ---- targets --------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class Solutions:
         if self._on_gpu:
             self._check_host("success")
         met = self.status == SolveStatus.CONVERGED
-        return np.asarray(met) if isinstance(self.status, np.ndarray) else met
+        return np.asarray(met) if type(self.q) is np.ndarray else met
 
     @property
     def position_errors(self) -> Array:

@@ -71,8 +71,9 @@ class DifferentiableFrames:
                 f"gradients are for joints with one coordinate; given: {robot.name}, which has "
                 "configurations with quaternions"
             )
-        made = DifferentiableFrames(robot, frame if frame is None or isinstance(frame, str)
-                                    else tuple(frame))
+        made = DifferentiableFrames(
+            robot, frame if frame is None or isinstance(frame, str) else tuple(frame)
+        )
         robot._chain(made.frame)
         return made
 
@@ -116,7 +117,7 @@ class DifferentiableFrames:
 
     def step(self, q: FloatArray, twist: FloatArray, lambda2: float) -> FloatArray:
         """Return the damped step q̇ (..., n) for twists (..., 6) or (..., k, 6)."""
-        qd, _ = self._step(q, twist, None, lambda2)
+        qd: FloatArray = self._step(q, twist, None, lambda2)[0]
         return qd.reshape(q.shape).astype(q.dtype, copy=False)
 
     def step_adjoint(
