@@ -127,13 +127,14 @@ def _solve(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tu
     if not target.is_cuda:
         q, success = known.solve(_host(target), None if q0 is None else _host(q0))
         return _back(q, target), torch.from_numpy(np.array(success))
-    wide, seeds = target.detach().double().contiguous(), None
+    lead, n = target.shape[: target.ndim - len(known.target_shape)], known.solver.robot.nv
+    wide, seeds = target.detach().double().reshape(-1, *known.target_shape).contiguous(), None
     if q0 is not None:
-        seeds = q0.detach().double().contiguous()
+        seeds = q0.detach().double().reshape(-1, n).contiguous()
     stream = torch.cuda.current_stream(target.device)
     found = known.solver.batch(wide, q0=seeds, stream=stream)
-    status = torch.from_dlpack(found.status)
-    return torch.from_dlpack(found.q).to(target.dtype, copy=True), status == SolveStatus.CONVERGED
+    q = torch.from_dlpack(found.q).reshape(*lead, n).to(target.dtype, copy=True)
+    return q, torch.from_dlpack(found.status).reshape(lead) == int(SolveStatus.CONVERGED)
 
 
 @_solve.register_fake
