@@ -5,6 +5,8 @@
 # make mutants    small changes to the sources, each of which a test must notice
 # make test-view  the viewer in Chromium (a few minutes; apt-get install chromium)
 # make test-ray   jobs on a Ray cluster of processes, some of them killed (a few minutes)
+# make test-torch  PyTorch and JAX: arrays and gradients (a minute; PIP_EXTRA_INDEX_URL with PyTorch's
+#                  wheels for the CPU avoids gigabytes of CUDA)
 # make test-nightly  the laws over thousands of random robots, tasks and paths (minutes to hours)
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
@@ -44,7 +46,7 @@ PARALLEL := -n auto  # one process for each core; tests/conftest.py says which t
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast test-nightly test-view test-ray dev test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast test-nightly test-view test-ray test-torch dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots bench-view soak soak-servo \
         soak-collision
@@ -109,6 +111,12 @@ test-view: $(INSTALLED) $(VENV)/test-tools
 test-ray: $(INSTALLED) $(VENV)/test-tools
 	$(PIP) install --group ray
 	$(BIN)/python -m pytest tests/on_ray -rs
+
+# In an environment of its own: PyTorch needs another version of NVIDIA's compiler than the tests.
+test-torch: $(INSTALLED)
+	$(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip --quiet install --group torch .
+	.venv-torch/bin/python -m pytest tests/gradients -rs
 
 # Warnings are errors; the code blocks run in tests/test_documents.py.
 .PHONY: docs

@@ -46,6 +46,13 @@ inline PyObject* item_of(PyObject* given, Py_ssize_t i) {
   return PyList_CheckExact(given) ? PyList_GetItem(given, i) : PyTuple_GetItem(given, i);
 }
 
+// Returns a result in the library of an argument, such as PyTorch; NumPy arrays, lists and tuples
+// leave it unchanged.
+inline nb::object like(nb::handle given, nb::object result) {
+  if (PyArray_CheckExact(given.ptr()) || items_in(given.ptr()) >= 0) return result;
+  return call("like", given, std::move(result));
+}
+
 // Returns a new, uninitialized array.
 inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);

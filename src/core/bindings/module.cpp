@@ -53,15 +53,17 @@ NB_MODULE(_core, m) {
       .def(
           "poses",
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
-            return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
+            return like(
+                q, c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses);
           },
           "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
           SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
       .def(
           "jacobian",
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
-            return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
-                .jacobian;
+            return like(q,
+                        c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
+                            .jacobian);
           },
           "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
           SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
@@ -70,7 +72,7 @@ NB_MODULE(_core, m) {
           [](const PyChain& c, nb::handle q, int threads, nb::object poses, nb::object jacobian) {
             Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true},
                                      {.poses = std::move(poses), .jacobian = std::move(jacobian)});
-            return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
+            return nb::make_tuple(like(q, std::move(out.poses)), like(q, std::move(out.jacobian)));
           },
           "q"_a.none(), "threads"_a, "poses"_a.none() = nb::none(),
           "jacobian"_a.none() = nb::none(),
@@ -80,8 +82,9 @@ NB_MODULE(_core, m) {
       .def(
           "bias_acceleration",
           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
-            return c.evaluate(q, {.qd = qd}, threads, {.bias_acceleration = true})
-                .bias_acceleration;
+            return like(
+                q,
+                c.evaluate(q, {.qd = qd}, threads, {.bias_acceleration = true}).bias_acceleration);
           },
           "q"_a.none(), "qd"_a.none(), "threads"_a,
           SUPPLE_SIG("bias_acceleration", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
@@ -97,13 +100,13 @@ NB_MODULE(_core, m) {
       .def(
           "singular_values",
           [](const PyChain& c, nb::handle q, int threads) {
-            return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
+            return like(q, c.evaluate(q, {}, threads, {.sigma = true}).sigma);
           },
           "q"_a.none(), "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
       .def(
           "manipulability",
           [](const PyChain& c, nb::handle q, int threads) {
-            return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
+            return like(q, c.evaluate(q, {}, threads, {.manipulability = true}).manipulability);
           },
           "q"_a.none(), "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY))
       .def(
@@ -134,6 +137,7 @@ NB_MODULE(_core, m) {
   bind_paths(m);
   bind_collision(m);
   bind_launches(m);
+  bind_adjoints(m);
 }
 
 }  // namespace

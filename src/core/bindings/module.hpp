@@ -15,5 +15,6 @@ void bind_timing(nanobind::module_& m);         // time-optimal motion along pat
 void bind_paths(nanobind::module_& m);          // routes and tracks along paths of targets
 void bind_collision(nanobind::module_& m);      // distances of shapes
 void bind_launches(nanobind::module_& m);       // recorded launches of CUDA kernels
+void bind_adjoints(nanobind::module_& m);       // gradients through kinematics and solutions
 
 }  // namespace supple

@@ -313,6 +313,7 @@ struct PathKernel {
 };
 
 struct CollisionKernel;  // kernels/collision.hpp
+struct AdjointKernel;    // kernels/adjoint.hpp
 
 struct Kernels {
   const char* isa;
@@ -325,6 +326,7 @@ struct Kernels {
   const BranchKernel* branches;
   const PathKernel* paths;
   const CollisionKernel* collision;
+  const AdjointKernel* adjoint;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
@@ -336,5 +338,6 @@ struct Kernels {
 #define SUPPLE_BRANCH_KERNEL(isa) SUPPLE_JOIN(branch_kernel_, isa)
 #define SUPPLE_PATH_KERNEL(isa) SUPPLE_JOIN(path_kernel_, isa)
 #define SUPPLE_COLLISION_KERNEL(isa) SUPPLE_JOIN(collision_kernel_, isa)
+#define SUPPLE_ADJOINT_KERNEL(isa) SUPPLE_JOIN(adjoint_kernel_, isa)
 
 }  // namespace supple

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from supple._arrays.checks import like
 from supple.control.velocity_ik import GeneralVelocityIk, velocity_ik
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
@@ -80,7 +81,7 @@ def velocities(
         raise InputError(f"stream is for arrays in GPU memory; given: {short_repr(stream)}")
     numbers, count = prepared.numbers(q, velocity, qd), thread_count(threads)
     speeds = run(*numbers, out, count)
-    return prepared.explained(*numbers, speeds, count) if explain else speeds
+    return prepared.explained(*numbers, speeds, count) if explain else like(q, speeds)
 
 
 resolve_with(velocities)

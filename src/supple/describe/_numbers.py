@@ -7,21 +7,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from supple.describe._libraries import of_other_library, to_numpy
 from supple.errors import DescriptionError, InputError, short_repr
 
 
 def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
-    """Return an argument as an array of real numbers, of any type and shape.
+    """Return an argument as a NumPy array of real numbers, of any type and shape.
+
+    Arrays of other libraries (PyTorch, JAX) share their memory with the result if possible.
 
     Args:
         given: The argument.
         expected: The beginning of the error message, such as "q must be real numbers".
 
     Raises:
-        InputError: The argument is a ragged list, or has entries that are masked or not real.
+        InputError: The argument is a ragged list, has entries that are masked or not real, or is
+            an array of another library that requires gradients or is not in host memory.
     """
     if _is_masked(given):
         raise InputError(f"{expected}; given: a masked array with masked entries")
+    if of_other_library(given):
+        try:
+            given = to_numpy(given)
+        except InputError as error:
+            raise InputError(f"{expected}; given: {error}") from None
     try:
         array = np.asarray(given)
     except Exception as error:  # raised by the object's own conversion

@@ -28,7 +28,7 @@ class Solution:
     shared with other results, so writing to it changes only this solution.
 
     Attributes:
-        q: Joint coordinates (n,) [rad or m], inside the limits.
+        q: Joint coordinates (n,) [rad or m], inside the limits; an array of the target's library.
         status: Status: converged, or the reason why not.
         position_error: Largest position error of all tasks [m]; infinite if nothing was solved.
         rotation_error: Largest rotation error of all tasks [rad]; infinite if nothing was solved.
@@ -56,6 +56,11 @@ class Solution:
     def success(self) -> bool:
         """Whether the target is met within the tolerances."""
         return self.status == SolveStatus.CONVERGED
+
+    @property
+    def _array(self) -> Array:
+        """Q as an array of NumPy."""
+        return np.asarray(self.q)
 
     def __bool__(self) -> bool:
         return self.success
@@ -92,7 +97,7 @@ class Solution:
         if not np.isfinite(whole).all():
             return np.full((len(self.tasks), 2), np.inf)
         asked = Asked.of(self._asked)
-        return solution_errors(robot_of(self), self.tasks, self.q, asked.targets)
+        return solution_errors(robot_of(self), self.tasks, self._array, asked.targets)
 
     @property
     def q0(self) -> Array | None:
@@ -106,7 +111,7 @@ class Solution:
         Raises:
             InputError: The call had no q0.
         """
-        return float(largest_move(self.robot, self.q, seed_of(self, "moved")))
+        return float(largest_move(self.robot, self._array, seed_of(self, "moved")))
 
     @property
     def same_branch(self) -> bool:
@@ -122,7 +127,7 @@ class Solution:
             InputError: The call had no q0.
         """
         q0 = seed_of(self, "same_branch")
-        return bool(on_same_branch(robot_of(self), self.tasks, q0, self.q))
+        return bool(on_same_branch(robot_of(self), self.tasks, q0, self._array))
 
     @property
     def clearance(self) -> float:
@@ -133,7 +138,7 @@ class Solution:
         Raises:
             InputError: The call had no world.
         """
-        return check_of(self, "clearance").distance(self.q)
+        return check_of(self, "clearance").distance(self._array)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -142,7 +147,7 @@ class Solution:
         Raises:
             InputError: The call had no world.
         """
-        return check_of(self, "pairs").blocking(self.q)
+        return check_of(self, "pairs").blocking(self._array)
 
     @property
     def is_proven(self) -> bool:
@@ -166,7 +171,7 @@ class Solution:
         check = check_of(self, "blocked")
         if self.status != SolveStatus.BLOCKED:
             return ()
-        every = check.branches if len(check.branches) else self.q[None]
+        every = check.branches if len(check.branches) else self._array[None]
         return tuple((np.array(q), check.blocking(q)) for q in every)
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
@@ -181,7 +186,7 @@ class Solution:
         """
         robot = robot_of(self)
         words = f"{robot.name}: {self.status}" if title is None else title
-        return robot.plot(self.q, target=target, title=words)
+        return robot.plot(self._array, target=target, title=words)
 
     def _repr_html_(self) -> str:
         from supple.plot.html import solution_html
@@ -211,7 +216,7 @@ class Solution:
             errors = small_errors(self.position_error, self.rotation_error)
             return f"converged in {self.iterations} iterations, {errors}"
         if self.status == SolveStatus.BLOCKED and self._check is not None:
-            return self._check.sentence(self.q, self.restarts)
+            return self._check.sentence(self._array, self.restarts)
         away = f"{error_text(self.position_error, self.rotation_error)} away"
         if self.status == SolveStatus.UNREACHABLE:
             return f"unreachable: the closest pose found is {away}"

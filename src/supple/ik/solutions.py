@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple._arrays.checks import like
 from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import GpuArray
@@ -57,11 +58,12 @@ class Solutions:
     At a singular target, and for a redundant robot, solutions form a continuum: some joints can
     move while the frame stays. `Solver.all` samples the continuum.
 
-    The arrays are where the targets were. For targets in GPU memory, a call returns before the GPU
-    has finished, with arrays that CuPy, PyTorch and JAX take without a copy (DLPack) once the
-    stream has computed them; `numpy()` waits and returns a copy in host memory, which has all
-    methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8), NaN in q and
-    infinite errors where a target has fewer solutions.
+    The arrays are of the library of the targets, and where the targets were; methods other than
+    `success` need arrays of NumPy, which `numpy()` returns. For targets in GPU memory, a call
+    returns before the GPU has finished, with arrays that CuPy, PyTorch and JAX take without a copy
+    (DLPack) once the stream has computed them; `numpy()` waits and returns a copy in host memory,
+    which has all methods. With `Solver.all` these arrays have 8 entries for each target, (..., 8),
+    NaN in q and infinite errors where a target has fewer solutions.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.
@@ -127,7 +129,7 @@ class Solutions:
         for name in _LATER:
             if self.__dict__[name] is None:
                 del self.__dict__[name]
-        if "status" in self.__dict__ and not self._on_gpu:
+        if isinstance(self.__dict__.get("status"), np.ndarray):
             object.__setattr__(self, "status", StatusArray.of(SolveStatus, self.status))
 
     if not TYPE_CHECKING:
@@ -153,10 +155,23 @@ class Solutions:
         q: object = self.q
         return isinstance(q, GpuArray)
 
+    @property
+    def _shown(self) -> Solutions:
+        """The solutions as texts read them: with arrays of NumPy unless they are on a GPU."""
+        return self if self._on_gpu else self.numpy()
+
+    def _of_library(self, given: Any) -> Solutions:
+        """Return the solutions with arrays of the library of `given`, without copies."""
+        arrays: dict[str, Any] = {name: like(given, getattr(self, name)) for name in _PARTS}
+        return replace(self, **arrays)
+
     def numpy(self) -> Solutions:
-        """Return the solutions with all arrays in host memory, after waiting for their stream."""
+        """Return the solutions with arrays of NumPy; waits for the stream of those on a GPU."""
         if not self._on_gpu:
-            return self
+            if type(self.q) is np.ndarray:
+                return self
+            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in _PARTS}
+            return replace(self, **arrays)
         call, _ = self.__dict__.get("_results", (None, None))
         for name in () if call is None else call.parts:
             getattr(self, name)
@@ -173,10 +188,14 @@ class Solutions:
         return Solutions(**host)
 
     def _check_host(self, what: str) -> None:
-        """Raise an error if the arrays are in GPU memory."""
+        """Raise an error if the arrays are in GPU memory, or of another library than NumPy."""
         if self._on_gpu:
             raise InputError(
                 f"{what} needs arrays in host memory: use numpy(); given: arrays in GPU memory"
+            )
+        if not isinstance(self.q, np.ndarray):
+            raise InputError(
+                f"{what} needs arrays of NumPy: use numpy(); given: {type(self.q).__name__}"
             )
 
     # ---- targets --------------------------------------------------------------------------------
@@ -262,8 +281,10 @@ class Solutions:
     @property
     def success(self) -> NDArray[np.bool_]:
         """Whether each target is met within the tolerances (...)."""
-        self._check_host("success")
-        return np.asarray(self.status == SolveStatus.CONVERGED)
+        if self._on_gpu:
+            self._check_host("success")
+        met = self.status == SolveStatus.CONVERGED
+        return np.asarray(met) if type(self.q) is np.ndarray else met
 
     @property
     def position_errors(self) -> Array:
@@ -473,7 +494,7 @@ class Solutions:
     def _repr_html_(self) -> str:
         from supple.plot.html import solutions_html
 
-        return solutions_html(self)
+        return solutions_html(self._shown)
 
     def __bool__(self) -> NoReturn:
         raise InputError(
@@ -481,10 +502,10 @@ class Solutions:
         )
 
     def __repr__(self) -> str:
-        return f"<Solutions {short_text(self)}>"
+        return f"<Solutions {short_text(self._shown)}>"
 
     def __str__(self) -> str:
-        return summary(self)
+        return summary(self._shown)
 
 
 def all_of_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
+from supple._arrays.checks import library_of, like
 from supple.collision.world import World
 from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
@@ -333,8 +335,9 @@ class Solver(_core.TargetSolver):
             return self._iterated(options).solve_single(targets, seeds)
         found = self._driver(options).solve_single(targets, seeds)
         if found.status == SolveStatus.BLOCKED:
-            return self._settled(found, target, q0)
-        return found
+            found = self._settled(found, target, q0)
+        other = library_of(target)
+        return found if other is None else replace(found, q=like(other, found.q))
 
     def _settled(self, found: Solution, target: Any, q0: Any) -> Solution:
         """Return a blocked solution after checking all solutions, where they are known."""
@@ -381,7 +384,9 @@ class Solver(_core.TargetSolver):
         if self._iterated is not None:
             if on_a_gpu(targets):
                 raise InputError("step= and OpenTask are only for device='cpu'; given: a GPU")
-            return self._iterated(options).solve_batch(*self._read(targets, q0, options))
+            return _returned(
+                targets, self._iterated(options).solve_batch(*self._read(targets, q0, options))
+            )
         driver = self._driver(options)
         if options.gpu is not None and on_a_gpu(targets):
             record = partial(
@@ -390,7 +395,8 @@ class Solver(_core.TargetSolver):
             return self._on_device("batch", targets, q0, stream, out, record)
         check_no_out(out)
         read, seeds = self._read(targets, q0, options)
-        return settled_batch(driver.problem, read, seeds, options, driver.solve_batch(read, seeds))
+        made = settled_batch(driver.problem, read, seeds, options, driver.solve_batch(read, seeds))
+        return _returned(targets, made)
 
     def several(self, target: Any, count: int, q0: ArrayLike | None = None) -> Solutions:
         """Return distinct solutions of one target, ordered by `prefer`, the best first.
@@ -413,7 +419,7 @@ class Solver(_core.TargetSolver):
             raise InputError(
                 f"several needs one target; given: a batch of shape {targets.shape[:-1]}"
             )
-        return self._driver(options).solve_several(targets, seeds)
+        return _returned(target, self._driver(options).solve_several(targets, seeds))
 
     def all(
         self,
@@ -450,7 +456,7 @@ class Solver(_core.TargetSolver):
         if self._all_of_pose is not None and q0 is None and wraps is False and stream is None:
             found = self._all_of_pose(target)
             if found is not None:
-                return found
+                return _returned(target, found)
         options = self._settings.options(target, seeded=q0 is not None, every=True, stream=stream)
         if self._problem is None:
             check_not_iterated(all=short_repr(target))
@@ -460,9 +466,8 @@ class Solver(_core.TargetSolver):
             return self._on_device("all", target, q0, stream, out, record)
         check_no_out(out)
         every = solve_all(self._problem, target, self._single, q0, bool(wraps), options)
-        if options.check is None:
-            return every
-        return free_solutions(every, options.check)
+        kept = every if options.check is None else free_solutions(every, options.check)
+        return _returned(target, kept)
 
     def _on_device(
         self, kind: str, targets: Any, q0: Any, stream: Any, out: Solutions | None, record: Record
@@ -501,6 +506,12 @@ _DEFAULTS = Settings.of(
     device=None,
     precision="mixed",
 )
+
+
+def _returned(targets: Any, found: Solutions) -> Solutions:
+    """Return solutions with arrays of the library of the targets."""
+    other = library_of(targets)
+    return found if other is None else found._of_library(other)
 
 
 def _remade(kind: type[Solver], robot: Robot, given: dict[str, Any]) -> Solver:

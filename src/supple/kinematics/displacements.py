@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import FloatArray, coordinates
+from supple._arrays.checks import FloatArray, coordinates, like
 from supple.errors import InputError
 from supple.kinematics import configuration
 
@@ -31,7 +31,7 @@ def integrate(self: Robot, q: ArrayLike, v: ArrayLike) -> FloatArray:  # noqa: D
     """
     start, move = coordinates(q, self.nq, "q"), coordinates(v, self.nv, "v")
     _check_leading_axes(start, move, "q and v")
-    return np.asarray(configuration.integrate(self, start, move))
+    return like(q, np.asarray(configuration.integrate(self, start, move)))  # type: ignore[no-any-return]
 
 
 def difference(self: Robot, q1: ArrayLike, q0: ArrayLike) -> FloatArray:  # noqa: D417
@@ -47,7 +47,7 @@ def difference(self: Robot, q1: ArrayLike, q0: ArrayLike) -> FloatArray:  # noqa
     """
     end, start = coordinates(q1, self.nq, "q1"), coordinates(q0, self.nq, "q0")
     _check_leading_axes(end, start, "q1 and q0")
-    return np.asarray(configuration.difference(self, end, start))
+    return like(q1, np.asarray(configuration.difference(self, end, start)))  # type: ignore[no-any-return]
 
 
 def _check_leading_axes(one: FloatArray, other: FloatArray, names: str) -> None:

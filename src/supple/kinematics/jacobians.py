@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import FloatArray, coordinates, finite_array
+from supple._arrays.checks import FloatArray, coordinates, finite_array, like, real_numbers
 from supple.errors import InputError, short_repr
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.orientation import check_parameters, rate_map
@@ -111,9 +111,10 @@ def analytic_jacobian(
         Wampler 1986, eqs. (2), (3), (9) and (10).
     """
     parameters = check_parameters(orientation)
-    T, J = self.fk_jacobian(q, frame, threads=threads)
+    at = real_numbers(q, "q must be real numbers")
+    T, J = self.fk_jacobian(at, frame, threads=threads)
     rates = rate_map(T[..., :3, :3], parameters).astype(J.dtype, copy=False)
-    return np.concatenate([J[..., :3, :], rates @ J[..., 3:, :]], axis=-2)
+    return like(q, np.concatenate([J[..., :3, :], rates @ J[..., 3:, :]], axis=-2))  # type: ignore[no-any-return]
 
 
 def joint_torques(
@@ -143,18 +144,20 @@ def joint_torques(
     References:
         Wampler 1986, eq. (24).
     """
-    J = self.jacobian(q, frame, axes=axes, threads=threads)
-    many = J.ndim > 2 and J.ndim == np.ndim(q) + 2
+    at = real_numbers(q, "q must be real numbers")
+    J = self.jacobian(at, frame, axes=axes, threads=threads)
+    many = J.ndim > 2 and J.ndim == at.ndim + 2
     shape = J.shape[-3:-1] if many else (6,)
     f = finite_array(wrench, shape, "wrench", batch=True).astype(J.dtype, copy=False)
     try:
-        return np.asarray(np.einsum("...kij,...ki->...j" if many else "...ij,...i->...j", J, f))
+        torques = np.einsum("...kij,...ki->...j" if many else "...ij,...i->...j", J, f)
     except ValueError:
         lead = J.shape[: -len(shape) - 1]
         raise InputError(
             f"wrench must have the leading axes of q, {lead}, or broadcast to them; "
             f"given: an array of shape {f.shape}"
         ) from None
+    return like(q, np.asarray(torques))  # type: ignore[no-any-return]
 
 
 def bias_acceleration(
@@ -224,7 +227,8 @@ def bias_jerk(
         raise InputError(
             f"qdd must have the shape of qd, {shape}, or broadcast to it; given: {faster.shape}"
         ) from None
-    return self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
+    found = self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
+    return like(q, found)  # type: ignore[no-any-return]
 
 
 def singular_values(

@@ -1,0 +1,89 @@
+"""Arrays of other libraries (PyTorch, JAX, CuPy, any with DLPack), as arrays of NumPy and back.
+
+No library is imported: an array of a library implies that the caller has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from supple.errors import InputError
+
+_NUMPY = (np.ndarray, np.generic)
+_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, the types of device in DLPack that the CPU reads
+
+
+def of_other_library(given: object) -> bool:
+    """Return whether an object is an array of another library than NumPy."""
+    return hasattr(type(given), "__dlpack__") and not isinstance(given, _NUMPY)
+
+
+def library_of(given: object) -> Any:
+    """Return an array of another library among a target or a sequence of targets, else None."""
+    if type(given) is np.ndarray:
+        return None
+    for one in given if isinstance(given, list | tuple) else (given,):
+        if of_other_library(one):
+            return one
+    return None
+
+
+def to_numpy(given: Any) -> npt.NDArray[Any]:
+    """Return an array of another library as a NumPy array that shares its memory if possible.
+
+    Types that NumPy lacks, such as bfloat16, become float64.
+
+    Raises:
+        InputError: The array requires gradients, is traced, or is not in host memory. The message
+            describes the array, for the end of an error ("given: ...").
+    """
+    name = _library_name(given)
+    if name == "torch":
+        torch = sys.modules["torch"]
+        if given.requires_grad and torch.is_grad_enabled():
+            raise InputError(
+                "a tensor that requires gradients; supple.torch has functions with gradients, and "
+                "tensor.detach() leaves them out"
+            )
+        if given.device.type != "cpu":
+            raise InputError(f"a tensor in the memory of a device, {given.device}")
+        given = given.detach().resolve_neg()
+        if given.dtype.is_floating_point and given.dtype.itemsize < 4:
+            given = given.double()
+    elif name == "jax" and isinstance(given, sys.modules["jax"].core.Tracer):
+        raise InputError("a value traced by JAX; supple.jax has functions for jit, vmap and grad")
+    elif int(given.__dlpack_device__()[0]) not in _HOST:
+        raise InputError(f"an array in the memory of a device, {given.__dlpack_device__()}")
+    array = np.asarray(given)
+    return array.astype(np.float64) if array.dtype.kind == "V" else array
+
+
+def like(given: Any, result: npt.NDArray[Any]) -> Any:
+    """Return a NumPy array as an array of the library of `given`, of which it may share the memory.
+
+    For arguments that are no array of another library, `result` is returned unchanged. JAX
+    reduces float64 to float32 unless `jax_enable_x64` is set.
+    """
+    if not of_other_library(given):
+        return result
+    result = np.asarray(result)
+    name = _library_name(given)
+    if name == "torch":
+        return sys.modules["torch"].from_numpy(result if result.flags.writeable else result.copy())
+    if name == "jax":
+        return sys.modules["jax"].numpy.asarray(result)
+    namespace = getattr(given, "__array_namespace__", None)
+    return result if namespace is None else namespace().asarray(result)
+
+
+def _library_name(given: object) -> str:
+    """Return "torch", "jax" or another name of the library that an array belongs to."""
+    for name, kind in (("torch", "Tensor"), ("jax", "Array")):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(given, getattr(library, kind, ())):
+            return name
+    return type(given).__module__.partition(".")[0]

@@ -1,0 +1,210 @@
+"""Solutions, kinematics and steps on NumPy arrays with their adjoints, for supple.torch and .jax.
+
+x_bar is the gradient of a loss with respect to x and has the shape of x.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from supple import _core
+from supple._arrays.checks import FloatArray, number
+from supple.errors import InputError, short_repr
+from supple.ik.solver import Solver
+from supple.kinematics import Robot
+from supple.kinematics.environment import thread_count
+from supple.kinematics.robot import FrameNames, check_robot
+from supple.tasks import PoseTask, PositionTask
+
+DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian
+_AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
+
+
+def check_solver(given: object) -> None:
+    """Raise InputError unless the argument is a Solver."""
+    if not isinstance(given, Solver):
+        raise InputError(f"solver must be a Solver; given: {short_repr(given)}")
+
+
+def check_damping(given: float) -> float:
+    """Return the relative damping of the gradient of a solution, after checking it."""
+    return number(given, "damping", above=0, most=1)
+
+
+def check_lambda2(given: float) -> float:
+    """Return the damping of a step, after checking it."""
+    return number(given, "lambda2", above=0)
+
+
+def _rows(array: Any, width: int) -> FloatArray:
+    return np.ascontiguousarray(array, np.float64).reshape(-1, width)
+
+
+@dataclass(frozen=True)
+class DifferentiableFrames:
+    """The frames of a robot whose poses and Jacobians are differentiated.
+
+    Attributes:
+        robot: The robot.
+        frame: Name of a frame, or names; None for the end effectors.
+    """
+
+    robot: Robot
+    frame: Any = None
+
+    @staticmethod
+    def of(robot: Robot, frame: FrameNames) -> DifferentiableFrames:
+        """Return the frames, after checking the arguments.
+
+        Raises:
+            InputError: `robot` is not a robot, or has ball joints.
+            UnknownNameError: The robot has no such frame.
+        """
+        check_robot(robot)
+        if robot.nq != robot.nv:
+            raise InputError(
+                f"gradients are for joints with one coordinate; given: {robot.name}, which has "
+                "configurations with quaternions"
+            )
+        made = DifferentiableFrames(
+            robot, frame if frame is None or isinstance(frame, str) else tuple(frame)
+        )
+        robot._chain(made.frame)
+        return made
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of frames in results: (k,) for several frames, () for one."""
+        return tuple(self.robot.fk(self.robot.neutral(), self.frame).shape[:-2])
+
+    @property
+    def count(self) -> int:
+        """The number of frames."""
+        return math.prod(self.axes)
+
+    @property
+    def chain(self) -> _core.Chain:
+        """The kernel's chain of the frames."""
+        return self.robot._chain(self.frame)
+
+    def fk(self, q: FloatArray) -> FloatArray:
+        """Return poses (..., 4, 4) or (..., k, 4, 4)."""
+        return self.robot.fk(q, self.frame)
+
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Return Jacobians (..., 6, n) or (..., k, 6, n)."""
+        return self.robot.jacobian(q, self.frame)
+
+    def fk_adjoint(self, q: FloatArray, T_bar: FloatArray) -> FloatArray:
+        """Return q_bar (..., n) from the gradient with respect to the poses."""
+        return self._kinematics(q, _rows(T_bar, 16 * self.count), None)
+
+    def jacobian_adjoint(self, q: FloatArray, J_bar: FloatArray) -> FloatArray:
+        """Return q_bar (..., n) from the gradient with respect to the Jacobians."""
+        return self._kinematics(q, None, _rows(J_bar, 6 * self.count * self.robot.nv))
+
+    def _kinematics(self, q: FloatArray, T_bar: Any, J_bar: Any) -> FloatArray:
+        rows = _rows(q, self.robot.nv)
+        found = _core.kinematics_adjoint(
+            self.chain, rows, T_bar, J_bar, self.count, thread_count(None)
+        )
+        return found.reshape(q.shape).astype(q.dtype, copy=False)
+
+    def step(self, q: FloatArray, twist: FloatArray, lambda2: float) -> FloatArray:
+        """Return the damped step q̇ (..., n) for twists (..., 6) or (..., k, 6)."""
+        qd: FloatArray = self._step(q, twist, None, lambda2)[0]
+        return qd.reshape(q.shape).astype(q.dtype, copy=False)
+
+    def step_adjoint(
+        self, q: FloatArray, twist: FloatArray, qd_bar: FloatArray, lambda2: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return q_bar and twist_bar from the gradient with respect to the step."""
+        q_bar, twist_bar = self._step(q, twist, _rows(qd_bar, self.robot.nv), lambda2)
+        return (
+            q_bar.reshape(q.shape).astype(q.dtype, copy=False),
+            twist_bar.reshape(twist.shape).astype(twist.dtype, copy=False),
+        )
+
+    def _step(self, q: Any, twist: Any, qd_bar: Any, lambda2: float) -> Any:
+        x = _rows(twist, 6 * self.count)
+        return _core.damped_step(
+            self.chain, _rows(q, self.robot.nv), x, qd_bar, lambda2, self.count, thread_count(None)
+        )
+
+
+@dataclass(frozen=True)
+class DifferentiableSolver:
+    """A solver whose solutions are differentiated.
+
+    Attributes:
+        solver: The solver.
+        frames: The frames of its tasks.
+        positions: Whether the targets are positions (..., 3), not poses (..., 4, 4).
+        axes: The axes of tasks in a target: (k,) for several tasks, () for one.
+    """
+
+    solver: Solver
+    frames: DifferentiableFrames
+    positions: bool
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def of(solver: Solver) -> DifferentiableSolver:
+        """Return the solver, after checking that its solutions can be differentiated.
+
+        Raises:
+            InputError: The tasks are not poses or positions of frames in the world.
+        """
+        check_solver(solver)
+        tasks = solver.tasks
+        kind = type(tasks[0])
+        plain = all(
+            type(task) is kind and task == kind(task.frame)  # type: ignore[attr-defined,call-arg]
+            for task in tasks
+        )
+        if kind not in (PoseTask, PositionTask) or not plain:
+            raise InputError(
+                "gradients are for tasks that are all poses, or all positions, of frames in the "
+                f"world, without weights and tolerances; given: {list(tasks)}"
+            )
+        names = tuple(task.frame for task in tasks)  # type: ignore[attr-defined]
+        frames = DifferentiableFrames.of(solver.robot, names)
+        stacked = (len(tasks),) if not solver._single and len(tasks) > 1 else ()
+        return DifferentiableSolver(solver, frames, kind is PositionTask, stacked)
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """The shape of one target."""
+        return (*self.axes, *((3,) if self.positions else (4, 4)))
+
+    def solve(self, target: FloatArray, q0: FloatArray | None) -> tuple[FloatArray, Any]:
+        """Return configurations (..., n) and whether they meet their targets (...)."""
+        found = self.solver.batch(np.asarray(target, np.float64), q0=q0)
+        return found.q.astype(target.dtype, copy=False), found.success
+
+    def adjoint(
+        self, q: FloatArray, success: Any, q_bar: FloatArray, damping: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients with respect to the targets and to q0."""
+        robot, count = self.frames.robot, self.frames.count
+        targets, q0_bar = _core.solution_adjoint(
+            self.frames.chain,
+            _rows(q, robot.nv),
+            np.ascontiguousarray(success, np.bool_).reshape(-1),
+            _rows(q_bar, robot.nv),
+            np.ascontiguousarray(robot.lower),
+            np.ascontiguousarray(robot.upper),
+            positions=self.positions,
+            damping=damping,
+            slack=_AT_LIMIT,
+            frames=count,
+            threads=thread_count(None),
+        )
+        poses = targets.reshape(*q.shape[:-1], *self.axes, 4, 4)
+        bar = poses[..., :3, 3] if self.positions else poses
+        return bar.astype(q.dtype, copy=False), q0_bar.reshape(q.shape).astype(q.dtype, copy=False)

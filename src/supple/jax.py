@@ -1,0 +1,231 @@
+"""Inverse kinematics, kinematics and steps on arrays of JAX, with gradients.
+
+    import supple, supple.jax
+
+    solver = supple.Solver(supple.load("panda"))
+    q, success = supple.jax.solve(solver, T)            T (..., 4, 4) -> q (..., n), success (...)
+    T = supple.jax.fk(robot, q)                         the poses of the end effectors
+
+All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes; float32
+gives float32, and the work is done in float64, on the CPU. Gradients are of first order, in reverse
+mode. The kernel is called by `jax.pure_callback`: a foreign function of XLA would need the headers
+of one version of JAX when supple is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+try:
+    import jax
+except ImportError as error:  # pragma: no cover
+    from supple.errors import MissingExtraError
+
+    raise MissingExtraError("jax", "supple.jax") from error
+
+from jax import Array
+from jax import numpy as jnp
+
+from supple.errors import InputError, short_repr
+from supple.ik.adjoints import (
+    DAMPING,
+    DifferentiableFrames,
+    DifferentiableSolver,
+    check_damping,
+    check_lambda2,
+)
+from supple.ik.solver import Solver
+from supple.kinematics import Robot
+from supple.kinematics.robot import FrameNames
+
+__all__ = ["fk", "jacobian", "solve", "step"]
+
+
+def _checked(name: str, given: Any, tail: tuple[int, ...], dtype: Any = None) -> Array:
+    """Return an array (..., *tail) of float32 or float64.
+
+    Raises:
+        InputError: The argument is no such array.
+    """
+    try:
+        array = jnp.asarray(given)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array; given: {short_repr(given)}") from None
+    if array.dtype not in (jnp.float32, jnp.float64):
+        raise InputError(f"{name} must be float32 or float64; given: {array.dtype}")
+    if array.shape[max(0, array.ndim - len(tail)) :] != tail:
+        wide = ", ".join(map(str, tail))
+        raise InputError(f"{name} must have the shape (..., {wide}); given: {array.shape}")
+    return array if dtype is None else array.astype(dtype)
+
+
+def _expanded(name: str, given: Array, lead: tuple[int, ...], tail: tuple[int, ...]) -> Array:
+    try:
+        return jnp.broadcast_to(given, (*lead, *tail))
+    except ValueError:
+        raise InputError(
+            f"{name} must have the batch axes {lead}, or broadcast to them; given: {given.shape}"
+        ) from None
+
+
+def _call(function: Callable[..., Any], shapes: Any, *arrays: Array) -> Any:
+    """Call a function of NumPy arrays (..., k), whose results have the given shapes."""
+
+    def run(*given: Any) -> Any:
+        return function(*(np.asarray(one) for one in given))
+
+    return jax.pure_callback(run, shapes, *arrays, vmap_method="broadcast_all")
+
+
+def _like(array: Array) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+# ---- solutions -----------------------------------------------------------------------------------
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _solve(known: DifferentiableSolver, damping: float, target: Array, q0: Array | None) -> Any:
+    lead = target.shape[: target.ndim - len(known.target_shape)]
+    shapes = (
+        jax.ShapeDtypeStruct((*lead, known.solver.robot.nv), target.dtype),
+        jax.ShapeDtypeStruct(lead, jnp.bool_),
+    )
+
+    def run(target: Any, q0: Any = None) -> Any:
+        q, success = known.solve(target, q0)
+        return q, np.asarray(success)
+
+    return _call(run, shapes, *((target,) if q0 is None else (target, q0)))
+
+
+def _solve_forward(known: Any, damping: float, target: Array, q0: Array | None) -> Any:
+    q, success = _solve(known, damping, target, q0)
+    return (q, success), (q, success, target, q0 is not None)
+
+
+def _solve_backward(known: Any, damping: float, kept: Any, bars: Any) -> Any:
+    q, success, target, seeded = kept
+    target_bar, q0_bar = _call(
+        lambda *given: known.adjoint(*given, damping),
+        (_like(target), _like(q)),
+        *(q, success, bars[0]),
+    )
+    return target_bar, q0_bar if seeded else None
+
+
+_solve.defvjp(_solve_forward, _solve_backward)
+
+
+def solve(
+    solver: Solver, target: Any, q0: Any = None, *, damping: float = DAMPING
+) -> tuple[Array, Array]:
+    """Return a solution of each target, and whether it meets the target; differentiable.
+
+    The arguments, the gradients and the results are those of `supple.torch.solve`: gradients with
+    respect to the targets are tangent to the rotations, zero for targets that are not met, and
+    damped near singularities; joints at a limit stay there.
+
+    Args:
+        solver: The solver. Its tasks are poses of frames, or positions.
+        target: Targets (..., 4, 4), or (..., 3) for a position [m]; for k tasks (..., k, 4, 4) or
+            (..., k, 3).
+        q0: Seeds (n,) or (..., n) [rad or m].
+        damping: λ of the gradient as a fraction of the norm of the Jacobian.
+
+    Raises:
+        InputError: An argument is malformed, or the solver has other tasks.
+    """
+    known = DifferentiableSolver.of(solver)
+    T = _checked("target", target, known.target_shape)
+    lead, n = T.shape[: T.ndim - len(known.target_shape)], solver.robot.nv
+    if q0 is not None:
+        q0 = _expanded("q0", _checked("q0", q0, (n,), T.dtype), lead, (n,))
+    q, success = _solve(known, check_damping(damping), T, q0)
+    return q, success
+
+
+# ---- kinematics and steps ------------------------------------------------------------------------
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _kinematics(frames: DifferentiableFrames, name: str, q: Array) -> Any:
+    tail = (4, 4) if name == "fk" else (6, q.shape[-1])
+    shape = (*q.shape[:-1], *frames.axes, *tail)
+    return _call(getattr(frames, name), jax.ShapeDtypeStruct(shape, q.dtype), q)
+
+
+def _kinematics_backward(frames: Any, name: str, q: Array, bar: Array) -> Any:
+    return (_call(getattr(frames, f"{name}_adjoint"), _like(q), q, bar),)
+
+
+_kinematics.defvjp(lambda frames, name, q: (_kinematics(frames, name, q), q), _kinematics_backward)
+
+
+def fk(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
+    """Return poses (..., 4, 4) of a frame, or (..., k, 4, 4) of several; differentiable.
+
+    Args:
+        robot: The robot.
+        q: Configurations (..., n) [rad or m].
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
+
+    Raises:
+        InputError: An argument is malformed, or the robot has ball joints.
+        UnknownNameError: The robot has no such frame.
+    """
+    frames = DifferentiableFrames.of(robot, frame)
+    poses: Array = _kinematics(frames, "fk", _checked("q", q, (robot.nv,)))
+    return poses
+
+
+def jacobian(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
+    """Return Jacobians (..., 6, n) in world axes, or (..., k, 6, n); differentiable.
+
+    The arguments are those of `fk`.
+    """
+    frames = DifferentiableFrames.of(robot, frame)
+    J: Array = _kinematics(frames, "jacobian", _checked("q", q, (robot.nv,)))
+    return J
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _step(frames: DifferentiableFrames, lambda2: float, q: Array, twist: Array) -> Any:
+    return _call(lambda q, x: frames.step(q, x, lambda2), _like(q), q, twist)
+
+
+def _step_backward(frames: Any, lambda2: float, kept: Any, qd_bar: Array) -> Any:
+    shapes = (_like(kept[0]), _like(kept[1]))
+    return _call(lambda *given: frames.step_adjoint(*given, lambda2), shapes, *kept, qd_bar)
+
+
+_step.defvjp(lambda f, lambda2, q, x: (_step(f, lambda2, q, x), (q, x)), _step_backward)
+
+
+def step(robot: Robot, q: Any, twist: Any, frame: FrameNames = None, *, lambda2: float) -> Array:
+    """Return joint velocities (..., n) of damped least squares for a twist; differentiable.
+
+        q̇ = Jᵀ (J Jᵀ + lambda2 I)⁻¹ twist
+
+    Args:
+        robot: The robot.
+        q: Configurations (..., n) [rad or m].
+        twist: Twists [v; w] in world axes (..., 6), or (..., k, 6) for k frames [m/s, rad/s], with
+            the batch axes of q.
+        frame: Name of a frame, or a sequence of names; the end effectors by default.
+        lambda2: Damping λ², above zero.
+
+    Raises:
+        InputError: An argument is malformed, or the robot has ball joints.
+        UnknownNameError: The robot has no such frame.
+    """
+    frames = DifferentiableFrames.of(robot, frame)
+    at = _checked("q", q, (robot.nv,))
+    tail = (*frames.axes, 6)
+    x = _expanded("twist", _checked("twist", twist, tail, at.dtype), at.shape[:-1], tail)
+    qd: Array = _step(frames, check_lambda2(lambda2), at, x)
+    return qd

@@ -1,0 +1,107 @@
+"""Arrays of PyTorch and JAX in, arrays of the same library out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple.errors import InputError
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+ROBOT = supple.load("ur5e")
+Q = np.random.default_rng(0).uniform(-1, 1, (3, 2, 6))
+KINDS = {
+    "torch": (torch.as_tensor, torch.Tensor, lambda x: x.numpy()),
+    "jax": (jax.numpy.asarray, jax.Array, np.asarray),
+}
+CALLS: dict[str, Any] = {
+    "fk": lambda q: ROBOT.fk(q),
+    "jacobian": lambda q: ROBOT.jacobian(q),
+    "both": lambda q: ROBOT.fk_jacobian(q)[1],
+    "analytic": lambda q: ROBOT.analytic_jacobian(q),
+    "torques": lambda q: ROBOT.joint_torques(q, np.ones(6)),
+    "bias": lambda q: ROBOT.bias_acceleration(q, q),
+    "jerk": lambda q: ROBOT.bias_jerk(q, q, q),
+    "sigma": lambda q: ROBOT.singular_values(q),
+    "integrate": lambda q: ROBOT.integrate(q, q),
+    "velocities": lambda q: supple.DLS(supple.damping.Constant(0.01)).velocities(
+        ROBOT, q, np.ones((*q.shape[:-1], 6), np.float32 if "32" in str(q.dtype) else np.float64)
+    ),
+    "linearize": lambda q: supple.linearize(ROBOT, ROBOT.tips[0], q, velocity=np.ones(6)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_result_has_the_library_of_the_argument_and_its_numbers(
+    kind: str, call: str, dtype: Any
+) -> None:
+    make, expected, back = KINDS[kind]
+    with jax.enable_x64(True):
+        found = CALLS[call](make(Q.astype(dtype)))
+        same = CALLS[call](Q.astype(dtype))
+        if call == "linearize":  # a linearization has arrays of NumPy
+            found, same = make(np.array(found.J)), same.J
+        assert isinstance(found, expected)
+        np.testing.assert_array_equal(back(found), same)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_solutions_have_arrays_of_the_library_of_the_targets(kind: str) -> None:
+    make, expected, back = KINDS[kind]
+    solver = supple.Solver(ROBOT)
+    with jax.enable_x64(True):
+        T, q0 = ROBOT.fk(Q), make(Q)
+        for mine, theirs in (
+            (solver.batch(make(T), q0=q0), solver.batch(T, q0=Q)),
+            (solver.all(make(T[0, 0])), solver.all(T[0, 0])),
+            (solver.several(make(T[0, 0]), 4), solver.several(T[0, 0], 4)),
+        ):
+            assert isinstance(mine.q, expected)
+            assert isinstance(mine.success, expected)
+            assert str(mine) == str(theirs)
+            np.testing.assert_array_equal(back(mine.q), theirs.q)
+            np.testing.assert_array_equal(mine.numpy().status, theirs.status)
+        one = supple.solve(ROBOT, make(T[0, 0]), q0=make(Q[0, 0]))
+        assert isinstance(one.q, expected)
+        assert one.moved == supple.solve(ROBOT, T[0, 0], q0=Q[0, 0]).moved
+    with pytest.raises(InputError, match=r"use numpy\(\)"):
+        mine[0]
+
+
+def test_strides_and_half_precision_are_read_as_numpy_reads_them() -> None:
+    wide = torch.as_tensor(np.repeat(Q, 2, axis=-1))[..., ::2]
+    assert not wide.is_contiguous()
+    np.testing.assert_array_equal(ROBOT.fk(wide).numpy(), ROBOT.fk(Q))
+    for half in (torch.float16, torch.bfloat16):
+        rounded = torch.as_tensor(Q).to(half)
+        found = ROBOT.fk(rounded)
+        assert found.dtype == torch.float64
+        np.testing.assert_array_equal(found.numpy(), ROBOT.fk(rounded.double().numpy()))
+    assert ROBOT.fk(jax.numpy.asarray(Q, jax.numpy.bfloat16)).shape == (3, 2, 4, 4)
+
+
+def test_a_tensor_that_is_read_shares_its_memory() -> None:
+    from supple.describe._libraries import to_numpy
+
+    for array in (torch.as_tensor(Q), jax.numpy.asarray(Q.astype(np.float32))):
+        assert np.shares_memory(to_numpy(array), to_numpy(array))
+
+
+def test_tensors_with_gradients_and_traced_values_are_referred_to_their_modules() -> None:
+    with pytest.raises(InputError, match=r"requires gradients; supple\.torch"):
+        ROBOT.fk(torch.as_tensor(Q).requires_grad_())
+    with torch.no_grad():
+        ROBOT.fk(torch.as_tensor(Q).requires_grad_())
+    with pytest.raises(InputError, match=r"traced by JAX; supple\.jax"):
+        jax.jit(ROBOT.fk)(Q)
+    with pytest.raises(InputError, match=r"supple\.torch"):
+        supple.solve(ROBOT, torch.eye(4).requires_grad_())
+    with pytest.raises(InputError, match="memory of a device, meta"):
+        ROBOT.fk(torch.zeros(6, device="meta"))
