@@ -96,10 +96,8 @@ def main() -> None:
         for k, run in zip("ab", both, strict=True)
     }
     found = medians(interleaved(contenders, ROUNDS))
-    rows = [
-        f"| {name} | {found[f'{name} a'] / COUNT * 1e6:.2f} | {found[f'{name} b'] / COUNT * 1e6:.2f} |"
-        for name in quick
-    ]
+    each = {name: 1e6 * seconds / COUNT for name, seconds in found.items()}
+    rows = [f"| {name} | {each[f'{name} a']:.2f} | {each[f'{name} b']:.2f} |" for name in quick]
     solving = {
         "a": timed(lambda: supple.torch.solve(solver, T)),
         "b": timed(solve_backward),

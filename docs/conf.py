@@ -25,6 +25,7 @@ html_show_copyright = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the text of an argument says what it is, with its unit and shape
 autodoc_class_signature = "mixed"
+autodoc_mock_imports = ["jax", "torch"]  # optional, and large
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True

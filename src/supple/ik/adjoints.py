@@ -1,6 +1,7 @@
 """Solutions, kinematics and steps on NumPy arrays with their adjoints, for supple.torch and .jax.
 
-x_bar is the gradient of a loss with respect to x and has the shape of x.
+x_bar is the gradient of a loss with respect to x and has the shape of x. Tuned constants are
+explained in docs/constants.md.
 """
 
 from __future__ import annotations
