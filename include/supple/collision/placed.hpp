@@ -22,7 +22,7 @@ struct Placed {
 };
 
 template <class T>
-SUPPLE_FN int padded(int count) {
+SUPPLE_FN int padded_count(int count) {
   return count + sphere_padding;
 }
 
@@ -36,9 +36,9 @@ SUPPLE_FN Placed<T> placed_in(const CollisionModel<T>& model, T* memory, int& si
   made.joint = reinterpret_cast<Pose<T>*>(arena.take(pose * model.chain.joints));
   T** const spheres[] = {&made.x, &made.y, &made.z};
   T** const centers[] = {&made.cx, &made.cy, &made.cz};
-  for (T** to : spheres) *to = arena.take(padded<T>(model.spheres));
-  for (T** to : centers) *to = arena.take(padded<T>(model.moving));
-  made.lower = arena.take((model.bodies - model.moving) * padded<T>(model.moving));
+  for (T** to : spheres) *to = arena.take(padded_count<T>(model.spheres));
+  for (T** to : centers) *to = arena.take(padded_count<T>(model.moving));
+  made.lower = arena.take((model.bodies - model.moving) * padded_count<T>(model.moving));
   made.shape = reinterpret_cast<Shape<T>*>(arena.take(shape * model.shapes));
   size = arena.size();
   return made;
@@ -71,7 +71,7 @@ SUPPLE_FN void place_fixed(const CollisionModel<T>& model, Placed<T>& placed) {
   }
   T* const arrays[] = {placed.x, placed.y, placed.z, placed.cx, placed.cy, placed.cz};
   for (int k = 0; k < 6; ++k) {
-    const int count = padded<T>(k < 3 ? model.spheres : model.moving);
+    const int count = padded_count<T>(k < 3 ? model.spheres : model.moving);
     for (int i = 0; i < count; ++i) arrays[k][i] = T(0);
   }
 }
@@ -129,7 +129,7 @@ SUPPLE_INLINE L lower_bound_of(const Shape<T>& shape, const Vec3<L>& point) {
 // Computes lower bounds of the distances of all moving bodies from all shapes of the world.
 template <class L, class T>
 SUPPLE_FN void bound_distances(const CollisionModel<T>& model, Placed<T>& placed) {
-  const int stride = padded<T>(model.moving);
+  const int stride = padded_count<T>(model.moving);
   for (int w = model.moving; w < model.bodies; ++w) {
     const Shape<T>& shape = placed.shape[model.order[model.body[w].shapes[0]]];
     T* const to = placed.lower + (w - model.moving) * stride;
@@ -154,7 +154,8 @@ SUPPLE_INLINE T lower_bound_of(const CollisionModel<T>& model, const Placed<T>& 
                                const PairGroup& group) {
   const int a = group.first, b = group.second;
   if (b >= model.moving) {
-    return placed.lower[(b - model.moving) * padded<T>(model.moving) + a] - model.body[a].bound;
+    return placed.lower[(b - model.moving) * padded_count<T>(model.moving) + a] -
+           model.body[a].bound;
   }
   const T x = placed.cx[a] - placed.cx[b], y = placed.cy[a] - placed.cy[b],
           z = placed.cz[a] - placed.cz[b];

@@ -9,8 +9,11 @@ namespace supple::inline SUPPLE_ISA {
 
 // The smallest relative pivot of G with which the step is computed, and the number of rounds of
 // block pivoting before `boxed_step` takes over.
+inline constexpr double least_box_pivot_double = 1e-11;
+inline constexpr float least_box_pivot_float = 1e-4;
 template <class T>
-inline constexpr T least_box_pivot = sizeof(T) == 8 ? T(1e-11) : T(1e-4);
+inline constexpr T least_box_pivot =
+    sizeof(T) == 8 ? T(least_box_pivot_double) : T(least_box_pivot_float);
 inline constexpr int packed_rounds = 12;
 
 // Number of entries of scratch memory that `packed_boxed_step` needs.

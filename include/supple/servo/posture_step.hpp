@@ -18,12 +18,18 @@ namespace supple::inline SUPPLE_ISA {
 
 // The smallest pivot of J_cᵀ J_c + P, relative to its largest diagonal entry, with which refinement
 // is tried.
+inline constexpr double least_posture_pivot_double = 1e-12;
+inline constexpr float least_posture_pivot_float = 1e-5;
 template <class T>
-inline constexpr T least_posture_pivot = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
+inline constexpr T least_posture_pivot =
+    sizeof(T) == 8 ? T(least_posture_pivot_double) : T(least_posture_pivot_float);
 // The last correction of a refined step, relative to the step. The error that remains is about the
 // square of it.
+inline constexpr double last_correction_double = 1e-8;
+inline constexpr float last_correction_float = 1e-3;
 template <class T>
-inline constexpr T last_correction = sizeof(T) == 8 ? T(1e-8) : T(1e-3);
+inline constexpr T last_correction =
+    sizeof(T) == 8 ? T(last_correction_double) : T(last_correction_float);
 inline constexpr int most_corrections = 4;
 
 // Computes the step of.dq where J is far from singular. Returns false if it is not, or if the
