@@ -135,7 +135,7 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
     yielding_step(servo, state, scratch);
     return;
   }
-  if constexpr (width<L> == 1) {
+  if constexpr (has_packs<L>) {
     if (is_floating(servo.chain) && is_plain_dls(servo) &&
         tall_step(*servo.step, m, n, J, e, state.dq, state.lambda2, scratch)) {
       return;

@@ -113,10 +113,12 @@ SUPPLE_FN void take_sized_step(M m, N n, const StepProblem<T>& of, T* scratch) {
 }
 template <class T>
 SUPPLE_FN void take_problem_step(int m, int n, const StepProblem<T>& of, T* scratch) {
-  m == 6 && n == 7                  ? take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch)
-  : m == 6 && n == 6                ? take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch)
-  : posture_step(m, n, of, scratch) ? void()
-                                    : take_sized_step(m, n, of, scratch);
+  if (m == 6 && n == 7) return take_sized_step(Fixed<6>{}, Fixed<7>{}, of, scratch);
+  if (m == 6 && n == 6) return take_sized_step(Fixed<6>{}, Fixed<6>{}, of, scratch);
+  if constexpr (has_packs<T>) {
+    if (posture_step(m, n, of, scratch)) return;
+  }
+  take_sized_step(m, n, of, scratch);
 }
 
 // Computes the steps of the parts of a problem, if there are several. Returns false if there is

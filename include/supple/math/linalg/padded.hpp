@@ -10,6 +10,13 @@ namespace supple::inline SUPPLE_ISA {
 
 template <class T>
 inline constexpr int pack_width = width<Unrolled<T>>;
+// Whether L is a number, not a pack, of a processor with packs.
+template <class L>
+inline constexpr bool has_packs = false;
+template <>
+inline constexpr bool has_packs<float> = pack_width<float> > 1;
+template <>
+inline constexpr bool has_packs<double> = pack_width<double> > 1;
 
 // The length of a padded row of n entries.
 template <class T>
@@ -19,13 +26,21 @@ SUPPLE_FN constexpr int padded(int n) {
 
 template <class T>
 SUPPLE_INLINE Unrolled<T> load_pack(const T* from) {
-  Unrolled<T> pack;
-  __builtin_memcpy(&pack, from, sizeof pack);
-  return pack;
+  if constexpr (pack_width<T> == 1) {
+    return *from;
+  } else {
+    Unrolled<T> pack;
+    __builtin_memcpy(&pack, from, sizeof pack);
+    return pack;
+  }
 }
 template <class T>
 SUPPLE_INLINE void store_pack(const Unrolled<T>& pack, T* to) {
-  __builtin_memcpy(to, &pack, sizeof pack);
+  if constexpr (pack_width<T> == 1) {
+    *to = pack;
+  } else {
+    __builtin_memcpy(to, &pack, sizeof pack);
+  }
 }
 
 // Returns the first address from `memory` on at which padded rows are aligned to packs. It is less
