@@ -20,7 +20,7 @@ from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
-from supple.tasks import PoseTask, PositionTask
+from supple.tasks.rows import TaskRows
 
 DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian
 _AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
@@ -138,6 +138,20 @@ class DifferentiableFrames:
         )
 
 
+def _is_plain(rows: TaskRows, picked: tuple[int, ...]) -> bool:
+    """Return whether rows are those of a frame in the world, without weights and tolerances."""
+    return (
+        rows.traits.has_pose
+        and rows.picked == picked
+        and set(rows.weights) == {1.0}
+        and rows.base is None
+        and rows.axes is None
+        and rows.about < 0
+        and not rows.alternate
+        and not rows.lower
+    )
+
+
 @dataclass(frozen=True)
 class DifferentiableSolver:
     """A solver whose solutions are differentiated.
@@ -163,20 +177,18 @@ class DifferentiableSolver:
         """
         check_solver(solver)
         tasks = solver.tasks
-        kind = type(tasks[0])
-        plain = all(
-            type(task) is kind and task == kind(task.frame)  # type: ignore[attr-defined,call-arg]
-            for task in tasks
-        )
-        if kind not in (PoseTask, PositionTask) or not plain:
+        rows = [task.on(solver.robot) for task in tasks]
+        positions = (3,) in tasks[0].target_shapes
+        whole = tuple(range(3 if positions else 6))
+        same = all(task.target_shapes == tasks[0].target_shapes for task in tasks)
+        if not same or not all(_is_plain(one, whole) for one in rows):
             raise InputError(
                 "gradients are for tasks that are all poses, or all positions, of frames in the "
                 f"world, without weights and tolerances; given: {list(tasks)}"
             )
-        names = tuple(task.frame for task in tasks)  # type: ignore[attr-defined]
-        frames = DifferentiableFrames.of(solver.robot, names)
+        frames = DifferentiableFrames.of(solver.robot, tuple(one.frame for one in rows))
         stacked = (len(tasks),) if not solver._single and len(tasks) > 1 else ()
-        return DifferentiableSolver(solver, frames, kind is PositionTask, stacked)
+        return DifferentiableSolver(solver, frames, positions, stacked)
 
     @property
     def target_shape(self) -> tuple[int, ...]:
