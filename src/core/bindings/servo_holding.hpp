@@ -60,7 +60,8 @@ class ServoHolding {
     for (int k = 0; k < tasks(); ++k) {
       Phase& phase = next_.phase[k];
       phase.s = std::clamp(phase.s + phase.rate * servo.dt, 0.0, 1.0);
-      if (phase.s == (phase.rate > 0 ? 1 : 0)) phase.rate = 0;
+      const double end = phase.rate > 0 ? 1 : 0;
+      if (phase.rate != 0 && std::abs(phase.s - end) < 1e-9) phase.s = end, phase.rate = 0;
       if (phase.s == 0) phase.known = phase.given = false;
       share_[k] = share_of(phase.s);
       begins_[k] = phase.s == 1 && !phase.known;
