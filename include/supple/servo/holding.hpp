@@ -41,7 +41,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // The error [m or rad] at which corrections end, and their largest number.
 template <class T>
-inline constexpr T held_tolerance = sizeof(T) == 8 ? T(1e-11) : T(1e-5);
+inline constexpr T held_tolerance = sizeof(T) == 8 ? T(1e-10) : T(1e-5);
 inline constexpr int most_held_corrections = 6;
 
 // Number of entries of `Holding::memory`.
@@ -199,6 +199,17 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   solve(fixed + more);
 }
 
+// Writes the largest error of each held task, given the errors e (rows) of all.
+template <class T>
+SUPPLE_FN void write_errors(const Servo<T>& servo, const Holding<T>& held, const T* e) {
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    held.error[k] = T(0);
+    for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
+      held.error[k] = max(held.error[k], abs(e[i]));
+    }
+  });
+}
+
 // Corrects the speeds x (n) so that the held tasks have no error after the step, except for the
 // part that their gain leaves for later steps. Writes the errors after the step.
 template <class T>
@@ -211,20 +222,24 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
   T* const all = memory.cost;
   const T left = max(T(0), T(1) - held.gain * servo.dt);
   T before = Number<T>::huge;
+  T* const off = all + servo.held_rows * n;
   for (int round = 0;; ++round) {
     integrate(servo.chain, state.q, x, servo.dt, memory.q);
-    evaluate_held(servo, held, memory.q, false, all, all + servo.held_rows * n, memory.rest);
-    const T* const off = all + servo.held_rows * n;
+    evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    write_errors(servo, held, off);
     T most(0);
     each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
       for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
         most = max(most, abs(off[i] - left * held.e[i]));
       }
     });
-    if (most <= held_tolerance<T> || round == most_held_corrections || !(most < before)) {
-      if (!(most < before)) copy_numbers(n, best, x);
-      return;
+    if (!(most < before)) {  // the last correction was of no use
+      copy_numbers(n, best, x);
+      integrate(servo.chain, state.q, x, servo.dt, memory.q);
+      evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+      return write_errors(servo, held, off);
     }
+    if (most <= held_tolerance<T> || round == most_held_corrections) return;
     before = most;
     copy_numbers(n, x, best);
     const auto is_held = [&](int k) { return held.share[k] == 1; };
@@ -253,12 +268,7 @@ SUPPLE_FN void measure_held(const Servo<T>& servo, const ServoState<T>& state) {
   const Holding<T>& held = *state.holding;
   const HoldingMemory<T> memory = memory_of(servo, held);
   evaluate_held(servo, held, state.q, false, memory.cost, memory.e, memory.rest);
-  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
-    held.error[k] = T(0);
-    for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
-      held.error[k] = max(held.error[k], abs(memory.e[i]));
-    }
-  });
+  write_errors(servo, held, memory.e);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -203,7 +203,6 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     if (state.constraints) mark_rows(*state.constraints, n, x0, x, true);
   }
   move_joints(servo, n, state, x, x0);
-  if (state.holding) measure_held(servo, state);
   if (!(servo.curvature > 0)) return;
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;
