@@ -159,9 +159,11 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   const int m = servo.rows, n = servo.chain.nv;
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
   const bool shares = shares_bound(servo);
+  if (state.holding && !servo.second_order && !(servo.curvature > 0)) {
+    for (int j = 0; j < n; ++j) state.dq[j] += state.holding->x[j];
+  }
   all_boxes(servo, n, state, !shares, low, high, x0);
   state.course = Course::kept;
-  if (state.holding) begin_holding(servo, state);
   T condition(0);
   state.halting =
       servo.halt_condition > 0 ? halting_factor(servo, state, x0, condition, rest) : T(1);
