@@ -31,12 +31,23 @@ void advance_and_store(const Servo<T>& servo, ServoState<T>& state, T* memory) {
 template <class T>
 void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state, T* memory) {
   evaluate_tasks(servo, command, state, memory);
+  if (state.holding) project_held(servo, state);
   if (state.ranges) {
     run_in_ranges(servo, state, memory);
     return store_history(servo, state, memory);
   }
   take_step(servo, state, memory);
   advance_and_store(servo, state, memory);
+}
+
+template <class T>
+void project_held_of(const Servo<T>& servo, ServoState<T>& state) {
+  project_held(servo, state);
+}
+
+template <class T>
+void measure_held_of(const Servo<T>& servo, const ServoState<T>& state) {
+  measure_held(servo, state);
 }
 
 // Scratch memory of one block of robots, one on each lane.
@@ -116,6 +127,8 @@ const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA) = {
     &evaluate_tasks_of<double>,
     &advance_and_store<double>,
     &run<double>,
+    &project_held_of<double>,
+    &measure_held_of<double>,
     {&velocity_memory<double>, &resolve_all<double>},
     {&velocity_memory<float>, &resolve_all<float>},
 };
