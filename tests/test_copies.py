@@ -39,6 +39,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.AxisTask("panda_hand", (0, 1, 0)),
     sp.redundancy.CenterOfMassTask(("x", "y"), weight=2.0),
     sp.redundancy.SupportPolygon([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], margin=0.1),
+    sp.poses.PoseFilter(lag=0.02),
     sp.steps.AngleClamp(DLS, 0.1),
     sp.steps.ErrorClamp(DLS, 0.1),
     PANDA.description,
@@ -162,7 +163,7 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, BaseException):
         return same(one.args, other.args) and same(vars(one), vars(other))
-    if isinstance(one, sp.World):
+    if isinstance(one, sp.World | sp.poses.PoseFilter):
         return same(vars(one), vars(other))
     if isinstance(one, sp.Solver):
         return same(one.robot, other.robot) and repr(one) == repr(other)

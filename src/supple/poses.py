@@ -28,10 +28,12 @@ from supple.errors import InputError, known_arguments, short_repr
 from supple.kinematics.chain import Matrix
 from supple.kinematics.orientation import check_parameters, euler_angles
 from supple.kinematics.orientation import rate_map as rate_map_of_rotation
+from supple.kinematics.pose_filter import PoseFilter
 from supple.kinematics.rotation import exp, from_quaternion, log, quaternion
 
 __all__ = [
     "TOLERANCE",
+    "PoseFilter",
     "adjoint",
     "correction",
     "euler",

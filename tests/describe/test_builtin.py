@@ -36,6 +36,7 @@ def zero(name: str) -> dict[str, np.ndarray]:
         ("ur5e", 6, ("tool0",)),
         ("iiwa14", 7, ("flange",)),
         ("youbot", 5, ("arm_link_5",)),
+        ("so101", 5, ("gripper_frame_link",)),
         ("y", 7, ("E0", "E1")),
         ("double_y", 25, ("E0", "E1", "E2", "E3")),
         ("double_y16", 16, ("E0", "E1", "E2", "E3")),
@@ -52,7 +53,7 @@ def test_built_in_robots_have_their_coordinates_and_end_effectors(
 
 
 def test_the_list_of_built_in_robots_is_complete() -> None:
-    assert len(builtin_names()) == 15
+    assert len(builtin_names()) == 16
 
 
 # `rounding` is the accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
@@ -216,3 +217,42 @@ def test_the_redundant_pumas_are_the_puma_with_one_more_joint() -> None:
 
 def test_planar4_reaches_as_far_as_planar3() -> None:
     assert np.allclose(zero("planar4")["link4"][:3, 3], zero("planar3")["link3"][:3, 3])
+
+
+SO101 = """
+shoulder_pan   0.0388353 -8.97657e-09 0.0624    3.14159 4.18253e-17 -3.14159     -1.91986 1.91986
+shoulder_lift  -0.0303992 -0.0182778 -0.0542    -1.5708 -1.5708 0                -1.74533 1.74533
+elbow_flex     -0.11257 -0.028 1.73763e-16      -3.63608e-16 8.74301e-16 1.5708  -1.69 1.69
+wrist_flex     -0.1349 0.0052 3.62355e-17       4.02456e-15 8.67362e-16 -1.5708  -1.65806 1.65806
+wrist_roll     5.55112e-17 -0.0611 0.0181       1.5708 0.0486795 3.14159         -2.74385 2.84121
+"""  # of the maker's file: origins (xyz, rpy) and limits
+
+
+def test_the_so101_has_the_dimensions_of_the_makers_file() -> None:
+    links, joints = ["base_link"], []
+    for k, line in enumerate(SO101.split("\n")[1:-1]):
+        name, *given = line.split()
+        links.append(f"link{k}")
+        joints.append(
+            f'<joint name="{name}" type="revolute"><parent link="{links[-2]}"/>'
+            f'<child link="{links[-1]}"/><origin xyz="{" ".join(given[:3])}" '
+            f'rpy="{" ".join(given[3:6])}"/><axis xyz="0 0 1"/>'
+            f'<limit lower="{given[6]}" upper="{given[7]}" velocity="10" effort="10"/></joint>'
+        )
+    tip = (
+        '<joint name="tip" type="fixed"><parent link="link4"/><child link="gripper_frame_link"/>'
+        '<origin xyz="-0.0079 -0.000218121 -0.0981274" rpy="0 3.14159 0"/></joint>'
+    )
+    every = "".join(f'<link name="{name}"/>' for name in [*links, "gripper_frame_link"])
+    theirs = supple.urdf(f'<robot name="so101">{every}{"".join(joints)}{tip}</robot>')
+    ours = supple.load("so101")
+    assert ours.joint_names == theirs.joint_names
+    for name in ("lower", "upper", "max_speed"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-12)
+    q = ours.random(20, seed=0)
+    np.testing.assert_allclose(ours.fk(q), theirs.fk(q), atol=3e-5)  # of angles with six digits
+    # At zero, the gripper reaches forward, and turns about its own axis.
+    assert ours.fk(np.zeros(5))[0, 3] > 0.35
+    np.testing.assert_allclose(
+        ours.fk([0, 0, 0, 0, 1.0])[:3, 2], ours.fk(np.zeros(5))[:3, 2], atol=1e-12
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from supple import DLS, Linearization, damping
 from supple.criteria import RestPosture
 from supple.errors import InputError
 from supple.redundancy import Augmented, NullSpace, Priority
-from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose
+from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose, WeightedDLS
 from supple.steps.step import Step
 
 Array = np.ndarray
@@ -31,6 +33,7 @@ UNDAMPED: list[Step] = [
     DLS(damping.Constant(0.0)),
     lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a user's step, which ignores its input
 ]
+WEIGHTED = WeightedDLS(damping.Constant(0.1), [1.0, 2.0])
 SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
 
 
@@ -101,7 +104,8 @@ def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
     )
 
 
-def test_without_singularities_priority_is_the_published_recursion() -> None:
+@pytest.mark.parametrize("transition", [0.0, 1e-3])
+def test_without_singularities_priority_is_the_published_recursion(transition: float) -> None:
     """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)); N projects onto the null space of all above."""
     rng = np.random.default_rng(1)
     for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
@@ -111,29 +115,32 @@ def test_without_singularities_priority_is_the_published_recursion() -> None:
             N = np.eye(n) - np.linalg.pinv(above) @ above if len(above) else np.eye(n)
             dq = dq + np.linalg.pinv(task.J @ N, rcond=1e-10) @ (task.e - task.J @ dq)
             above = np.concatenate([above, task.J])
-        found = Priority(Pseudoinverse())(tasks)
+        found = Priority(Pseudoinverse(), transition=transition)(tasks)
         np.testing.assert_allclose(found, dq, atol=1e-9)
         for task in tasks:  # all tasks are feasible
             np.testing.assert_allclose(task.J @ found, task.e, atol=1e-9)
 
 
-def test_where_tasks_conflict_the_lower_gives_way() -> None:
+@pytest.mark.parametrize("transition", [0.0, 0.1])
+def test_where_tasks_conflict_the_lower_gives_way(transition: float) -> None:
     rng = np.random.default_rng(2)
     first = Linearization(rng.normal(size=(2, 4)), rng.normal(size=2))
     again = Linearization(first.J, -first.e)  # the opposite command
     other = Linearization(np.eye(4), np.ones(4))
     for step in (Pseudoinverse(), DLS(damping.Constant(1e-8))):
-        alone = Priority(step)([first, other])
-        np.testing.assert_allclose(Priority(step)([first, again, other]), alone, atol=1e-9)
+        order = Priority(step, transition=transition)
+        alone = order([first, other])
+        np.testing.assert_allclose(order([first, again, other]), alone, atol=1e-9)
         np.testing.assert_allclose(first.J @ alone, first.e, atol=1e-6)
 
 
-def test_priority_of_one_task_is_the_step_itself() -> None:
+@pytest.mark.parametrize("transition", [0.0, 0.1])
+def test_priority_of_one_task_is_the_step_itself(transition: float) -> None:
     rng = np.random.default_rng(3)
     now, past = (rng.normal(size=(3, 5)) for _ in range(2))
     lin = Linearization(now, rng.normal(size=3), Linearization(past, np.zeros(3)))
     for step in (*DAMPED, DLS(damping.ManipulabilityRate(1.0, 1.5, 0.01, 0.1))):
-        assert (Priority(step)([lin]) == step(lin)).all()
+        assert (Priority(step, transition=transition)([lin]) == step(lin)).all()
 
 
 def test_a_null_space_criterion_equals_a_last_posture_task() -> None:
@@ -148,6 +155,70 @@ def test_a_null_space_criterion_equals_a_last_posture_task() -> None:
     np.testing.assert_allclose(around, exact, atol=1e-12)
     N = np.eye(7) - np.linalg.pinv(tasks[0].J) @ tasks[0].J
     np.testing.assert_allclose(N @ below, N @ exact, atol=1e-12)
+
+
+# ---- transitions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edge", [1e-3, 0.1])
+@settings(max_examples=nightly(150, 60), deadline=None)
+@given(tasks=levels())
+def test_with_a_transition_the_first_task_is_disturbed_by_little_or_nothing(
+    edge: float, tasks: Levels
+) -> None:
+    """Nothing if its σ are above the edge; otherwise at most 0.36 edge ‖J‖ per joint speed."""
+    first = tasks[0]
+    order = Priority(DAMPED[0], transition=edge)
+    whole = order(tasks)
+    assert np.isfinite(whole).all()
+    added = whole - order(tasks[:1])
+    regular = (first.sigma >= edge * first.sigma_max) | (first.sigma < 1e-15 * first.sigma_max)
+    part = 1e-12 if regular.all() else 0.36 * edge
+    size = first.sigma_max * np.linalg.norm(added)
+    assert np.linalg.norm(first.J @ added) <= part * size + 1e-13 * (1 + np.linalg.norm(whole))
+
+
+def conflict(rng: np.random.Generator) -> Callable[[float], Levels]:
+    """Return tasks as a function of t: at t = 0 a row of the second is in the span of the first."""
+    n = 7
+    A, mix, change, rest = (rng.normal(size=(k, n)) for k in (3, 1, 1, 4))
+    e = [rng.normal(size=k) for k in (3, 3, 2, n)]
+
+    def at(t: float) -> Levels:
+        second = np.concatenate([mix[:, :3] @ A + t * change, rest[:2]])
+        J = (A, second, rest[2:], np.eye(n))
+        return [Linearization(*one) for one in zip(J, e, strict=True)]
+
+    return at
+
+
+@pytest.mark.parametrize("step", [Pseudoinverse(), DLS(damping.Constant(1e-4))], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
+    step: Step, seed: int
+) -> None:
+    """From one sample to the next q̇ changes in proportion to their distance, across the conflict.
+
+    Without the transition it jumps, and an undamped step is unbounded beside it.
+    """
+    at = conflict(np.random.default_rng(seed))
+    plain, smooth = Priority(step), Priority(step, transition=0.1)
+
+    def change(order: Priority, distance: float) -> float:
+        return float(np.linalg.norm(order(at(distance)) - order(at(0.0))))
+
+    assert change(plain, 1e-9) > 0.3
+    assert change(smooth, 1e-9) < 1e-6
+    t = np.linspace(-0.3, 0.3, 301)
+    q = np.array([smooth(at(x)) for x in t])
+    worst = int(np.linalg.norm(np.diff(q, axis=0), axis=1).argmax())
+    finer = np.array([smooth(at(x)) for x in np.linspace(t[worst], t[worst + 1], 33)])
+    steps = [np.linalg.norm(np.diff(one, axis=0), axis=1).max() for one in (q, finer)]
+    assert steps[1] < 0.4 * steps[0]  # no jump in the interval with the largest change
+    for x, dq in zip(t, q, strict=True):
+        first = at(x)[0]
+        reached = Priority(step)([first])
+        np.testing.assert_allclose(first.J @ dq, first.J @ reached, atol=1e-9)
 
 
 # ---- weights -------------------------------------------------------------------------------------
@@ -221,6 +292,8 @@ def test_priority_jumps_at_an_algorithmic_singularity_and_augmented_does_not() -
         (lambda lin: Augmented(damping.Constant(1.0), (1, 1))([lin]), "takes 2"),
         (lambda lin: Augmented(damping.Constant(1.0), ([1, 1],))([lin]), r"\(1,\)"),
         (lambda lin: Priority(lambda x: x).kernels(1), "steps of supple.steps"),
+        (lambda lin: Priority(Pseudoinverse(), transition=1.0), "transition"),
+        (lambda lin: Priority(WEIGHTED, transition=0.1), "row weights"),
     ],
 )
 def test_bad_input_is_refused(call: object, says: str) -> None:

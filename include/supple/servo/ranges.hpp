@@ -13,6 +13,11 @@
 // Rows outside their range take part in the step as equations. Then the rows whose interval is
 // violated are added one at a time, the worst first, and rows whose multiplier has the wrong sign
 // are removed. All other rows are left out of the step, including its damping rule.
+//
+// With priorities the result is the lexicographic optimum: each task misses its intervals by as
+// little as the tasks above it allow, and a row inside its interval does not hold up other tasks.
+// Multipliers would depend on all lower levels; instead, a row that is held is left out once, and
+// remains so if its rate then lies inside its interval.
 #pragma once
 
 #include "supple/servo/servo.hpp"
@@ -88,8 +93,9 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   part.J = J, part.e = e;
   if (separable) part.held = held;
   if (state.offset) part.offset = offset;
-  for (int pass = 0;; ++pass) {
-    int rows = 0, holding = 0;
+  int rows = 0, holding = 0;
+  const auto solve = [&] {  // the step of the rows that take part
+    rows = holding = 0;
     for (int i = 0; i < m; ++i) {
       const bool counts = held[i] < open;
       if (separable && !counts) continue;
@@ -110,21 +116,47 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
         if (part.stopped) part.stopped[j] = T(0);
       }
     }
+  };
+  // By how much the rate of a row is outside of its interval, above rounding; `nearest` is the end.
+  const auto outside = [&](int i, T& nearest) {
+    const T rate = dot(n, state.J + i * n, part.dq), low = state.e[i] + below[i],
+            high = state.e[i] + above[i];
+    nearest = min(max(rate, low), high);
+    const T size = abs(rate - nearest);
+    return size <= T(64) * Number<T>::epsilon * (abs(rate) + abs(nearest)) ? T(0) : size;
+  };
+  const auto release = [&] {  // whether a row that is held need not be
+    for (int i = 0; i < m; ++i) {
+      const T before = held[i];
+      if (!(before < open) || end_of(i) == 0) continue;
+      held[i] = open;
+      solve();
+      T nearest;
+      outside(i, nearest);
+      if (nearest != before) return true;
+      held[i] = before;
+    }
+    solve();
+    return false;
+  };
+  for (int pass = 0;; ++pass) {
+    solve();
     if (remembers || pass == 2 * m) break;
     int worst = -1;
     T most(0), bound(0);
     for (int i = 0; i < m; ++i) {
       if (held[i] < open) continue;
-      const T* const row = state.J + i * n;
-      const T rate = dot(n, row, part.dq), low = state.e[i] + below[i],
-              high = state.e[i] + above[i];
-      const T nearest = min(max(rate, low), high), size = abs(rate - nearest);
-      if (size <= T(64) * Number<T>::epsilon * (abs(rate) + abs(nearest)) || size <= most) continue;
-      most = size, worst = i, bound = nearest;
+      T nearest;
+      const T size = outside(i, nearest);
+      if (size > most) most = size, worst = i, bound = nearest;
     }
     if (worst >= 0) {
       held[worst] = bound;
       continue;
+    }
+    if (holding > 0 && servo.mode == ControlMode::priority) {
+      if (release()) continue;
+      break;
     }
     if (!separable || holding == 0) break;
     const auto row_of = [&](int r) {

@@ -16,7 +16,7 @@ from supple._core import (
     SecondarySpec,
     StepSpec,
 )
-from supple.control.wrapped import damping_used, minimized_norm
+from supple.control.wrapped import damping_used, minimized_norm, priority_norm
 from supple.damping import Constant
 from supple.damping.rule import KernelRule
 from supple.errors import InputError, short_repr
@@ -199,7 +199,7 @@ class PythonStep:
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float, Array | None]:
-        """Return the step (n,), its λ², and its `minimized_norm`, flattened to (n²,), or None."""
+        """Return the step (n,), its λ², and the norm of its cost, flattened to (n²,), or None."""
         self._undo = self.state
         try:
             lin = Linearization(
@@ -225,7 +225,10 @@ class PythonStep:
                     f"{short_repr(made)} returned by {short_repr(self._step)}"
                 )
             lambda2 = damping_used(step, lin)
-            norm = minimized_norm(step, lin, lambda2)
+            if isinstance(step, Priority):
+                norm = priority_norm(given)
+            else:
+                norm = minimized_norm(step, lin, lambda2)
         except BaseException:
             self.undo()
             raise

@@ -14,8 +14,9 @@ from supple.redundancy.secondary import GradientProjection, NullSpace, WeightedC
 from supple.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
 from supple.steps.stateful import StatefulStep
 from supple.steps.step import damping_of
-from supple.steps.weighted import WeightedDLS
+from supple.steps.weighted import RIDGE, WeightedDLS
 
+_WEIGHT = 1e-2  # `priority_weight` of include/supple/servo/limits.hpp
 GIVEN_UP = 1e-6  # fraction of the task below which a loss counts as rounding
 ROUNDING = 1e4  # rounding error of J q̇ relative to ‖J‖ ‖q̇‖, in units of the machine epsilon
 
@@ -71,6 +72,17 @@ def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | 
     if isinstance(step, WeightedDLS | WeightedCriterion):
         return np.asarray(np.linalg.qr(step.norm(lin, lambda2))[1])
     return None
+
+
+def priority_norm(levels: Sequence[Linearization]) -> Array:
+    """Return A (n, n) such that ‖A(q̇ - q̇₀)‖² is the cost of a change of a `Priority` by limits.
+
+    Each task has a small weight relative to the task above it, as in the kernel.
+    """
+    weighted = [_WEIGHT**k * level.J for k, level in enumerate(levels)]
+    n = weighted[0].shape[1]
+    ridge = np.sqrt(RIDGE) * max(float(np.linalg.norm(weighted[0])), TINY)
+    return np.asarray(np.linalg.qr(np.concatenate([*weighted, ridge * np.eye(n)]))[1])
 
 
 def row_weights(step: object, counts: Sequence[int]) -> Array | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from supple.describe._figures import double_y, double_y16, y
-from supple.describe._pose import Array, rotation_z, translation
+from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z, translation
 from supple.describe.description import Description
 from supple.describe.dh import dh
 from supple.describe.joint import Frame, Joint
@@ -331,6 +331,51 @@ def youbot() -> Description:
     )
 
 
+def so101() -> Description:
+    """The SO-101 follower arm without its jaw: five joints, zero in the middle of their ranges.
+
+    Names and zeros are those of LeRobot and of the maker's file with the new calibration; the end
+    effector "gripper_frame_link" is between the tips of the jaws, z forward.
+
+    References:
+        TheRobotStudio, SO-ARM100, Simulation/SO101/so101_new_calib.urdf (Apache-2.0): origins,
+        ranges, and 10 rad/s, which the servos do not reach under load.
+    """
+    table = (  # name, child, position [m], rotations about z, y and x, range [rad]
+        ("shoulder_pan", "shoulder_link", (0.0388353, 0, 0.0624), (-180, 0, 180), 1.91986),
+        (
+            "shoulder_lift",
+            "upper_arm_link",
+            (-0.0303992, -0.0182778, -0.0542),
+            (0, -90, -90),
+            1.74533,
+        ),
+        ("elbow_flex", "lower_arm_link", (-0.11257, -0.028, 0), (90, 0, 0), 1.69),
+        ("wrist_flex", "wrist_link", (-0.1349, 0.0052, 0), (-90, 0, 0), 1.65806),
+        (
+            "wrist_roll",
+            "gripper_link",
+            (0, -0.0611, 0.0181),
+            (180, math.degrees(0.0486795), 90),
+            (-2.74385, 2.84121),
+        ),
+    )
+    joints, parent = [], "base_link"
+    for name, child, position, (z, y_, x), limit in table:
+        turn = (
+            rotation_z(math.radians(z)) @ rotation_y(math.radians(y_)) @ rotation_x(math.radians(x))
+        )
+        lower, upper = limit if isinstance(limit, tuple) else (-limit, limit)
+        origin = translation(*position) @ turn
+        joints.append(
+            Joint(name, "revolute", parent, child, origin, lower=lower, upper=upper, max_speed=10.0)
+        )
+        parent = child
+    placement = translation(-0.0079, -0.000218121, -0.0981274) @ rotation_y(math.pi)
+    tip = Frame("gripper_frame_link", "gripper_link", placement)
+    return Description("so101", tuple(joints), (tip,), ("gripper_frame_link",))
+
+
 _ROBOTS: dict[str, Callable[[], Description]] = {
     "planar2": planar2,
     "planar3": planar3,
@@ -344,6 +389,7 @@ _ROBOTS: dict[str, Callable[[], Description]] = {
     "ur5e": ur5e,
     "iiwa14": iiwa14,
     "youbot": youbot,
+    "so101": so101,
     "y": y,
     "double_y": double_y,
     "double_y16": double_y16,

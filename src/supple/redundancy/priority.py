@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import ReadOnlyArrays
+from supple._arrays.checks import ReadOnlyArrays, number_field
 from supple._core import StepSpec
 from supple.damping import Constant, DampingRule
 from supple.errors import InputError, short_repr
@@ -23,6 +23,7 @@ from supple.motion.linearization import (
 )
 from supple.motion.readable import Readable
 from supple.redundancy.secondary import check_callable, project_out
+from supple.redundancy.transition import Remaining
 from supple.steps.step import DLS, BatchStep, Step, kernel_of
 from supple.steps.weighted import WeightedDLS
 
@@ -177,18 +178,29 @@ class Priority(Readable):
     stays bounded.
 
     q̇ is continuous while ranks are constant. Where J_k N_(k-1) loses rank to working precision, a
-    direction becomes free for the tasks below and q̇ jumps; `Augmented` is a smooth alternative. A
-    criterion can be the last task: J = I, e = -gain ∇h.
+    direction becomes free for the tasks below and q̇ jumps. With a `transition` it does not: a
+    direction with a singular value σ below transition · ‖J_k‖ passes from task k to the tasks below
+    gradually, as σ falls to zero. The order is strict, and q̇ the same as without a transition,
+    where no σ is in this interval; inside, lower tasks disturb J_k q̇ by at most
+    0.36 · transition · ‖J_k‖ times their joint speed, and the step runs in Python. `Augmented` is
+    continuous as well, but then lower tasks disturb higher ones everywhere.
+
+    A criterion can be the last task: J = I, e = -gain ∇h.
 
     Attributes:
         steps: One step for all tasks, or one per task. Only the first task has a previous step that
             rules can compare with.
+        transition: Singular value, relative to the norm of the task's J, below which directions
+            pass to lower tasks gradually; 0 for the published formula. With a transition, steps
+            cannot have row weights: give the tasks their weights.
 
     References:
-        Nakamura, Hanafusa & Yoshikawa 1987; Siciliano & Slotine 1991; Baerlocher & Boulic 2004.
+        Nakamura, Hanafusa & Yoshikawa 1987; Siciliano & Slotine 1991; Baerlocher & Boulic 2004;
+        for continuous transitions between priorities, Mansard, Remazeilles & Chaumette 2009.
     """
 
     steps: Step | Sequence[Step]
+    transition: float = 0.0
 
     def __post_init__(self) -> None:
         given: object = self.steps
@@ -199,34 +211,58 @@ class Priority(Readable):
             raise InputError(
                 f"Priority: steps must be a step or a sequence of steps; given: {short_repr(given)}"
             )
+        number_field(self, "transition", least=0, below=1)
+        weighted = [x for x in several or (given,) if getattr(x, "task_weight", None) is not None]
+        if weighted and self.transition > 0:
+            raise InputError(
+                "Priority: steps with row weights have no transition; give the weights to the "
+                f"tasks. Given: {short_repr(weighted[0])}"
+            )
 
     def __call__(self, linearizations: Sequence[Linearization]) -> Array:
         """Return q̇ (n,) for the linearizations of the tasks, the highest priority first."""
         count = None if callable(self.steps) else len(self.steps)
         levels = _levels(self, linearizations, count)
-        n = levels[0].J.shape[1]
-        dq, taken = np.zeros(n), np.zeros((0, n))  # taken: orthonormal basis of the rows so far
-        for k, level in enumerate(levels):
-            step = self.steps if callable(self.steps) else self.steps[k]
-            left = project_out(taken, level.J)
-            _, sigma, right = np.linalg.svd(left, full_matrices=False)
-            # A row in the span of `taken` leaves only rounding errors, proportional to ‖J‖.
-            some = sigma > max(RANK_FLOOR * max(left.shape) * np.linalg.norm(level.J), TINY)
-            if k > 0:
-                left = left @ right[some].T @ right[some]
-                level = replace(level, J=left, e=level.e - level.J @ dq, before=None)
-            dq = dq + project_out(taken, step(level))
-            for row in right[some]:
-                new = project_out(taken, row)
-                size = float(np.linalg.norm(new))
-                if size > 0.5:  # otherwise rounding noise
-                    taken = np.vstack([taken, new / size])
+        steps = [self.steps] * len(levels) if callable(self.steps) else self.steps
+        dq, remaining = np.zeros(levels[0].J.shape[1]), Remaining(levels[0].J.shape[1])
+        if self.transition == 0:
+            return _in_order(levels, steps)
+        for k, (level, step) in enumerate(zip(levels, steps, strict=True)):
+            left = replace(level, e=level.e - level.J @ dq)
+            dq = dq + remaining.step(left, step, self.transition, first=k == 0)
         return dq
 
     def kernels(self, count: int) -> tuple[StepSpec, ...]:
-        """Return the steps of `count` tasks for the compiled code."""
+        """Return the steps of `count` tasks for the compiled code.
+
+        Raises:
+            InputError: The compiled code does not have one of the steps, or there is a transition.
+        """
+        if self.transition > 0:
+            raise InputError("a Priority with a transition runs in Python")
         steps = [self.steps] * count if callable(self.steps) else self.steps
         return tuple(kernel_of(step) for step in steps)
+
+
+def _in_order(levels: Sequence[Linearization], steps: Sequence[Step]) -> Array:
+    """Return q̇ (n,) by the published formula."""
+    n = levels[0].J.shape[1]
+    dq, taken = np.zeros(n), np.zeros((0, n))  # taken: orthonormal basis of the rows so far
+    for k, (level, step) in enumerate(zip(levels, steps, strict=True)):
+        left = project_out(taken, level.J)
+        _, sigma, right = np.linalg.svd(left, full_matrices=False)
+        # A row in the span of `taken` leaves only rounding errors, proportional to ‖J‖.
+        some = sigma > max(RANK_FLOOR * max(left.shape) * np.linalg.norm(level.J), TINY)
+        if k > 0:
+            left = left @ right[some].T @ right[some]
+            level = replace(level, J=left, e=level.e - level.J @ dq, before=None)
+        dq = dq + project_out(taken, step(level))
+        for row in right[some]:
+            new = project_out(taken, row)
+            size = float(np.linalg.norm(new))
+            if size > 0.5:  # otherwise rounding noise
+                taken = np.vstack([taken, new / size])
+    return dq
 
 
 def _weighted(linearization: Linearization, weight: Array) -> Linearization:
