@@ -22,18 +22,19 @@ const double* rows_of(nb::handle given, npy_intp count, npy_intp columns) {
   return data;
 }
 
-// The configurations of a call, the sizes of its arrays, and the loop over them.
+// The configurations (count, nq) of a call, the sizes of its arrays, and the loop over them.
+// Results have a column for each velocity.
 class AdjointCall {
  public:
   AdjointCall(const PyChain& given, nb::handle q, int frames, int threads)
-      : chain(given.owned<double>().view()), threads_(threads) {
-    if (chain.balls) throw nb::value_error("gradients through ball joints are not available");
+      : chain(given.owned<double>().view()),
+        configurations_(q, given.layout(), "q"),
+        threads_(threads) {
     check_index("frames", 1, given.frames() + 1, frames);
-    if (!PyArray_CheckExact(q.ptr()) ||
-        PyArray_NDIM(reinterpret_cast<PyArrayObject*>(q.ptr())) != 2)
-      throw nb::type_error("q must be an array (count, n)");
-    count = PyArray_DIM(reinterpret_cast<PyArrayObject*>(q.ptr()), 0);
-    this->q = rows(q, chain.nv);
+    if (configurations_.leading() != 1 || !configurations_.is_double())
+      throw nb::type_error("q must be an array of float64 (count, nq)");
+    count = configurations_.count();
+    this->q = configurations_.data<double>();
   }
 
   const double* rows(nb::handle given, int columns) const { return rows_of(given, count, columns); }
@@ -59,6 +60,7 @@ class AdjointCall {
   const double* q = nullptr;
 
  private:
+  Configurations configurations_;
   int threads_;
 };
 
@@ -92,11 +94,11 @@ nb::tuple solution_adjoint_of(const PyChain& given, nb::handle q, nb::handle suc
   nb::object targets_bar = call.result(16 * frames), q0_bar = call.result(int(n));
   const SolutionAdjoint request{.count = call.count,
                                 .frames = frames,
-                                .positions = positions,
-                                .damping = damping,
-                                .slack = slack,
-                                .lower = low,
-                                .upper = high,
+                                .rule = {.positions = positions,
+                                         .damping = damping,
+                                         .slack = slack,
+                                         .lower = low,
+                                         .upper = high},
                                 .q = call.q,
                                 .success = static_cast<const unsigned char*>(PyArray_DATA(solved)),
                                 .q_bar = call.rows(q_bar, int(n)),

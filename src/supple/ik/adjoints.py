@@ -23,7 +23,7 @@ from supple.kinematics.robot import FrameNames, check_robot
 from supple.tasks.rows import TaskRows
 
 DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian
-_AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
+AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
 
 
 def check_solver(given: object) -> None:
@@ -214,7 +214,7 @@ class DifferentiableSolver:
             np.ascontiguousarray(robot.upper),
             positions=self.positions,
             damping=damping,
-            slack=_AT_LIMIT,
+            slack=AT_LIMIT,
             frames=count,
             threads=thread_count(None),
         )
