@@ -21,6 +21,11 @@ from supple.kinematics import gpu_frames
 ROBOTS = {"panda": lambda: supple.load("panda"), "tree": tree, "floating": floating_arm}
 
 
+def fresh(name: str) -> supple.Robot:
+    """Return a robot that keeps nothing of other tests' GPUs."""
+    return supple.Robot(ROBOTS[name]().description)
+
+
 @pytest.fixture(autouse=True)
 def without_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Info:
@@ -45,7 +50,7 @@ def compiled(text: str, whole: bool) -> bytes:
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_cuda_kernels_of_kinematics_compile(name: str, dtype: Any) -> None:
-    robot = ROBOTS[name]()
+    robot = fresh(name)
     for axes in ("world", robot.frames[-1]):
         frames = gpu_frames.GpuFrames(robot, None, axes, "cuda:0")
         whole = NIGHTLY or (name == "panda" and axes == "world")
@@ -57,7 +62,7 @@ def test_cuda_kernels_of_kinematics_compile(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("positions", [False, True])
 def test_cuda_kernels_of_gradients_compile(name: str, positions: bool) -> None:
-    frames = DifferentiableFrames(ROBOTS[name]())
+    frames = DifferentiableFrames(fresh(name))
     made = gradients.GpuGradients(frames, positions, "cuda:0")
     whole = NIGHTLY or (name == "panda" and not positions)
     code = compiled(made.text(np.dtype(np.float32)), whole)

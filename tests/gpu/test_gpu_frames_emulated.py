@@ -24,6 +24,11 @@ def emulated() -> Iterator[emulator.Device]:
         yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
 
 
+def panda() -> supple.Robot:
+    """Return a robot that keeps nothing of other tests' GPUs."""
+    return supple.Robot(supple.load("panda").description)
+
+
 def there(array: Array) -> Any:
     return emulator.There(array)
 
@@ -36,7 +41,7 @@ def numbers(found: Any) -> Array:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_kinematics_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> None:
-    robot = tree()
+    robot = supple.Robot(tree().description)
     q = robot.random((3, 7), seed=1).astype(dtype)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     close = {"rtol": 0, "atol": tolerance}
@@ -61,7 +66,7 @@ def test_quaternions_in_gpu_memory_may_have_any_length() -> None:
 
 
 def test_a_frame_that_no_joint_moves_has_its_pose_in_gpu_memory() -> None:
-    robot = supple.load("panda")
+    robot = panda()
     T, J = robot.fk_jacobian(there(np.zeros((2, 7))), robot.frames[0])
     np.testing.assert_array_equal(numbers(T), robot.fk(np.zeros((2, 7)), robot.frames[0]))
     assert not numbers(J).any()
@@ -79,7 +84,7 @@ def test_rows_in_gpu_memory_that_are_not_finite_give_zeros() -> None:
 
 
 def test_results_are_written_into_out_and_empty_batches_are_empty() -> None:
-    robot = supple.load("panda")
+    robot = panda()
     q = robot.random(5, seed=4)
     T, J = there(np.empty((5, 4, 4))), there(np.empty((5, 6, 7)))
     found = robot.fk_jacobian(there(q), out=(T, J))
@@ -100,6 +105,6 @@ def test_results_are_written_into_out_and_empty_batches_are_empty() -> None:
     ],
 )
 def test_malformed_arguments_in_gpu_memory_raise_an_error(call: Any, message: str) -> None:
-    robot = supple.load("panda")
+    robot = panda()
     with pytest.raises(InputError, match=message):
         call(robot, robot.random(3, seed=0))
