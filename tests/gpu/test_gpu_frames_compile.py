@@ -63,7 +63,7 @@ def test_cuda_kernels_of_kinematics_compile(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("positions", [False, True])
 def test_cuda_kernels_of_gradients_compile(name: str, positions: bool) -> None:
     frames = DifferentiableFrames(fresh(name))
-    made = gradients.GpuGradients(frames, positions, "cuda:0")
+    made = gradients.GpuGradients(frames, positions, (), "cuda:0")
     whole = NIGHTLY or (name == "panda" and not positions)
     code = compiled(made.text(np.dtype(np.float32)), whole)
     if whole:

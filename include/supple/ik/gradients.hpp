@@ -102,6 +102,10 @@ SUPPLE_INLINE void solution_gradient(const Chain<T>& chain, int frames, const So
         (at.q[j] > L(rule.lower[j] + rule.slack)) & (at.q[j] < L(rule.upper[j] - rule.slack));
     at.q_bar[j] = select(free, at.q_bar[j], L(0));
     for (int r = 0; r < m; ++r) at.jacobian[r * n + j] = select(free, at.jacobian[r * n + j], L(0));
+    if (!rule.joint_scale) continue;
+    at.q_bar[j] = at.q_bar[j] * L(rule.joint_scale[j]);
+    for (int r = 0; r < m; ++r)
+      at.jacobian[r * n + j] = at.jacobian[r * n + j] * L(rule.joint_scale[j]);
   }
   const L scale = rule.positions ? L(1) : balance_rows(frames, n, at.jacobian);
   L squares(0);
@@ -110,6 +114,9 @@ SUPPLE_INLINE void solution_gradient(const Chain<T>& chain, int frames, const So
   with_rows(m, [&](auto size) {
     solution_adjoint(size, n, at.jacobian, lambda2, at.q_bar, at.x_bar, at.factor);
   });
+  if (rule.joint_scale) {
+    SUPPLE_UNROLL for (int j = 0; j < n; ++j) at.q_bar[j] = at.q_bar[j] / L(rule.joint_scale[j]);
+  }
   each_frame(chain, frames, at.joint_poses, [&](const auto&, const Pose<L>& pose, int i) {
     const L *const v = at.x_bar + rows * i, *const w = v + 3;
     const Vec3<L> turn = rule.positions ? Vec3<L>{L(0), L(0), L(0)} : Vec3<L>{w[0], w[1], w[2]};

@@ -2,7 +2,8 @@
 // configuration (supple/ik/gradients.hpp). Arrays have the type `Real`, the work is done in double.
 //
 // Compiled at run time for one robot and some of its frames: given.hpp holds their constants
-// (src/core/drivers/gpu_constants.hpp), the type `Real`, `positions`, and the joint limits.
+// (src/core/drivers/gpu_constants.hpp), the type `Real`, `positions`, and the limits and scales
+// of the joints.
 #include "device_rows.hpp"
 #include "supple/ik/gradients.hpp"
 //
@@ -82,8 +83,8 @@ extern "C" __global__ void solve_backward(Request request) {
     for (int j = 0; j < n; ++j) own.q[j] = 0;
   }
   to_velocities(Constants::chain, own.given, bar, own.q_bar);
-  const SolutionRule rule{positions, request.parameter, slack, JointLimits::lower,
-                          JointLimits::upper};
+  const SolutionRule rule{positions,     request.parameter, slack,
+                          Joints::lower, Joints::upper,     Joints::scale};
   solution_gradient(Constants::chain, f, rule, own.space());
   SUPPLE_UNROLL for (int i = 0; i < f; ++i) {
     double* const pose = own.poses_bar + 16 * i;

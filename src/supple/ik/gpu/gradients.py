@@ -34,24 +34,34 @@ class GpuGradients:
 
     Attributes:
         positions: Whether targets of solutions are positions, not poses.
+        scale: Scales of the joints in which solutions move as little as possible; () if all are 1.
     """
 
-    def __init__(self, frames: DifferentiableFrames, positions: bool, device: str) -> None:
+    def __init__(
+        self,
+        frames: DifferentiableFrames,
+        positions: bool,
+        scale: tuple[float, ...],
+        device: str,
+    ) -> None:
         self._frames = gpu_frames(frames.robot, frames.frame, "world", device)
-        self._robot, self.positions = frames.robot, positions
+        self._robot, self.positions, self.scale = frames.robot, positions, scale
         self._kernels: dict[np.dtype[Any], dict[str, Any]] = {}
 
     def text(self, dtype: np.dtype[Any]) -> str:
         """Return the CUDA source for one dtype."""
-        limits = "\n".join(
+        arrays = {"lower": self._robot.lower, "upper": self._robot.upper, "scale": self.scale}
+        joints = "\n".join(
             f"  static constexpr double {name}[] = {{{_numbers(values)}}};"
-            for name, values in (("lower", self._robot.lower), ("upper", self._robot.upper))
+            if len(values)
+            else f"  static constexpr const double* {name} = nullptr;"
+            for name, values in arrays.items()
         )
         given = (
             f"using Real = {REAL[dtype]};\nnamespace supple {{\n"
             f"constexpr bool positions = {str(self.positions).lower()};\n"
             f"constexpr double slack = {AT_LIMIT.hex()};\n"
-            f"struct JointLimits {{\n{limits}\n}};\n}}  // namespace supple\n"
+            f"struct Joints {{\n{joints}\n}};\n}}  // namespace supple\n"
         )
         return source("gradients.cu", given + self._frames.constants)
 
@@ -79,6 +89,7 @@ def run(
     *,
     parameter: float = 0.0,
     positions: bool = False,
+    scale: Any = None,
     **given: Any,
 ) -> list[Any]:
     """Return the results of a CUDA kernel of `KERNELS`, asynchronously on a stream.
@@ -92,6 +103,8 @@ def run(
         stream: The CUDA stream.
         parameter: The damping λ² of a step, or that of a solution relative to the norm of J.
         positions: Whether targets of solutions are positions, not poses.
+        scale: Scales of the joints in which solutions move as little as possible; None if all are
+            1.
         given: Further tensors, by names of members of `Request`. Those of numbers have the type of
             q.
     """
@@ -108,15 +121,18 @@ def run(
         if one is not None
     }
     request = Request(*at.values(), count, parameter)
-    known = gradients(frames, positions, f"cuda:{q.device.index or 0}")
+    scales = () if scale is None else tuple(map(float, scale))
+    known = gradients(frames, positions, scales, f"cuda:{q.device.index or 0}")
     known.launch(name, dtype, request, stream)
     return made
 
 
-def gradients(frames: DifferentiableFrames, positions: bool, device: str) -> GpuGradients:
+def gradients(
+    frames: DifferentiableFrames, positions: bool, scale: tuple[float, ...], device: str
+) -> GpuGradients:
     """Return the gradients of frames on a GPU, which the robot keeps."""
     kept: dict[Any, GpuGradients] = vars(frames.robot).setdefault("_gpu_gradients", {})
-    key = (frames.frame, positions, device)
+    key = (frames.frame, positions, scale, device)
     if key not in kept:
-        kept[key] = GpuGradients(frames, positions, device)
+        kept[key] = GpuGradients(frames, positions, scale, device)
     return kept[key]
