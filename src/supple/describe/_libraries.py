@@ -38,8 +38,8 @@ def to_numpy(given: Any) -> npt.NDArray[Any]:
     Types that NumPy lacks, such as bfloat16, become float64.
 
     Raises:
-        InputError: The array requires gradients, is traced, or is not in host memory. The message
-            describes the array, for the end of an error ("given: ...").
+        InputError: The array requires gradients, is traced, is not in host memory, or has no
+            strides. The message describes the array, for the end of an error ("given: ...").
     """
     name = library_name(given)
     given = without_gradients(given)
@@ -50,7 +50,10 @@ def to_numpy(given: Any) -> npt.NDArray[Any]:
             given = given.double()
     elif int(given.__dlpack_device__()[0]) not in _HOST:
         raise InputError(f"an array in the memory of a device, {given.__dlpack_device__()}")
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except (TypeError, RuntimeError, ValueError) as error:  # sparse or quantized tensors
+        raise InputError(f"an array that NumPy cannot read ({error})") from None
     return array.astype(np.float64) if array.dtype.kind == "V" else array
 
 
