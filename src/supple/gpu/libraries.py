@@ -10,7 +10,7 @@ import numpy as np
 
 from supple._arrays.checks import library_name, without_gradients
 from supple.errors import InputError
-from supple.gpu.arrays import GpuArray, seen
+from supple.gpu.arrays import GpuArray, on_gpu, seen
 from supple.gpu.runtime import Device
 
 KINDS = (np.float32, np.float64)  # types of arrays that CUDA kernels read
@@ -48,6 +48,20 @@ def readable(given: Any) -> Any:
     if name == "cupy" and not given.flags.c_contiguous:
         given = given.copy(order="C")
     return given
+
+
+def in_host_memory(given: Any) -> Any:
+    """Return arrays in GPU memory, also those in a sequence, as copies in host memory."""
+    if isinstance(given, list | tuple):
+        return [in_host_memory(one) for one in given]
+    if not on_gpu(given):
+        return given
+    given = without_gradients(given)
+    for name in ("cpu", "get", "numpy"):  # PyTorch, CuPy, and results of supple
+        copied = getattr(given, name, None)
+        if callable(copied):
+            return copied()
+    return np.asarray(given)
 
 
 @dataclass(frozen=True)
