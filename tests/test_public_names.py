@@ -91,3 +91,12 @@ def test_a_name_of_a_module_is_found_by_the_error(place: str) -> None:
     for name in sorted(elsewhere):
         with pytest.raises(AttributeError, match=f"{name}'; it is in supple\\."):
             getattr(supple, name)
+
+
+def test_velocities_of_a_step_work_without_other_imports() -> None:
+    """A step of a new process, in which nothing else has been used, resolves a batch."""
+    code = (
+        "import supple; robot = supple.load('planar2'); "
+        "print(supple.DLS(supple.damping.Constant(0.1)).velocities(robot, [0, 1], [0] * 6))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[0. 0.]\n"

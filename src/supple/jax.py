@@ -3,7 +3,7 @@
     import supple, supple.jax
 
     solver = supple.Solver(supple.load("panda"))
-    q, success = supple.jax.solve(solver, T)            T (..., 4, 4) -> q (..., n), success (...)
+    q, success = supple.jax.solve(solver, T)            T (..., 4, 4) -> q (..., nq), success (...)
     T = supple.jax.fk(robot, q)                         the poses of the end effectors
 
 All functions work with `jax.jit`, `jax.vmap` and `jax.grad`. Leading axes are batch axes; float32
@@ -92,7 +92,7 @@ def _like(array: Array) -> Any:
 def _solve(known: DifferentiableSolver, damping: float, target: Array, q0: Array | None) -> Any:
     lead = target.shape[: target.ndim - len(known.target_shape)]
     shapes = (
-        jax.ShapeDtypeStruct((*lead, known.solver.robot.nv), target.dtype),
+        jax.ShapeDtypeStruct((*lead, known.solver.robot.nq), target.dtype),
         jax.ShapeDtypeStruct(lead, jnp.bool_),
     )
 
@@ -134,7 +134,7 @@ def solve(
         solver: The solver. Its tasks are poses of frames, or positions.
         target: Targets (..., 4, 4), or (..., 3) for a position [m]; for k tasks (..., k, 4, 4) or
             (..., k, 3).
-        q0: Seeds (n,) or (..., n) [rad or m].
+        q0: Seeds (nq,) or (..., nq) [rad or m].
         damping: λ of the gradient as a fraction of the norm of the Jacobian.
 
     Raises:
@@ -142,9 +142,9 @@ def solve(
     """
     known = DifferentiableSolver.of(solver)
     T = _checked("target", target, known.target_shape)
-    lead, n = T.shape[: T.ndim - len(known.target_shape)], solver.robot.nv
+    lead, nq = T.shape[: T.ndim - len(known.target_shape)], solver.robot.nq
     if q0 is not None:
-        q0 = _expanded("q0", _checked("q0", q0, (n,), T.dtype), lead, (n,))
+        q0 = _expanded("q0", _checked("q0", q0, (nq,), T.dtype), lead, (nq,))
     q, success = _solve(known, check_damping(damping), T, q0)
     return q, success
 
@@ -154,7 +154,7 @@ def solve(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _kinematics(frames: DifferentiableFrames, name: str, q: Array) -> Any:
-    tail = (4, 4) if name == "fk" else (6, q.shape[-1])
+    tail = (4, 4) if name == "fk" else (6, frames.robot.nv)
     shape = (*q.shape[:-1], *frames.axes, *tail)
     return _call(getattr(frames, name), jax.ShapeDtypeStruct(shape, q.dtype), q)
 
@@ -171,15 +171,15 @@ def fk(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
 
     Args:
         robot: The robot.
-        q: Configurations (..., n) [rad or m].
+        q: Configurations (..., nq) [rad or m].
         frame: Name of a frame, or a sequence of names; the end effectors by default.
 
     Raises:
-        InputError: An argument is malformed, or the robot has ball joints.
+        InputError: An argument is malformed.
         UnknownNameError: The robot has no such frame.
     """
     frames = DifferentiableFrames.of(robot, frame)
-    poses: Array = _kinematics(frames, "fk", _checked("q", q, (robot.nv,)))
+    poses: Array = _kinematics(frames, "fk", _checked("q", q, (robot.nq,)))
     return poses
 
 
@@ -189,13 +189,14 @@ def jacobian(robot: Robot, q: Any, frame: FrameNames = None) -> Array:
     The arguments are those of `fk`.
     """
     frames = DifferentiableFrames.of(robot, frame)
-    J: Array = _kinematics(frames, "jacobian", _checked("q", q, (robot.nv,)))
+    J: Array = _kinematics(frames, "jacobian", _checked("q", q, (robot.nq,)))
     return J
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _step(frames: DifferentiableFrames, lambda2: float, q: Array, twist: Array) -> Any:
-    return _call(lambda q, x: frames.step(q, x, lambda2), _like(q), q, twist)
+    shape = jax.ShapeDtypeStruct((*q.shape[:-1], frames.robot.nv), q.dtype)
+    return _call(lambda q, x: frames.step(q, x, lambda2), shape, q, twist)
 
 
 def _step_backward(frames: Any, lambda2: float, kept: Any, qd_bar: Array) -> Any:
@@ -213,18 +214,18 @@ def step(robot: Robot, q: Any, twist: Any, frame: FrameNames = None, *, lambda2:
 
     Args:
         robot: The robot.
-        q: Configurations (..., n) [rad or m].
+        q: Configurations (..., nq) [rad or m].
         twist: Twists [v; w] in world axes (..., 6), or (..., k, 6) for k frames [m/s, rad/s], with
             the batch axes of q.
         frame: Name of a frame, or a sequence of names; the end effectors by default.
         lambda2: Damping λ², above zero.
 
     Raises:
-        InputError: An argument is malformed, or the robot has ball joints.
+        InputError: An argument is malformed.
         UnknownNameError: The robot has no such frame.
     """
     frames = DifferentiableFrames.of(robot, frame)
-    at = _checked("q", q, (robot.nv,))
+    at = _checked("q", q, (robot.nq,))
     tail = (*frames.axes, 6)
     x = _expanded("twist", _checked("twist", twist, tail, at.dtype), at.shape[:-1], tail)
     qd: Array = _step(frames, check_lambda2(lambda2), at, x)

@@ -3,13 +3,13 @@
     import supple, supple.torch
 
     solver = supple.Solver(supple.load("panda"))
-    q, success = supple.torch.solve(solver, T)          T (..., 4, 4) -> q (..., n), success (...)
+    q, success = supple.torch.solve(solver, T)          T (..., 4, 4) -> q (..., nq), success (...)
     T = supple.torch.fk(robot, q)                       the poses of the end effectors
 
 All functions are operators of PyTorch: they work with autograd, `torch.vmap` and
 `torch.compile(fullgraph=True)`. Leading axes are batch axes; float32 gives float32, and the work is
-done in float64. Results are on the device of the arguments: `solve` runs on the GPU for CUDA
-tensors; the other functions and all gradients run on the CPU. Gradients are of first order.
+done in float64. Results are on the device of the arguments, where the work is done. Gradients are
+of first order.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
 
 @torch.compiler.assume_constant_result
 def _solver(solver: Solver, damping: float) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of a solver, the damping, the shape of a target, and n."""
+    """Return the number of a solver, the damping, the shape of a target, and nq."""
     check_solver(solver)
     made = _number(solver, None, lambda: DifferentiableSolver.of(solver))
-    return made, check_damping(damping), _known[made].target_shape, solver.robot.nv
+    return made, check_damping(damping), _known[made].target_shape, solver.robot.nq
 
 
 @torch.compiler.assume_constant_result
 def _frames(
     robot: Robot, frame: FrameNames, lambda2: float = 1.0
 ) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of frames of a robot, the damping, the axis of the frames, and n."""
+    """Return the number of frames of a robot, the damping, the axis of the frames, and nq."""
     check_robot(robot)
     key = frame if frame is None or isinstance(frame, str) else tuple(frame)
     made = _number(robot, key, lambda: DifferentiableFrames.of(robot, frame))
-    return made, check_lambda2(lambda2), _known[made].axes, robot.nv
+    return made, check_lambda2(lambda2), _known[made].axes, robot.nq
 
 
 def _checked(name: str, given: Any, tail: tuple[int, ...], like: Tensor | None = None) -> Tensor:
@@ -110,6 +110,18 @@ def _back(array: Any, like: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device, like.dtype)
 
 
+def _on_gpu(tensor: Tensor) -> bool:
+    return tensor.is_cuda
+
+
+def _run(name: str, frames: DifferentiableFrames, q: Tensor, *shapes: Any, **given: Any) -> Any:
+    """Run a CUDA kernel of gradients on the current stream of PyTorch."""
+    from supple.ik.gpu.gradients import run  # NVIDIA's packages are optional
+
+    stream = torch.cuda.current_stream(q.device).cuda_stream
+    return run(frames, name, q, shapes, stream, **given)
+
+
 def _batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:
     """Return the tensors of a call in `torch.vmap` with the mapped axis first."""
     return [
@@ -124,16 +136,16 @@ def _batched(size: int, dims: Any, *tensors: Tensor) -> list[Tensor]:
 @torch.library.custom_op("supple::solve", mutates_args=())
 def _solve(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tuple[Tensor, Tensor]:
     known: DifferentiableSolver = _known[solver]
-    if not target.is_cuda:
+    if not _on_gpu(target):
         q, success = known.solve(_host(target), None if q0 is None else _host(q0))
         return _back(q, target), torch.from_numpy(np.array(success))
-    lead, n = target.shape[: target.ndim - len(known.target_shape)], known.solver.robot.nv
+    lead, nq = target.shape[: target.ndim - len(known.target_shape)], known.solver.robot.nq
     wide, seeds = target.detach().double().reshape(-1, *known.target_shape).contiguous(), None
     if q0 is not None:
-        seeds = q0.detach().double().reshape(-1, n).contiguous()
+        seeds = q0.detach().double().reshape(-1, nq).contiguous()
     stream = torch.cuda.current_stream(target.device)
     found = known.solver.batch(wide, q0=seeds, stream=stream)
-    q = torch.from_dlpack(found.q).reshape(*lead, n).to(target.dtype, copy=True)
+    q = torch.from_dlpack(found.q).reshape(*lead, nq).to(target.dtype, copy=True)
     return q, torch.from_dlpack(found.status).reshape(lead) == int(SolveStatus.CONVERGED)
 
 
@@ -141,7 +153,7 @@ def _solve(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tu
 def _(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tuple[Tensor, Tensor]:
     known: DifferentiableSolver = _known[solver]
     lead = target.shape[: target.ndim - len(known.target_shape)]
-    q = target.new_empty((*lead, known.solver.robot.nv))
+    q = target.new_empty((*lead, known.solver.robot.nq))
     return q, target.new_empty(lead, dtype=torch.bool)
 
 
@@ -149,6 +161,15 @@ def _(target: Tensor, q0: Tensor | None, solver: int, damping: float) -> tuple[T
 def _solve_adjoint(
     q: Tensor, success: Tensor, q_bar: Tensor, solver: int, damping: float
 ) -> tuple[Tensor, Tensor]:
+    if _on_gpu(q):
+        known: DifferentiableSolver = _known[solver]
+        shapes = (*q.shape[:-1], *known.target_shape), q.shape
+        given = {"bar": q_bar, "success": success}
+        given |= {"positions": known.positions, "scale": known.joint_scale}
+        target_bar, q0_bar = _run(
+            "solve_backward", known.frames, q, *shapes, parameter=damping, **given
+        )
+        return target_bar, q0_bar
     bars = _known[solver].adjoint(_host(q), _host(success), _host(q_bar), damping)
     return _back(bars[0], q), _back(bars[1], q)
 
@@ -190,8 +211,8 @@ def solve(
 ) -> tuple[Tensor, Tensor]:
     """Return a solution of each target, and whether it meets the target; differentiable.
 
-        q, success = solve(solver, T)           T (..., 4, 4) -> q (..., n), success (...)
-        q, success = solve(solver, T, q0)       solutions near q0 (n,) or (..., n)
+        q, success = solve(solver, T)           T (..., 4, 4) -> q (..., nq), success (...)
+        q, success = solve(solver, T, q0)       solutions near q0 (nq,) or (..., nq)
 
     With J the Jacobian of the joints F that are not at a limit, and λ the damping,
 
@@ -210,17 +231,17 @@ def solve(
         solver: The solver. Its tasks are poses of frames, or positions.
         target: Targets (..., 4, 4), or (..., 3) for a position [m]; for k tasks (..., k, 4, 4) or
             (..., k, 3).
-        q0: Seeds (n,) or (..., n) [rad or m].
+        q0: Seeds (nq,) or (..., nq) [rad or m].
         damping: λ as a fraction of the norm of J.
 
     Raises:
         InputError: An argument is malformed, or the solver has other tasks.
     """
-    number, damping, shape, n = _solver(solver, damping)
+    number, damping, shape, nq = _solver(solver, damping)
     target = _checked("target", target, shape)
     lead = target.shape[: target.ndim - len(shape)]
     if q0 is not None:
-        q0 = _expanded("q0", _checked("q0", q0, (n,), target), lead, (n,))
+        q0 = _expanded("q0", _checked("q0", q0, (nq,), target), lead, (nq,))
     q, success = _solve(target, q0, number, damping)
     return q, success
 
@@ -243,21 +264,25 @@ def _operator(name: str, tail: Callable[[int], tuple[int, ...]], doc: str) -> An
 
     Args:
         name: The function; its adjoint is `name`_adjoint.
-        tail: Shape of the result for one frame and n joints.
+        tail: Shape of the result for one frame and nv velocities.
         doc: What the operator is for, for its name in PyTorch.
     """
 
     def run(q: Tensor, frames: int) -> Tensor:
-        return _back(getattr(_known[frames], name)(_host(q)), q)
+        function = getattr(_known[frames], name)
+        return function(q.detach()) if _on_gpu(q) else _back(function(_host(q)), q)
 
     def adjoint(q: Tensor, bar: Tensor, frames: int) -> Tensor:
+        if _on_gpu(q):
+            return _run(f"{name}_backward", _known[frames], q, q.shape, bar=bar)[0]
         return _back(getattr(_known[frames], f"{name}_adjoint")(_host(q), _host(bar)), q)
 
     forward = torch.library.custom_op(f"supple::{doc}", run, mutates_args=())
     backward = torch.library.custom_op(f"supple::{doc}_adjoint", adjoint, mutates_args=())
 
     def fake(q: Tensor, frames: int) -> Tensor:
-        return q.new_empty((*q.shape[:-1], *_known[frames].axes, *tail(q.shape[-1])))
+        known: DifferentiableFrames = _known[frames]
+        return q.new_empty((*q.shape[:-1], *known.axes, *tail(known.robot.nv)))
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.frames = inputs[1]
@@ -289,15 +314,15 @@ def fk(robot: Robot, q: Tensor, frame: FrameNames = None) -> Tensor:
 
     Args:
         robot: The robot.
-        q: Configurations (..., n) [rad or m].
+        q: Configurations (..., nq) [rad or m].
         frame: Name of a frame, or a sequence of names; the end effectors by default.
 
     Raises:
-        InputError: An argument is malformed, or the robot has ball joints.
+        InputError: An argument is malformed.
         UnknownNameError: The robot has no such frame.
     """
-    number, _, _, n = _frames(robot, frame)
-    poses: Tensor = _fk(_checked("q", q, (n,)), number)
+    number, _, _, nq = _frames(robot, frame)
+    poses: Tensor = _fk(_checked("q", q, (nq,)), number)
     return poses
 
 
@@ -306,25 +331,35 @@ def jacobian(robot: Robot, q: Tensor, frame: FrameNames = None) -> Tensor:
 
     The arguments are those of `fk`.
     """
-    number, _, _, n = _frames(robot, frame)
-    J: Tensor = _jacobian(_checked("q", q, (n,)), number)
+    number, _, _, nq = _frames(robot, frame)
+    J: Tensor = _jacobian(_checked("q", q, (nq,)), number)
     return J
 
 
 @torch.library.custom_op("supple::step", mutates_args=())
 def _step(q: Tensor, twist: Tensor, frames: int, lambda2: float) -> Tensor:
-    return _back(_known[frames].step(_host(q), _host(twist), lambda2), q)
+    known: DifferentiableFrames = _known[frames]
+    if _on_gpu(q):
+        shape = (*q.shape[:-1], known.robot.nv)
+        return _run("step_forward", known, q, shape, twist=twist, parameter=lambda2)[0]
+    return _back(known.step(_host(q), _host(twist), lambda2), q)
 
 
 @torch.library.custom_op("supple::step_adjoint", mutates_args=())
 def _step_adjoint(
     q: Tensor, twist: Tensor, qd_bar: Tensor, frames: int, lambda2: float
 ) -> tuple[Tensor, Tensor]:
+    if _on_gpu(q):
+        given = {"twist": twist, "bar": qd_bar, "parameter": lambda2}
+        bars = _run("step_backward", _known[frames], q, q.shape, twist.shape, **given)
+        return bars[0], bars[1]
     bars = _known[frames].step_adjoint(_host(q), _host(twist), _host(qd_bar), lambda2)
     return _back(bars[0], q), _back(bars[1], q)
 
 
-_step.register_fake(lambda q, twist, frames, lambda2: q.new_empty(q.shape))
+_step.register_fake(
+    lambda q, twist, frames, lambda2: q.new_empty((*q.shape[:-1], _known[frames].robot.nv))
+)
 _step_adjoint.register_fake(
     lambda q, twist, qd_bar, frames, lambda2: (q.new_empty(q.shape), q.new_empty(twist.shape))
 )
@@ -362,18 +397,18 @@ def step(
 
     Args:
         robot: The robot.
-        q: Configurations (..., n) [rad or m].
+        q: Configurations (..., nq) [rad or m].
         twist: Twists [v; w] in world axes (..., 6), or (..., k, 6) for k frames [m/s, rad/s], with
             the batch axes of q.
         frame: Name of a frame, or a sequence of names; the end effectors by default.
         lambda2: Damping λ², above zero.
 
     Raises:
-        InputError: An argument is malformed, or the robot has ball joints.
+        InputError: An argument is malformed.
         UnknownNameError: The robot has no such frame.
     """
-    number, lambda2, axes, n = _frames(robot, frame, lambda2)
-    q = _checked("q", q, (n,))
+    number, lambda2, axes, nq = _frames(robot, frame, lambda2)
+    q = _checked("q", q, (nq,))
     x = _checked("twist", twist, (*axes, 6), q)
     x = _expanded("twist", x, q.shape[:-1], (*axes, 6))
     qd: Tensor = _step(q, x, number, lambda2)

@@ -14,6 +14,9 @@ torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
 
 ROBOT = supple.load("ur5e")
+for link in [joint.child for joint in ROBOT.description.joints]:
+    ROBOT = ROBOT.with_inertia(link, 1.0, (0.0, 0.0, 0.1), 0.1 * np.eye(3))
+FROZEN = ROBOT.freeze(ROBOT.joint_names[:1])
 Q = np.random.default_rng(0).uniform(-1, 1, (3, 2, 6))
 KINDS = {
     "torch": (torch.as_tensor, torch.Tensor, lambda x: x.numpy()),
@@ -28,7 +31,17 @@ CALLS: dict[str, Any] = {
     "bias": lambda q: ROBOT.bias_acceleration(q, q),
     "jerk": lambda q: ROBOT.bias_jerk(q, q, q),
     "sigma": lambda q: ROBOT.singular_values(q),
+    "manipulability": lambda q: ROBOT.manipulability(q),
+    "inertia": lambda q: ROBOT.inertia_matrix(q),
+    "gravity": lambda q: ROBOT.gravity_torques(q),
+    "center": lambda q: ROBOT.center_of_mass(q),
+    "momentum": lambda q: ROBOT.momentum(q, q),
+    "momentum matrix": lambda q: ROBOT.momentum_matrix(q),
+    "capture point": lambda q: ROBOT.capture_point(q, q),
+    "full": lambda q: FROZEN.full_q(q[..., 1:]),
+    "reduced": lambda q: FROZEN.reduced_q(q),
     "integrate": lambda q: ROBOT.integrate(q, q),
+    "difference": lambda q: ROBOT.difference(q, q),
     "velocities": lambda q: supple.DLS(supple.damping.Constant(0.01)).velocities(
         ROBOT, q, np.ones((*q.shape[:-1], 6), np.float32 if "32" in str(q.dtype) else np.float64)
     ),
@@ -75,6 +88,55 @@ def test_solutions_have_arrays_of_the_library_of_the_targets(kind: str) -> None:
         mine[0]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_servo_returns_arrays_of_the_library_of_q(kind: str) -> None:
+    make, expected, back = KINDS[kind]
+    q, twist = Q[0, 0], np.full(6, 0.02)
+    with jax.enable_x64(True):
+        found = supple.Servo(ROBOT, dt=0.01)(make(q), make(twist))
+        assert isinstance(found, expected)
+        np.testing.assert_array_equal(back(found), supple.Servo(ROBOT, dt=0.01)(q, twist))
+        out = np.empty(6)
+        assert supple.Servo(ROBOT, dt=0.01)(make(q), make(twist), out=out) is out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_of_another_library_is_planned_as_one_of_numpy(kind: str) -> None:
+    make = KINDS[kind][0]
+    T = np.repeat(ROBOT.fk(Q[:1, 0]), 5, axis=0)
+    T[:, 2, 3] += np.linspace(0, 0.02, 5)
+    with jax.enable_x64(True):
+        found = supple.plan_path(ROBOT, make(T), q0=make(Q[0, 0]))
+    np.testing.assert_array_equal(found.q, supple.plan_path(ROBOT, T, q0=Q[0, 0]).q)
+
+
+SPARSE = torch.eye(4).to_sparse()
+REFUSED = {
+    "fk of a sparse tensor": (lambda: ROBOT.fk(SPARSE), "cannot read"),
+    "a sparse target": (lambda: supple.solve(ROBOT, SPARSE), "cannot read"),
+    "a path that requires gradients": (
+        lambda: supple.plan_path(ROBOT, torch.eye(4)[None].requires_grad_()),
+        r"supple\.torch",
+    ),
+    "a path on a device": (
+        lambda: supple.plan_path(ROBOT, torch.eye(4, device="meta")[None]),
+        "memory of a device, meta",
+    ),
+    "a target on a device": (
+        lambda: supple.solve(ROBOT, torch.eye(4, device="meta")),
+        "memory of a device, meta",
+    ),
+    "complex numbers": (lambda: ROBOT.fk(torch.zeros(6) + 0j), "complex"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_tensors_that_cannot_be_read_are_named_in_an_error(what: str) -> None:
+    call, message = REFUSED[what]
+    with pytest.raises(InputError, match=message):
+        call()
+
+
 def test_strides_and_half_precision_are_read_as_numpy_reads_them() -> None:
     wide = torch.as_tensor(np.repeat(Q, 2, axis=-1))[..., ::2]
     assert not wide.is_contiguous()
@@ -84,7 +146,11 @@ def test_strides_and_half_precision_are_read_as_numpy_reads_them() -> None:
         found = ROBOT.fk(rounded)
         assert found.dtype == torch.float64
         np.testing.assert_array_equal(found.numpy(), ROBOT.fk(rounded.double().numpy()))
-    assert ROBOT.fk(jax.numpy.asarray(Q, jax.numpy.bfloat16)).shape == (3, 2, 4, 4)
+    half = jax.numpy.asarray(Q, jax.numpy.bfloat16)
+    assert ROBOT.fk(half).shape == (3, 2, 4, 4)
+    twist = jax.numpy.full((3, 2, 6), 0.25, jax.numpy.bfloat16)
+    found = supple.linearize(ROBOT, ROBOT.tips[0], half, velocity=twist)
+    assert (found.e == 0.25).all()
 
 
 def test_a_tensor_that_is_read_shares_its_memory() -> None:

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from compile_once import only_one
-from supple.gpu import arrays
-from supple.ik.gpu import branches, calls, position, solvers, subproblems, targets
+from supple.gpu import arrays, libraries
+from supple.ik.gpu import branches, calls, gradients, position, solvers, subproblems, targets
+from supple.kinematics import gpu_frames
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 # Compiling takes most of the time of these tests, hence no optimization and no forced inlining.
@@ -37,6 +38,7 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "restore": ("Request",),
     "choose": ("Request", "BranchRequest"),
     "keep": ("Request", "BranchRequest"),
+    **dict.fromkeys((*gpu_frames.KERNELS, *gradients.KERNELS), ("Request",)),
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
     "read": ("View", "Kind", "double*", "int", "int"),
@@ -253,19 +255,21 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     class Info:
         architecture = "emulated"
 
-    def no_compiler(text: str, architecture: str) -> bytes:
+    def no_compiler(text: str, architecture: str, **_: Any) -> bytes:
         return text.encode()
 
     def no_linker(texts: list[str], architecture: str) -> bytes:
         return _NEXT.join(texts).encode()
 
-    for module in (position, subproblems, branches):
+    for module in (position, subproblems, branches, gpu_frames):
         patch.setattr(module, "open_device", lambda number: device)
     for module in (position, branches):
         patch.setattr(module, "compile_linked", no_linker)
     for module in (solvers, branches):
         patch.setattr(module, "device_named", lambda name: (0, Info))
-    patch.setattr(calls, "seen", _seen)
-    for module in (subproblems, targets, branches):
+    patch.setattr(gpu_frames, "found_device", lambda name: (0, Info))
+    for module in (calls, gpu_frames, libraries):
+        patch.setattr(module, "seen", _seen)
+    for module in (subproblems, targets, branches, gpu_frames, gradients):
         patch.setattr(module, "compile_source", no_compiler)
     return device

@@ -1,7 +1,8 @@
 // Adjoints of forward kinematics and of the Jacobian, in world axes, for gradients of a loss.
 //
 // x_bar is the gradient of the loss with respect to x and has its shape: the loss changes by the
-// sum of x_bar dx over all entries. Ball joints are not supported.
+// sum of x_bar dx over all entries. q_bar (nv) is the gradient with respect to velocities: of a
+// ball joint, with respect to the angular velocity in the axes of the body.
 #pragma once
 
 #include "supple/robot/chain.hpp"
@@ -60,7 +61,8 @@ SUPPLE_INLINE void add_twist_adjoint(const Chain<T>& chain, const Frame<T>& fram
 //
 //   d[v_k; w_k]/dq_l = [w_l × v_k; w_l × w_k]  for l <= k,  [w_k × v_l; 0]  for l > k
 //
-// so that sums over the joints before and after l suffice.
+// so that sums over the joints before and after l suffice. Each axis of a ball joint turns the two
+// others, in either order: all three count as later ones.
 template <class L, class T>
 SUPPLE_INLINE void add_jacobian_adjoint(const Chain<T>& chain, const Frame<T>& frame,
                                         const Pose<L>* joint_poses, const Vec3<L>& p,
@@ -69,18 +71,26 @@ SUPPLE_INLINE void add_jacobian_adjoint(const Chain<T>& chain, const Frame<T>& f
   const auto bar = [&](int row, int c) {
     return Vec3<L>{J_bar[row * n + c], J_bar[(row + 1) * n + c], J_bar[(row + 2) * n + c]};
   };
-  Vec3<L> before{L(0), L(0), L(0)}, after = before;
-  for (int s = frame.support_begin; s < frame.support_end; ++s) {
-    const int c = chain.joint[chain.support[s].joint].v_index;
+  Vec3<L> before{L(0), L(0), L(0)}, after = before, sum = before;
+  SUPPLE_UNROLL for (int s = frame.support_begin; s < frame.support_end; ++s) {
+    const Joint<T>& joint = chain.joint[chain.support[s].joint];
+    const int c = joint.v_index;
     const Twist<L> twist = support_twist(chain, s, joint_poses, p);
+    if (joint.motion != Motion::ball_axis) before = sum;
     q_bar[c] = q_bar[c] + dot(twist.v, before);
-    before = before + cross(bar(0, c), twist.w);
+    sum = sum + cross(bar(0, c), twist.w);
   }
-  for (int s = frame.support_end - 1; s >= frame.support_begin; --s) {
-    const int c = chain.joint[chain.support[s].joint].v_index;
+  SUPPLE_UNROLL for (int s = frame.support_end - 1; s >= frame.support_begin; --s) {
+    const Joint<T>& joint = chain.joint[chain.support[s].joint];
+    const int c = joint.v_index;
     const Twist<L> twist = support_twist(chain, s, joint_poses, p);
     after = after + cross(twist.v, bar(0, c)) + cross(twist.w, bar(3, c));
+    if (joint.motion == Motion::ball_axis) continue;  // the first axis does it for all three
     q_bar[c] = q_bar[c] + dot(twist.w, after);
+    if (joint.motion != Motion::ball) continue;
+    for (int k = 1; k < 3; ++k) {
+      q_bar[c + k] = q_bar[c + k] + dot(support_twist(chain, s + k, joint_poses, p).w, after);
+    }
   }
 }
 

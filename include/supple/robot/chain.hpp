@@ -15,6 +15,13 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
+// The axes in which a twist is expressed: those of the world, of the frame itself, or of a frame of
+// the chain given by its index. Spatial coordinates have world axes, and v is the velocity of the
+// point of the frame's body that is at the world's origin.
+inline constexpr int axes_world = -1;
+inline constexpr int axes_body = -2;
+inline constexpr int axes_spatial = -3;
+
 enum class Motion : int {
   revolute,
   prismatic,

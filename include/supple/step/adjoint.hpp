@@ -32,7 +32,9 @@ SUPPLE_INLINE void add_transposed(int m, int n, const L& a, const L* J, const L*
 }
 
 // Numbers of scratch memory for `solution_adjoint`.
-SUPPLE_INLINE int solution_adjoint_memory(int m, int n) { return m * n + (m < n ? m * m : n * n); }
+SUPPLE_INLINE constexpr int solution_adjoint_memory(int m, int n) {
+  return m * n + (m < n ? m * m : n * n);
+}
 
 // The adjoint of the nearest solution: the step  dq = J^+ dx + (I - J^+ J) dq0  from a solution,
 // with the damped pseudoinverse J^+ = J^T (J J^T + lambda2 I)^-1,

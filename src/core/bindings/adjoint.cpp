@@ -22,18 +22,19 @@ const double* rows_of(nb::handle given, npy_intp count, npy_intp columns) {
   return data;
 }
 
-// The configurations of a call, the sizes of its arrays, and the loop over them.
+// The configurations (count, nq) of a call, the sizes of its arrays, and the loop over them.
+// Results have a column for each velocity.
 class AdjointCall {
  public:
   AdjointCall(const PyChain& given, nb::handle q, int frames, int threads)
-      : chain(given.owned<double>().view()), threads_(threads) {
-    if (chain.balls) throw nb::value_error("gradients through ball joints are not available");
+      : chain(given.owned<double>().view()),
+        configurations_(q, given.layout(), "q"),
+        threads_(threads) {
     check_index("frames", 1, given.frames() + 1, frames);
-    if (!PyArray_CheckExact(q.ptr()) ||
-        PyArray_NDIM(reinterpret_cast<PyArrayObject*>(q.ptr())) != 2)
-      throw nb::type_error("q must be an array (count, n)");
-    count = PyArray_DIM(reinterpret_cast<PyArrayObject*>(q.ptr()), 0);
-    this->q = rows(q, chain.nv);
+    if (configurations_.leading() != 1 || !configurations_.is_double())
+      throw nb::type_error("q must be an array of float64 (count, nq)");
+    count = configurations_.count();
+    this->q = configurations_.data<double>();
   }
 
   const double* rows(nb::handle given, int columns) const { return rows_of(given, count, columns); }
@@ -59,6 +60,7 @@ class AdjointCall {
   const double* q = nullptr;
 
  private:
+  Configurations configurations_;
   int threads_;
 };
 
@@ -79,8 +81,9 @@ nb::object kinematics_adjoint(const PyChain& given, nb::handle q, nb::handle pos
 }
 
 nb::tuple solution_adjoint_of(const PyChain& given, nb::handle q, nb::handle success,
-                              nb::handle q_bar, nb::handle lower, nb::handle upper, bool positions,
-                              double damping, double slack, int frames, int threads) {
+                              nb::handle q_bar, nb::handle lower, nb::handle upper,
+                              nb::handle joint_scale, bool positions, double damping, double slack,
+                              int frames, int threads) {
   const AdjointCall call(given, q, frames, threads);
   const npy_intp n = call.chain.nv;
   auto* const solved = reinterpret_cast<PyArrayObject*>(success.ptr());
@@ -88,15 +91,18 @@ nb::tuple solution_adjoint_of(const PyChain& given, nb::handle q, nb::handle suc
       !PyArray_ISCARRAY_RO(solved) || PyArray_SIZE(solved) != call.count)
     throw nb::type_error("success must be an array of bool (count,)");
   const double *const low = contiguous_data(lower, n), *const high = contiguous_data(upper, n);
-  if (!low || !high) throw nb::type_error("limits must be arrays of float64 (n,)");
+  const double* const scale = contiguous_data(joint_scale, n);
+  if (!low || !high || (!scale && !joint_scale.is_none()))
+    throw nb::type_error("limits and scales must be arrays of float64 (n,)");
   nb::object targets_bar = call.result(16 * frames), q0_bar = call.result(int(n));
   const SolutionAdjoint request{.count = call.count,
                                 .frames = frames,
-                                .positions = positions,
-                                .damping = damping,
-                                .slack = slack,
-                                .lower = low,
-                                .upper = high,
+                                .rule = {.positions = positions,
+                                         .damping = damping,
+                                         .slack = slack,
+                                         .lower = low,
+                                         .upper = high,
+                                         .joint_scale = scale},
                                 .q = call.q,
                                 .success = static_cast<const unsigned char*>(PyArray_DATA(solved)),
                                 .q_bar = call.rows(q_bar, int(n)),
@@ -136,13 +142,14 @@ void bind_adjoints(nb::module_& m) {
                 " | None, jacobian_bar: " SUPPLE_ARRAY
                 " | None, frames: int, threads: int) -> " SUPPLE_ARRAY));
   m.def("solution_adjoint", &solution_adjoint_of, "chain"_a, "q"_a, "success"_a, "q_bar"_a,
-        "lower"_a, "upper"_a, nb::kw_only(), "positions"_a, "damping"_a, "slack"_a, "frames"_a,
-        "threads"_a,
+        "lower"_a, "upper"_a, "joint_scale"_a.none(), nb::kw_only(), "positions"_a, "damping"_a,
+        "slack"_a, "frames"_a, "threads"_a,
         "Return the gradients with respect to targets (count, 16 frames) and seeds (count, n).",
         nb::sig("def solution_adjoint(chain: Chain, q: " SUPPLE_ARRAY
                 ", success: numpy.typing.NDArray[numpy.bool_], q_bar: " SUPPLE_ARRAY
-                ", lower: " SUPPLE_ARRAY ", upper: " SUPPLE_ARRAY
-                ", *, positions: bool, damping: float, slack: float, frames: int, threads: int) -> "
+                ", lower: " SUPPLE_ARRAY ", upper: " SUPPLE_ARRAY ", joint_scale: " SUPPLE_ARRAY
+                " | None, *, positions: bool, damping: float, slack: float, frames: int, threads: "
+                "int) -> "
                 "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"));
   m.def("damped_step", &damped_step_on, "chain"_a, "q"_a, "x"_a, "qd_bar"_a.none(), "lambda2"_a,
         "frames"_a, "threads"_a,

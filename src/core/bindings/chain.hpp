@@ -160,6 +160,9 @@ class PyChain {
     }
   }
   int frames() const { return int(f64_.frames.size()); }
+  int outputs() const { return outputs_; }
+  bool stacks() const { return stack_; }
+  int axes() const { return axes_; }
   const Layout& layout() const { return layout_; }
 
   // Returns qd as an array with the rows and the type of q.

@@ -13,6 +13,7 @@
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 #include "drivers/gil.hpp"
+#include "drivers/gpu_constants.hpp"
 #include "drivers/operation_count.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
@@ -115,7 +116,21 @@ NB_MODULE(_core, m) {
             const Operations count = operations(c.owned<double>().view());
             return nb::make_tuple(count.multiplications, count.additions);
           },
-          nb::sig("def operations(self) -> tuple[int, int]"));
+          nb::sig("def operations(self) -> tuple[int, int]"))
+      .def(
+          "constants",
+          [](const PyChain& c) {
+            return text::constants("RobotConstants", c.owned<double>().view(), c.outputs(),
+                                   c.axes());
+          },
+          "Return C++ source that defines the chain as the constants RobotConstants<T>.")
+      .def_prop_ro(
+          "frame_axes",
+          [](const PyChain& c) {
+            return c.stacks() ? nb::make_tuple(c.outputs()) : nb::make_tuple();
+          },
+          nb::sig("def frame_axes(self) -> tuple[int, ...]"),
+          "The axes of frames in results: (k,) for several frames, () for one.");
 
   m.def("close_down", &close_down, "patience"_a,
         "Stop the work of other threads at exit; wait at most `patience` [s] until it has ended.");

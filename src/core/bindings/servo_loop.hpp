@@ -118,7 +118,7 @@ class ServoLoop {
         numbers(acceleration, velocities_, "acceleration", memory_.acceleration, kept[2])};
     nb::object next = result(out, n);
     run(at, command, data_of<double>(next));
-    return next;
+    return out.is_none() ? like(q, std::move(next)) : next;
   }
 
   // The same as `step`, for arrays in the kernel's layout that have already been checked.

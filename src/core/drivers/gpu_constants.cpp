@@ -129,17 +129,18 @@ std::string laid(const Task<double>& task, int number) {
 std::string lines(const Chain<double>& chain) {
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
-  return line("Joint<T>", "joint", chain.joints, chain.joint) +
+  return (chain.joints ? line("Joint<T>", "joint", chain.joints, chain.joint) : "") +
          line("Frame<T>", "frame", chain.frames, chain.frame) +
-         line("Support", "support", supports, chain.support) +
+         (supports ? line("Support", "support", supports, chain.support) : "") +
          (chain.balls ? line("int", "ball", chain.balls, chain.ball) : "");
 }
 std::string laid(const Chain<double>& chain) {
-  return braces(
-      member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
-      member("frames", chain.frames), member("balls", chain.balls), member("mimics", chain.mimics),
-      member("phases", chain.phases), member("lengths", chain.lengths), member("joint", "joint"),
-      member("frame", "frame"), member("support", "support"), array_of("ball", chain.balls > 0));
+  return braces(member("nq", chain.nq), member("nv", chain.nv), member("joints", chain.joints),
+                member("frames", chain.frames), member("balls", chain.balls),
+                member("mimics", chain.mimics), member("phases", chain.phases),
+                member("lengths", chain.lengths), array_of("joint", chain.joints > 0),
+                member("frame", "frame"), array_of("support", chain.joints > 0),
+                array_of("ball", chain.balls > 0));
 }
 std::string lines(int tasks, const Task<double>* task) {
   std::string all, list;
@@ -228,6 +229,12 @@ std::string constants(const char* name, const Servo<double>& servo) {
                 member("rest_gain", servo.rest_gain)) +
          ";\n";
   return in_struct(name, all);
+}
+
+std::string constants(const char* name, const Chain<double>& chain, int frames, int axes) {
+  return in_struct(name, lines(chain) + "  static constexpr Chain<T> chain = " + laid(chain) +
+                             ";\n  static constexpr int frames = " + of(frames) +
+                             ", axes = " + of(axes) + ";\n");
 }
 
 std::string posture_constants(std::vector<int> posture, std::vector<double> posture_weight,

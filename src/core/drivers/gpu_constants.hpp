@@ -19,6 +19,10 @@ std::string constants(const char* name, const IkProblem<double>& ik, const float
 // resolved rates (not accelerations) and one step for all tasks, and have no posture tasks.
 std::string constants(const char* name, const Servo<double>& servo);
 
+// Returns the source of a struct template `name` with the constants of `chain`, the number of
+// frames whose kinematics are computed, and the axes of twists.
+std::string constants(const char* name, const Chain<double>& chain, int frames, int axes);
+
 // Returns C++ source with the preferences among solutions, as arrays (n,). For each coordinate,
 // `posture` is the index of its posture in the values of a target, or -1; `posture_weight` is the
 // weight of the posture; `wrap` is 2π if the joint has 2π wraps, else 0 [rad].

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "supple/ik/solution_rule.hpp"
 #include "supple/robot/chain.hpp"
 
 namespace supple {
@@ -25,10 +26,7 @@ struct KinematicsAdjoint {
 struct SolutionAdjoint {
   std::ptrdiff_t count;
   int frames;
-  bool positions;                // whether the targets are positions, not poses
-  double damping;                // λ as a fraction of the norm of the scaled Jacobian
-  double slack;                  // distance from a limit up to which a joint is fixed [rad or m]
-  const double *lower, *upper;   // (n,): joint limits
+  SolutionRule rule;
   const double* q;               // (count, n)
   const unsigned char* success;  // (count,): whether q meets its target; otherwise gradients are 0
   const double* q_bar;           // (count, n)

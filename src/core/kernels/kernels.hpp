@@ -14,13 +14,6 @@
 
 namespace supple {
 
-// The axes in which a twist is expressed: those of the world, of the frame itself, or of a frame of
-// the chain given by its index. Spatial coordinates have world axes, and v is the velocity of the
-// point of the frame's body that is at the world's origin.
-inline constexpr int axes_world = -1;
-inline constexpr int axes_body = -2;
-inline constexpr int axes_spatial = -3;
-
 // Kinematics of `count` configurations. Arrays are C-ordered; outputs that are null are not
 // computed.
 template <class T>

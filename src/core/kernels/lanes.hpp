@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "supple/robot/kinematics.hpp"
+#include "supple/robot/rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -51,28 +51,6 @@ void store(int n, int lanes, const L* x, T* rows) {
     }
     for (; k < n; ++k) row[k] = number(k, i);
   }
-}
-
-// Largest displacement of a prismatic joint that keeps every result finite [m].
-template <class T>
-constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
-
-// Returns the lanes where all inputs are finite and all displacements within bounds. `qd` may be
-// null.
-template <class L, class T>
-mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
-  mask_t<L> valid = L(0) == L(0);
-  for (int k = 0; k < chain.nq; ++k) {
-    valid = valid & finite(q[k]);
-    if (qd) valid = valid & finite(qd[k]);
-  }
-  if (!chain.lengths) return valid;
-  for (int j = 0; j < chain.joints; ++j) {
-    const L d = displacement(chain.joint[j], q);
-    const bool slides = chain.joint[j].motion == Motion::prismatic;
-    valid = valid & (slides ? abs(d) <= L(longest<T>) : finite(d));
-  }
-  return valid;
 }
 
 // Processes rows begin to end - 1 of a batch with `block`, as many at a time as there are lanes,

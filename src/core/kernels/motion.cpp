@@ -10,6 +10,7 @@
 #include "supple/limits/box.hpp"
 #include "supple/step/damping.hpp"
 #include "supple/robot/kinematics.hpp"
+#include "supple/robot/rows.hpp"
 #include "supple/limits/limits.hpp"
 #include "supple/math/linalg.hpp"
 #include "supple/step/step.hpp"
@@ -45,45 +46,6 @@ struct Workspace {
     return std::size_t(arena.size()) * sizeof(L);
   }
 };
-
-template <class L>
-SUPPLE_INLINE void put(L* matrix, int stride, const Vec3<L>& v) {
-  matrix[0] = v.x;
-  matrix[stride] = v.y;
-  matrix[2 * stride] = v.z;
-}
-
-template <class L>
-void write_pose(const Pose<L>& T, L* matrix) {
-  put(matrix, 4, T.R.x);
-  put(matrix + 1, 4, T.R.y);
-  put(matrix + 2, 4, T.R.z);
-  put(matrix + 3, 4, T.p);
-  for (int c = 0; c < 3; ++c) matrix[12 + c] = L(0);
-  matrix[15] = L(1);
-}
-
-// Writes the Jacobian (6 x n) of one frame whose origin is p, in the axes `in`, or in world axes if
-// `in` is null.
-template <class L, class T>
-void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
-                    const Vec3<L>& p, const Rotation<L>* in, L* J) {
-  const int n = chain.nv;
-  if (chain.mimics || frame.support_end - frame.support_begin < n) {
-    for (int k = 0; k < 6 * n; ++k) J[k] = L(0);
-  }
-  jacobian(chain, frame, space.joint_poses, p, [&](int column, const Twist<L>& world, bool first) {
-    Twist<L> twist = world;
-    if (in) twist = {into(*in, world.v), into(*in, world.w)};
-    L* at = J + column;
-    if (!first) {
-      twist.v = twist.v + Vec3<L>{at[0], at[n], at[2 * n]};
-      twist.w = twist.w + Vec3<L>{at[3 * n], at[4 * n], at[5 * n]};
-    }
-    put(at, n, twist.v);
-    put(at + 3 * n, n, twist.w);
-  });
-}
 
 // Returns the rates of the frame in whose axes twists are expressed: those of the frame
 // request.axes, or `own`, the rates of the moving frame itself.
@@ -194,7 +156,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.jacobian || request.sigma || request.manipulability) {
       Vec3<L> p = pose.p;
       if (request.axes == axes_spatial) p = {L(0), L(0), L(0)};
-      write_jacobian(chain, frame, space, p, in, space.jacobian + 6 * n * i);
+      write_jacobian(chain, frame, space.joint_poses, p, in, space.jacobian + 6 * n * i);
     }
     if (request.bias_acceleration)
       write_bias_acceleration(chain, request, frame, space, pose.p, in,

@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.describe._libraries import library_name as library_name
 from supple.describe._libraries import library_of as library_of
 from supple.describe._libraries import like as like
+from supple.describe._libraries import of_other_library as of_other_library
+from supple.describe._libraries import to_numpy as to_numpy
+from supple.describe._libraries import without_gradients as without_gradients
 from supple.describe._numbers import as_doubles as as_doubles
 from supple.describe._numbers import real_numbers as real_numbers
 from supple.describe._pose import POSE_TOLERANCE as POSE_TOLERANCE

@@ -38,28 +38,43 @@ def to_numpy(given: Any) -> npt.NDArray[Any]:
     Types that NumPy lacks, such as bfloat16, become float64.
 
     Raises:
-        InputError: The array requires gradients, is traced, or is not in host memory. The message
-            describes the array, for the end of an error ("given: ...").
+        InputError: The array requires gradients, is traced, is not in host memory, or has no
+            strides. The message describes the array, for the end of an error ("given: ...").
     """
-    name = _library_name(given)
+    name = library_name(given)
+    given = without_gradients(given)
     if name == "torch":
-        torch = sys.modules["torch"]
-        if given.requires_grad and torch.is_grad_enabled():
+        if given.device.type != "cpu":
+            raise InputError(f"a tensor in the memory of a device, {given.device}")
+        if given.dtype.is_floating_point and given.dtype.itemsize < 4:
+            given = given.double()
+    elif int(given.__dlpack_device__()[0]) not in _HOST:
+        raise InputError(f"an array in the memory of a device, {given.__dlpack_device__()}")
+    try:
+        array = np.asarray(given)
+    except (TypeError, RuntimeError, ValueError) as error:  # sparse or quantized tensors
+        raise InputError(f"an array that NumPy cannot read ({error})") from None
+    return array.astype(np.float64) if array.dtype.kind == "V" else array
+
+
+def without_gradients(given: Any) -> Any:
+    """Return an array of another library as plain numbers.
+
+    Raises:
+        InputError: The array requires gradients or is traced. The message describes the array, for
+            the end of an error ("given: ...").
+    """
+    name = library_name(given)
+    if name == "torch":
+        if given.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise InputError(
                 "a tensor that requires gradients; supple.torch has functions with gradients, and "
                 "tensor.detach() leaves them out"
             )
-        if given.device.type != "cpu":
-            raise InputError(f"a tensor in the memory of a device, {given.device}")
-        given = given.detach().resolve_neg()
-        if given.dtype.is_floating_point and given.dtype.itemsize < 4:
-            given = given.double()
-    elif name == "jax" and isinstance(given, sys.modules["jax"].core.Tracer):
+        return given.detach().resolve_neg()
+    if name == "jax" and isinstance(given, sys.modules["jax"].core.Tracer):
         raise InputError("a value traced by JAX; supple.jax has functions for jit, vmap and grad")
-    elif int(given.__dlpack_device__()[0]) not in _HOST:
-        raise InputError(f"an array in the memory of a device, {given.__dlpack_device__()}")
-    array = np.asarray(given)
-    return array.astype(np.float64) if array.dtype.kind == "V" else array
+    return given
 
 
 def like(given: Any, result: npt.NDArray[Any]) -> Any:
@@ -71,7 +86,7 @@ def like(given: Any, result: npt.NDArray[Any]) -> Any:
     if not of_other_library(given):
         return result
     result = np.asarray(result)
-    name = _library_name(given)
+    name = library_name(given)
     if name == "torch":
         return sys.modules["torch"].from_numpy(result if result.flags.writeable else result.copy())
     if name == "jax":
@@ -80,7 +95,7 @@ def like(given: Any, result: npt.NDArray[Any]) -> Any:
     return result if namespace is None else namespace().asarray(result)
 
 
-def _library_name(given: object) -> str:
+def library_name(given: object) -> str:
     """Return "torch", "jax" or another name of the library that an array belongs to."""
     for name, kind in (("torch", "Tensor"), ("jax", "Array")):
         library = sys.modules.get(name)

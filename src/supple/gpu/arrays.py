@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,10 +19,13 @@ _CUDA = 2  # kDLCUDA, the type of device in DLPack
 
 def on_gpu(given: object) -> bool:
     """Return whether an object is an array in GPU memory."""
-    if hasattr(given, "__cuda_array_interface__"):
-        return True
-    device = getattr(given, "__dlpack_device__", None)
-    return device is not None and int(device()[0]) == _CUDA
+    # (The interface of PyTorch's tensors raises errors, and so does DLPack for some devices.)
+    with suppress(Exception):
+        if int(given.__dlpack_device__()[0]) == _CUDA:  # type: ignore[attr-defined]
+            return True
+    with suppress(Exception):
+        return hasattr(given, "__cuda_array_interface__")
+    return False
 
 
 Layout: TypeAlias = tuple[Hashable, int, int]  # an array's type and strides; address; stream

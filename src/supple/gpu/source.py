@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
-_FOLDERS = (_PACKAGE / "control", _PACKAGE / "ik/gpu", _PACKAGE / "include")
+_FOLDERS = tuple(_PACKAGE / name for name in ("control", "ik/gpu", "kinematics", "include"))
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _GIVEN = "given.hpp"  # header that the kernels include, generated for each robot
 _PLACE = f"//// {_GIVEN}\n"  # placeholder for the content of given.hpp

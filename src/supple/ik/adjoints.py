@@ -18,12 +18,13 @@ from supple._arrays.checks import FloatArray, number
 from supple.errors import InputError, short_repr
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
+from supple.kinematics.configuration import configuration_gradient, velocity_gradient
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.tasks.rows import TaskRows
 
 DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian
-_AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
+AT_LIMIT = 1e-6  # distance from a limit up to which a joint counts as being at the limit [rad, m]
 
 
 def check_solver(given: object) -> None:
@@ -63,15 +64,10 @@ class DifferentiableFrames:
         """Return the frames, after checking the arguments.
 
         Raises:
-            InputError: `robot` is not a robot, or has ball joints.
+            InputError: `robot` is not a robot.
             UnknownNameError: The robot has no such frame.
         """
         check_robot(robot)
-        if robot.nq != robot.nv:
-            raise InputError(
-                f"gradients are for joints with one coordinate; given: {robot.name}, which has "
-                "configurations with quaternions"
-            )
         made = DifferentiableFrames(
             robot, frame if frame is None or isinstance(frame, str) else tuple(frame)
         )
@@ -81,7 +77,8 @@ class DifferentiableFrames:
     @cached_property
     def axes(self) -> tuple[int, ...]:
         """The axes of frames in results: (k,) for several frames, () for one."""
-        return tuple(self.robot.fk(self.robot.neutral(), self.frame).shape[:-2])
+        axes: tuple[int, ...] = self.chain.frame_axes
+        return axes
 
     @property
     def count(self) -> int:
@@ -102,39 +99,41 @@ class DifferentiableFrames:
         return self.robot.jacobian(q, self.frame)
 
     def fk_adjoint(self, q: FloatArray, T_bar: FloatArray) -> FloatArray:
-        """Return q_bar (..., n) from the gradient with respect to the poses."""
+        """Return q_bar (..., nq) from the gradient with respect to the poses."""
         return self._kinematics(q, _rows(T_bar, 16 * self.count), None)
 
     def jacobian_adjoint(self, q: FloatArray, J_bar: FloatArray) -> FloatArray:
-        """Return q_bar (..., n) from the gradient with respect to the Jacobians."""
+        """Return q_bar (..., nq) from the gradient with respect to the Jacobians."""
         return self._kinematics(q, None, _rows(J_bar, 6 * self.count * self.robot.nv))
 
     def _kinematics(self, q: FloatArray, T_bar: Any, J_bar: Any) -> FloatArray:
-        rows = _rows(q, self.robot.nv)
+        rows = _rows(q, self.robot.nq)
         found = _core.kinematics_adjoint(
             self.chain, rows, T_bar, J_bar, self.count, thread_count(None)
         )
-        return found.reshape(q.shape).astype(q.dtype, copy=False)
+        return self._like(q, configuration_gradient(self.robot, rows, found))
+
+    @staticmethod
+    def _like(array: FloatArray, result: FloatArray) -> FloatArray:
+        return result.reshape(array.shape).astype(array.dtype, copy=False)
 
     def step(self, q: FloatArray, twist: FloatArray, lambda2: float) -> FloatArray:
         """Return the damped step q̇ (..., n) for twists (..., 6) or (..., k, 6)."""
         qd: FloatArray = self._step(q, twist, None, lambda2)[0]
-        return qd.reshape(q.shape).astype(q.dtype, copy=False)
+        return qd.reshape(*q.shape[:-1], self.robot.nv).astype(q.dtype, copy=False)
 
     def step_adjoint(
         self, q: FloatArray, twist: FloatArray, qd_bar: FloatArray, lambda2: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return q_bar and twist_bar from the gradient with respect to the step."""
-        q_bar, twist_bar = self._step(q, twist, _rows(qd_bar, self.robot.nv), lambda2)
-        return (
-            q_bar.reshape(q.shape).astype(q.dtype, copy=False),
-            twist_bar.reshape(twist.shape).astype(twist.dtype, copy=False),
-        )
+        v_bar, twist_bar = self._step(q, twist, _rows(qd_bar, self.robot.nv), lambda2)
+        q_bar = configuration_gradient(self.robot, _rows(q, self.robot.nq), v_bar)
+        return self._like(q, q_bar), self._like(twist, twist_bar)
 
     def _step(self, q: Any, twist: Any, qd_bar: Any, lambda2: float) -> Any:
         x = _rows(twist, 6 * self.count)
         return _core.damped_step(
-            self.chain, _rows(q, self.robot.nv), x, qd_bar, lambda2, self.count, thread_count(None)
+            self.chain, _rows(q, self.robot.nq), x, qd_bar, lambda2, self.count, thread_count(None)
         )
 
 
@@ -195,8 +194,14 @@ class DifferentiableSolver:
         """The shape of one target."""
         return (*self.axes, *((3,) if self.positions else (4, 4)))
 
+    @property
+    def joint_scale(self) -> FloatArray | None:
+        """Scales of the joints in which solutions move as little as possible; None if all are 1."""
+        problem = self.solver._problem
+        return None if problem is None else problem.joint_scale
+
     def solve(self, target: FloatArray, q0: FloatArray | None) -> tuple[FloatArray, Any]:
-        """Return configurations (..., n) and whether they meet their targets (...)."""
+        """Return configurations (..., nq) and whether they meet their targets (...)."""
         found = self.solver.batch(np.asarray(target, np.float64), q0=q0)
         return found.q.astype(target.dtype, copy=False), found.success
 
@@ -205,19 +210,22 @@ class DifferentiableSolver:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the gradients with respect to the targets and to q0."""
         robot, count = self.frames.robot, self.frames.count
+        at = _rows(q, robot.nq)
         targets, q0_bar = _core.solution_adjoint(
             self.frames.chain,
-            _rows(q, robot.nv),
+            at,
             np.ascontiguousarray(success, np.bool_).reshape(-1),
-            _rows(q_bar, robot.nv),
+            velocity_gradient(robot, at, _rows(q_bar, robot.nq)),
             np.ascontiguousarray(robot.lower),
             np.ascontiguousarray(robot.upper),
+            self.joint_scale,
             positions=self.positions,
             damping=damping,
-            slack=_AT_LIMIT,
+            slack=AT_LIMIT,
             frames=count,
             threads=thread_count(None),
         )
         poses = targets.reshape(*q.shape[:-1], *self.axes, 4, 4)
         bar = poses[..., :3, 3] if self.positions else poses
-        return bar.astype(q.dtype, copy=False), q0_bar.reshape(q.shape).astype(q.dtype, copy=False)
+        seeds = configuration_gradient(robot, at, q0_bar).reshape(q.shape)
+        return bar.astype(q.dtype, copy=False), seeds.astype(q.dtype, copy=False)

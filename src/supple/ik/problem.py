@@ -88,6 +88,8 @@ class CompiledProblem:
         poses: Number of tasks if all of them are poses, else 0.
         units: Units of the joints in distances between configurations (n,): 1 rad, or a length of
             the robot [m] for a prismatic joint.
+        joint_scale: Scales of the joints in which the search moves as little as possible (n,); None
+            if all are 1.
         kernel: The compiled solver.
     """
 
@@ -102,6 +104,7 @@ class CompiledProblem:
     default_starts: int
     poses: int
     units: Array
+    joint_scale: Array | None
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
@@ -298,6 +301,9 @@ def _compiled(
         default_starts,
         poses,
         np.where(robot.prismatic, reach, 1.0),
+        np.array(slides["joint_scale"])
+        if slides["joint_scale"] and isinstance(rule, ErrorNorm)
+        else None,
         kernel,
     )
 

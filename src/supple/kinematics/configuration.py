@@ -59,6 +59,42 @@ def difference(robot: Robot | None, q1: Any, q0: Any) -> Any:
     return made
 
 
+def configuration_gradient(robot: Robot, q: Any, v_bar: Any) -> Any:
+    """Return the gradient (..., nq) for configurations q, from that for velocities (..., nv).
+
+    A quaternion of any length r is divided by it, and its rate is ½ a (0, ω) for the unit
+    quaternion a and the angular velocity ω in the axes of the body. The gradient is therefore
+    tangent to the quaternions of length r: 2/r a (0, ω_bar).
+    """
+    if robot.nq == robot.nv:
+        return v_bar
+    made = np.empty((*v_bar.shape[:-1], robot.nq), v_bar.dtype)
+    for at, by, is_ball in _parts(robot):
+        if is_ball:
+            a, bar = q[..., at], v_bar[..., by]
+            turned = _raw_product(a, np.concatenate([np.zeros_like(bar[..., :1]), bar], axis=-1))
+            made[..., at] = 2 * turned / (a**2).sum(axis=-1, keepdims=True)
+        else:
+            made[..., at] = v_bar[..., by]
+    return made
+
+
+def velocity_gradient(robot: Robot, q: Any, q_bar: Any) -> Any:
+    """Return the gradient (..., nv) for velocities, from that for q (..., nq).
+
+    The quaternions in q have unit length.
+    """
+    if robot.nq == robot.nv:
+        return q_bar
+    made = np.empty((*q_bar.shape[:-1], robot.nv), q_bar.dtype)
+    for at, by, is_ball in _parts(robot):
+        if is_ball:
+            made[..., by] = _raw_product(_conjugate(q[..., at]), q_bar[..., at])[..., 1:] / 2
+        else:
+            made[..., by] = q_bar[..., at]
+    return made
+
+
 def mirrored(robot: Robot | None, q: Any, center: Any) -> Any:
     """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
@@ -158,10 +194,13 @@ def _conjugate(a: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
+    return _unit(_raw_product(a, b))
+
+
+def _raw_product(a: Any, b: Any) -> Any:
     u, v = a[..., 1:], b[..., 1:]
     w = a[..., :1] * b[..., :1] - (u * v).sum(axis=-1, keepdims=True)
-    made = np.concatenate([w, a[..., :1] * v + b[..., :1] * u + np.cross(u, v)], axis=-1)
-    return _unit(made)
+    return np.concatenate([w, a[..., :1] * v + b[..., :1] * u + np.cross(u, v)], axis=-1)
 
 
 def _exp(r: Any) -> Any:

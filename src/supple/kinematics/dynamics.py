@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple._arrays.checks import FloatArray, coordinates, finite_array
+from supple._arrays.checks import FloatArray, coordinates, finite_array, like
 from supple._core import AXES_WORLD
 from supple.describe import Inertia
 from supple.describe.inertia import check_moments
@@ -115,6 +115,12 @@ def _chain(joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], nv: int)
     return chain(joints, frames, nv=nv, stack=True, axes=AXES_WORLD, rows=[0])
 
 
+def _like(given: ArrayLike, result: FloatArray) -> FloatArray:
+    """Return a result in the library of an argument."""
+    made: FloatArray = like(given, result)
+    return made
+
+
 def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
     """Return the joint-space inertia matrix M(q), (..., n, n) [kg m², kg m or kg].
 
@@ -132,17 +138,17 @@ def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
     References:
         Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
     """
-    q = coordinates(q, self.nq, "q")
+    at = coordinates(q, self.nq, "q")
     each = bodies(self)
     if not each.frames:
-        return np.zeros((*q.shape[:-1], self.dof, self.dof), q.dtype)
-    T, J = _chain_of_bodies(self).poses_and_jacobian(q, thread_count(threads))
+        return _like(q, np.zeros((*at.shape[:-1], self.dof, self.dof), at.dtype))
+    T, J = _chain_of_bodies(self).poses_and_jacobian(at, thread_count(threads))
     # M is the sum of m JvᵀJv + Jwᵀ(R I Rᵀ)Jw over all bodies. As a product of the rows
     # [√m Jv; CᵀRᵀJw], where I = C Cᵀ, it is symmetric to the last bit.
     v = np.sqrt(each.mass)[:, None, None] * J[..., :3, :]
     w = (T[..., :3, :3] @ _root(each.matrix)).swapaxes(-1, -2) @ J[..., 3:, :]
-    rows = np.concatenate([v, w], axis=-2).reshape(*q.shape[:-1], -1, self.dof)
-    return np.asarray(rows.swapaxes(-1, -2) @ rows, q.dtype)
+    rows = np.concatenate([v, w], axis=-2).reshape(*at.shape[:-1], -1, self.dof)
+    return _like(q, np.asarray(rows.swapaxes(-1, -2) @ rows, at.dtype))
 
 
 def _root(matrix: Matrix) -> Matrix:
@@ -170,12 +176,13 @@ def gravity_torques(
     Raises:
         DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
-    q, g = coordinates(q, self.nq, "q"), finite_array(gravity, (3,), "gravity")
+    at, g = coordinates(q, self.nq, "q"), finite_array(gravity, (3,), "gravity")
     each = bodies(self)
     if not each.frames:
-        return np.zeros((*q.shape[:-1], self.dof), q.dtype)
-    J = _chain_of_bodies(self).jacobian(q, thread_count(threads))
-    return np.asarray(np.einsum("k,i,...kij->...j", each.mass, -g, J[..., :3, :]), q.dtype)
+        return _like(q, np.zeros((*at.shape[:-1], self.dof), at.dtype))
+    J = _chain_of_bodies(self).jacobian(at, thread_count(threads))
+    torques = np.einsum("k,i,...kij->...j", each.mass, -g, J[..., :3, :])
+    return _like(q, np.asarray(torques, at.dtype))
 
 
 def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
@@ -206,14 +213,14 @@ def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> 
     Raises:
         DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
-    q = coordinates(q, self.nq, "q")
+    at = coordinates(q, self.nq, "q")
     each = bodies(self)
     mass, moment = each.still
     if each.frames:
-        p = _chain_of_bodies(self).poses(q, thread_count(threads))[..., :3, 3]
+        p = _chain_of_bodies(self).poses(at, thread_count(threads))[..., :3, 3]
         moment = moment + np.einsum("k,...ki->...i", each.mass, p)
-    total = mass + each.mass.sum()
-    return np.asarray(np.broadcast_to(moment / total, (*q.shape[:-1], 3)), q.dtype)
+    center = np.broadcast_to(moment / (mass + each.mass.sum()), (*at.shape[:-1], 3))
+    return _like(q, np.asarray(center, at.dtype))
 
 
 def momentum_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
@@ -232,17 +239,17 @@ def momentum_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) ->
     References:
         Orin & Goswami, Centroidal momentum matrix of a humanoid robot, 2008.
     """
-    q = coordinates(q, self.nq, "q")
+    at = coordinates(q, self.nq, "q")
     each = bodies(self)
     if not each.frames:
-        return np.zeros((*q.shape[:-1], 6, self.dof), q.dtype)
-    T, J = _chain_of_bodies(self).poses_and_jacobian(q, thread_count(threads))
-    center = center_of_mass(self, q, threads=threads)
+        return _like(q, np.zeros((*at.shape[:-1], 6, self.dof), at.dtype))
+    T, J = _chain_of_bodies(self).poses_and_jacobian(at, thread_count(threads))
+    center = center_of_mass(self, at, threads=threads)
     v, w, R = J[..., :3, :], J[..., 3:, :], T[..., :3, :3]
     arm = (T[..., :3, 3] - center[..., None, :])[..., None]  # from the center of mass to the bodies
     push = each.mass[:, None, None] * v
     spin = R @ each.matrix @ R.swapaxes(-1, -2) @ w + np.cross(arm, push, axis=-2)
-    return np.asarray(np.concatenate([push, spin], axis=-2).sum(axis=-3), q.dtype)
+    return _like(q, np.asarray(np.concatenate([push, spin], axis=-2).sum(axis=-3), at.dtype))
 
 
 def momentum(self: Robot, q: ArrayLike, qd: ArrayLike, *, threads: int | None = None) -> FloatArray:
@@ -258,9 +265,9 @@ def momentum(self: Robot, q: ArrayLike, qd: ArrayLike, *, threads: int | None = 
     Raises:
         DescriptionError: The mass of a link is unknown, or no link has a mass.
     """
-    A = momentum_matrix(self, q, threads=threads)
+    A = momentum_matrix(self, coordinates(q, self.nq, "q"), threads=threads)
     speeds = coordinates(qd, self.nv, "qd").astype(A.dtype, copy=False)
-    return np.asarray(np.einsum("...ij,...j->...i", A, speeds))
+    return _like(q, np.asarray(np.einsum("...ij,...j->...i", A, speeds)))
 
 
 def capture_point(
@@ -291,9 +298,10 @@ def capture_point(
     References:
         Pratt et al., Capture point: a step toward humanoid push recovery, 2006.
     """
-    center = center_of_mass(self, q, threads=threads)
-    speed = momentum(self, q, qd, threads=threads)[..., :3] / self.mass
+    at = coordinates(q, self.nq, "q")
+    center = center_of_mass(self, at, threads=threads)
+    speed = momentum(self, at, qd, threads=threads)[..., :3] / self.mass
     height = np.maximum(center[..., 2:] - ground, 0.0)
     point = center + speed * np.sqrt(height / gravity)
     point[..., 2] = ground
-    return np.asarray(point, center.dtype)
+    return _like(q, np.asarray(point, center.dtype))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple._arrays.checks import FloatArray, coordinates
+from supple._arrays.checks import FloatArray, coordinates, like
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,13 @@ class FullConfiguration:
 
     def full(self, q: ArrayLike) -> FloatArray:
         """Convert reduced configurations (..., n) to full ones (..., N)."""
-        q = coordinates(q, len(self._free), "q")
-        full = np.empty((*q.shape[:-1], len(self.names)), q.dtype)
-        full[..., self._free] = q
+        at = coordinates(q, len(self._free), "q")
+        full = np.empty((*at.shape[:-1], len(self.names)), at.dtype)
+        full[..., self._free] = at
         full[..., self._fixed] = list(self.frozen.values())
-        return full
+        return like(q, full)  # type: ignore[no-any-return]
 
     def reduced(self, q: ArrayLike) -> FloatArray:
         """Convert full configurations (..., N) to reduced ones (..., n)."""
-        return coordinates(q, len(self.names), "q")[..., self._free]
+        at = coordinates(q, len(self.names), "q")
+        return like(q, at[..., self._free])  # type: ignore[no-any-return]

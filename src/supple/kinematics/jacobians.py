@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple._arrays.checks import FloatArray, coordinates, finite_array, like, real_numbers
 from supple.errors import InputError, short_repr
+from supple.gpu.arrays import on_gpu
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.orientation import check_parameters, rate_map
 
@@ -45,7 +46,15 @@ def jacobian(
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)
-    return found.jacobian(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
+    try:
+        return found.jacobian(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
+    except InputError:
+        if not on_gpu(q):
+            raise
+    from supple.kinematics.gpu_frames import resolve  # NVIDIA's packages are optional
+
+    J: FloatArray = resolve(self, q, frame, axes, (False, True), threads, (None, out))[0]
+    return J
 
 
 def fk_jacobian(
@@ -66,15 +75,23 @@ def fk_jacobian(
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)
     count = DEFAULT_THREADS if threads is None else thread_count(threads)
-    if out is None:
-        return found.poses_and_jacobian(q, count)
+    poses = jacobian = None
+    if out is not None:
+        try:
+            poses, jacobian = out
+        except (TypeError, ValueError):
+            raise InputError(
+                f"out must be a pair of arrays (poses, jacobian); given: {short_repr(out)}"
+            ) from None
     try:
-        poses, jacobian = out
-    except (TypeError, ValueError):
-        raise InputError(
-            f"out must be a pair of arrays (poses, jacobian); given: {short_repr(out)}"
-        ) from None
-    return found.poses_and_jacobian(q, count, poses, jacobian)
+        return found.poses_and_jacobian(q, count, poses, jacobian)
+    except InputError:
+        if not on_gpu(q):
+            raise
+    from supple.kinematics.gpu_frames import resolve  # NVIDIA's packages are optional
+
+    T, J = resolve(self, q, frame, axes, (True, True), threads, (poses, jacobian))
+    return T, J
 
 
 def analytic_jacobian(

@@ -15,6 +15,7 @@ from supple._arrays.checks import FloatArray, pose
 from supple.describe import Description, Group
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
+from supple.gpu.arrays import on_gpu
 from supple.kinematics import displacements, dynamics, from_models, jacobians, semantics, variants
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
@@ -330,7 +331,17 @@ class Robot:
             found = self._chains[frame, "world", None]
         except (KeyError, TypeError, ValueError):
             found = self._chain(frame)
-        return found.poses(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
+        try:
+            return found.poses(
+                q, DEFAULT_THREADS if threads is None else thread_count(threads), out
+            )
+        except InputError:
+            if not on_gpu(q):
+                raise
+        from supple.kinematics.gpu_frames import resolve  # NVIDIA's packages are optional
+
+        poses: FloatArray = resolve(self, q, frame, "world", (True, False), threads, (out, None))[0]
+        return poses
 
     # ---- Jacobians and their derivatives (jacobians.py) ----------------------------------------
 

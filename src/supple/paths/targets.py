@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple._arrays.checks import number
+from supple._arrays.checks import number, real_numbers
 from supple.errors import InputError, short_repr
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import robot_size
@@ -63,7 +63,9 @@ class PathTargets:
         else:
             if length is not None:
                 raise InputError(f"length needs a path that is a function; given: {length}")
-            many = np.asarray(given) if single else given
+            many = (
+                real_numbers(given, "a path must be targets of real numbers") if single else given
+            )
             targets = convert(many)
             if targets.ndim != 2 or not len(targets):
                 shape = f"an array of shape {np.shape(given)}" if single else short_repr(given)

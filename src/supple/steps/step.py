@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import wraps
+from importlib import import_module
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -55,10 +56,16 @@ def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Arr
     return call
 
 
+def _first_velocities(*given: Any, **options: Any) -> Any:
+    """Import the function behind `BatchStep.velocities`, which replaces this one, and call it."""
+    import_module("supple.control.velocities")
+    return BatchStep._velocities(*given, **options)
+
+
 class BatchStep:
     """Base class of the steps that the kernel implements; these steps also take batches."""
 
-    _velocities: ClassVar[Callable[..., Any]]  # set by `resolve_with`
+    _velocities: ClassVar[Callable[..., Any]] = staticmethod(_first_velocities)
 
     def velocities(
         self,
@@ -142,7 +149,7 @@ class BatchStep:
 def resolve_with(velocities: Callable[..., Any]) -> None:
     """Set the function behind `BatchStep.velocities`: supple/control/velocities.py is above steps.
 
-    Importing `supple` calls this.
+    That module calls this when it is imported.
     """
     BatchStep._velocities = staticmethod(velocities)
 

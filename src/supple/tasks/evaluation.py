@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import coordinates, matched
 from supple.errors import InputError, short_repr
+from supple.gpu.device import on_a_gpu
+from supple.gpu.libraries import in_host_memory
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import check_robot
@@ -38,7 +40,8 @@ def linearize(
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
     the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
     and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
-    each configuration. A batch of float32 gives float32 results.
+    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy;
+    arrays in GPU memory are copied to the CPU.
 
     Args:
         robot: The robot that performs the tasks.
@@ -53,6 +56,19 @@ def linearize(
         threads: Maximum number of threads; all cores if None.
     """
     check_robot(robot)
+    given = (q, target, velocity, qd)
+    try:
+        return _linearize(robot, tasks, *given, threads)
+    except InputError:
+        if not any(on_a_gpu(one) for one in given):
+            raise
+    return _linearize(robot, tasks, *(in_host_memory(one) for one in given), threads)
+
+
+def _linearize(
+    robot: Robot, tasks: Any, q: Any, target: Any, velocity: Any, qd: Any, threads: int | None
+) -> Linearization:
+    """Return the linearization for arrays in host memory."""
     layout = compile_tasks(robot, as_tasks(tasks))
     at, count = coordinates(q, robot.nq, "q"), thread_count(threads)
     single = isinstance(tasks, str | Task)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from supple._arrays.checks import of_other_library, to_numpy
 from supple.errors import InputError, join_names, short_repr
 from supple.tasks import PoseTask, Task
 from supple.tasks.base import Shape
@@ -69,7 +70,7 @@ def _as_array(given: Any) -> Any:
     if isinstance(given, Sequence) or not hasattr(given, "__array__"):
         return given
     try:
-        return np.asanyarray(given)
+        return to_numpy(given) if of_other_library(given) else np.asanyarray(given)
     except Exception:  # raised by the object's own conversion
         return given
 
