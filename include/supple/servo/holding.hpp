@@ -19,6 +19,10 @@
 namespace supple::inline SUPPLE_ISA {
 
 inline constexpr int most_held_corrections = 6;
+// The share of the acceleration limits with which joints stop together; the rest is for the
+// curvature of their motion.
+template <class T>
+inline constexpr T together_share = T(0.5);
 
 // Number of entries of `Holding::memory`.
 template <class T>
@@ -41,6 +45,86 @@ SUPPLE_FN HoldingMemory<T> memory_of(const Servo<T>& servo, const Holding<T>& he
     *cost = q + n;
   T* const rest = cost + m * n + weighted_cost_scratch(servo.rows, n) + h * n + h;
   return {A, b, e, x0, y, side, q, cost, rest};
+}
+
+// Calls visit(j, limit) for the joints with limits on acceleration that move held tasks.
+template <class T, class Visit>
+SUPPLE_INLINE void each_braking(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
+  const int n = servo.chain.nv;
+  for (int j = 0; j < n; ++j) {
+    if (!(servo.limit[j].acceleration < Number<T>::huge)) continue;
+    bool moves = false;
+    for (int i = 0; i < held.count; ++i) moves = moves || held.rows[i * n + j] != 0;
+    if (moves) visit(j, servo.limit[j]);
+  }
+}
+
+// Returns the time in which the joints that move held tasks stop together from the speeds x (n), in
+// proportion to them: in such a stop, the tasks stay held.
+template <class T>
+SUPPLE_FN T time_to_stop(const Servo<T>& servo, const Holding<T>& held, const T* x) {
+  T span(0);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T smooth = limit.jerk < Number<T>::huge ? limit.acceleration / limit.jerk : T(0);
+    span = max(span, T(abs(x[j]) / (together_share<T> * limit.acceleration) + smooth));
+  });
+  return span;
+}
+
+// Narrows the box so that the joints that move held tasks can stop together before any of them comes
+// to the end of its range. A joint that could only stop on its own would have to leave the others
+// behind.
+template <class T>
+SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& state, T* low,
+                                  T* high) {
+  const Holding<T>& held = *state.holding;
+  const T span = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
+          kept = max(T(0), T(1) - servo.dt / max(span, servo.dt)),
+          each = T(2) / (span + T(4) * servo.dt);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T slack = T(0.5) * (1 - together_share<T>)*limit.acceleration * servo.dt;
+    const auto most = [&](T room, T own) {
+      return room < Number<T>::huge ? max(T(max(room, T(0)) * each), T(own + slack))
+                                    : Number<T>::huge;
+    };
+    const T stop = kept * state.qd[j], up = most(T(limit.upper - state.q[j]), stop),
+            down = most(T(state.q[j] - limit.lower), T(-stop)), highest = high[j];
+    high[j] = max(min(highest, up), low[j]);
+    low[j] = min(max(low[j], T(-down)), highest);
+  });
+}
+
+// Moves the speeds x (n) of the joints that move held tasks toward those of the stop that the step
+// before allows, until they can stop together after this step as well.
+template <class T>
+SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state, const T* low,
+                              const T* high, T* x, T* trial) {
+  const Holding<T>& held = *state.holding;
+  const int n = servo.chain.nv;
+  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
+          kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
+  const auto mix = [&](T share) {
+    copy_numbers(n, x, trial);
+    each_braking(servo, held, [&](int j, const JointLimit<T>&) {
+      const T stop = min(max(T(kept * state.qd[j]), low[j]), high[j]);
+      trial[j] = fma(share, x[j] - stop, stop);
+    });
+  };
+  const auto stops = [&] {
+    const T span = time_to_stop(servo, held, static_cast<const T*>(trial)),
+            way = T(0.5) * span + T(1.5) * servo.dt;
+    bool inside = true;
+    each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+      const T to = fma(trial[j], way, state.q[j]);
+      inside = inside && (trial[j] > 0 ? !(to > limit.upper) : !(to < limit.lower));
+    });
+    return inside;
+  };
+  T share(1);
+  for (mix(share); share > 0 && !stops(); mix(share)) {
+    share = share > T(0.01) ? T(0.7) * share : T(0);
+  }
+  if (share < 1) copy_numbers(n, trial, x);
 }
 
 // Moves x (n) to the minimizer of the cost that satisfies A x = b (count rows), inside the box, the
