@@ -23,6 +23,9 @@ inline constexpr int most_held_corrections = 6;
 // curvature of their motion.
 template <class T>
 inline constexpr T together_share = T(0.5);
+// The time of a stop at nearly full acceleration, relative to that of a stop together.
+template <class T>
+inline constexpr T hard_share = T(0.55);
 
 // Number of entries of `Holding::memory`.
 template <class T>
@@ -101,8 +104,8 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
                               const T* high, T* x, T* trial) {
   const Holding<T>& held = *state.holding;
   const int n = servo.chain.nv;
-  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
-          kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
+  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd));
+  T kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
   const auto mix = [&](T share) {
     copy_numbers(n, x, trial);
     each_braking(servo, held, [&](int j, const JointLimit<T>&) {
@@ -123,6 +126,10 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
   T share(1);
   for (mix(share); share > 0 && !stops(); mix(share)) {
     share = share > T(0.01) ? T(0.7) * share : T(0);
+  }
+  if (share == 0 && !stops()) {  // curvature has taken the room: stop as fast as possible
+    kept = max(T(0), T(1) - servo.dt / max(T(hard_share<T> * before), servo.dt));
+    mix(share);
   }
   if (share < 1) copy_numbers(n, trial, x);
 }
