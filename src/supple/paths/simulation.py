@@ -123,8 +123,8 @@ def simulate(
         given += ["held"] if held is not None else []
         if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
             raise InputError(
-                'mode "path" takes no step, gains, constraints, held tasks or initial speeds, and only '
-                "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
+                'mode "path" takes no step, gains, constraints, held tasks or initial speeds, and '
+                "only order=1; given: " + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
         check = WorldCheck.of(robot, world, clearance if world is not None else 0.0)
