@@ -4,7 +4,8 @@
 // over them. The step before limits, x0, is replaced by the nearest one, in the norm that the step
 // minimizes, that satisfies
 //
-//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints brake
+//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints
+//   brake
 //
 // Corrections remove what the curvature of the motion leaves: the shortest changes of x with which
 // the configuration after the step has no error. They stay inside the box of the limits as well.
@@ -19,6 +20,13 @@
 namespace supple::inline SUPPLE_ISA {
 
 inline constexpr int most_held_corrections = 6;
+// The share of the acceleration limits with which joints stop together; the rest is for the
+// curvature of their motion.
+template <class T>
+inline constexpr T together_share = T(0.5);
+// The time of a stop at nearly full acceleration, relative to that of a stop together.
+template <class T>
+inline constexpr T hard_share = T(0.55);
 
 // Number of entries of `Holding::memory`.
 template <class T>
@@ -43,8 +51,95 @@ SUPPLE_FN HoldingMemory<T> memory_of(const Servo<T>& servo, const Holding<T>& he
   return {A, b, e, x0, y, side, q, cost, rest};
 }
 
+// Calls visit(j, limit) for the joints with limits on acceleration that move held tasks.
+template <class T, class Visit>
+SUPPLE_INLINE void each_braking(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
+  const int n = servo.chain.nv;
+  for (int j = 0; j < n; ++j) {
+    if (!(servo.limit[j].acceleration < Number<T>::huge)) continue;
+    bool moves = false;
+    for (int i = 0; i < held.count; ++i) moves = moves || held.rows[i * n + j] != 0;
+    if (moves) visit(j, servo.limit[j]);
+  }
+}
+
+// Returns the time in which the joints that move held tasks stop together from the speeds x (n), in
+// proportion to them: in such a stop, the tasks stay held.
+template <class T>
+SUPPLE_FN T time_to_stop(const Servo<T>& servo, const Holding<T>& held, const T* x) {
+  T span(0);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T smooth = limit.jerk < Number<T>::huge ? limit.acceleration / limit.jerk : T(0);
+    span = max(span, T(abs(x[j]) / (together_share<T> * limit.acceleration) + smooth));
+  });
+  return span;
+}
+
+// Narrows the box so that the joints that move held tasks can stop together before any of them
+// comes to the end of its range. A joint that could only stop on its own would have to leave the
+// others behind.
+template <class T>
+SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& state, T* low,
+                                  T* high) {
+  const Holding<T>& held = *state.holding;
+  const T span = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
+          kept = max(T(0), T(1) - servo.dt / max(span, servo.dt)),
+          each = T(2) / (span + T(4) * servo.dt);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T slack = T(0.5) * (1 - together_share<T>)*limit.acceleration * servo.dt;
+    const auto most = [&](T room, T own) {
+      return room < Number<T>::huge ? max(T(max(room, T(0)) * each), T(own + slack))
+                                    : Number<T>::huge;
+    };
+    const T stop = kept * state.qd[j],
+            up = most(T(coordinate_difference(limit.upper, state.q[j])), stop),
+            down = most(T(coordinate_difference(state.q[j], limit.lower)), T(-stop)),
+            highest = high[j];
+    high[j] = max(min(highest, up), low[j]);
+    low[j] = min(max(low[j], T(-down)), highest);
+  });
+}
+
+// Moves the speeds x (n) of the joints that move held tasks toward those of the stop that the step
+// before allows, until they can stop together after this step as well.
+template <class T>
+SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state, const T* low,
+                              const T* high, T* x, T* trial) {
+  const Holding<T>& held = *state.holding;
+  const int n = servo.chain.nv;
+  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd));
+  T kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
+  const auto mix = [&](T share) {
+    copy_numbers(n, x, trial);
+    each_braking(servo, held, [&](int j, const JointLimit<T>&) {
+      const T stop = min(max(T(kept * state.qd[j]), low[j]), high[j]);
+      trial[j] = fma(share, x[j] - stop, stop);
+    });
+  };
+  const auto stops = [&] {
+    const T span = time_to_stop(servo, held, static_cast<const T*>(trial)),
+            way = T(0.5) * span + T(1.5) * servo.dt;
+    bool inside = true;
+    each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+      const T to = integrate_coordinate(state.q[j], trial[j], way);
+      inside = inside && (trial[j] > 0 ? !(to > limit.upper) : !(to < limit.lower));
+    });
+    return inside;
+  };
+  T share(1);
+  for (mix(share); share > 0 && !stops(); mix(share)) {
+    share = share > T(0.01) ? T(0.7) * share : T(0);
+  }
+  if (share == 0 && !stops()) {  // curvature has taken the room: stop as fast as possible
+    kept = max(T(0), T(1) - servo.dt / max(T(hard_share<T> * before), servo.dt));
+    mix(share);
+  }
+  if (share < 1) copy_numbers(n, trial, x);
+}
+
 // Moves x (n) to the minimizer of the cost that satisfies A x = b (count rows), inside the box, the
-// bound on the norm and the constraints. Where they conflict, the equations come after box and norm.
+// bound on the norm and the constraints. Where they conflict, the equations come after box and
+// norm.
 template <class T>
 SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state,
                                const Equations<T>& of, T* x, T* active_set, T* y, T* scratch) {
@@ -90,15 +185,15 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   const auto is_switched = [&](int k) { return held.share[k] > 0 && held.share[k] < 1; };
   bool switching = false;
   for (int k = 0; k < servo.held_tasks; ++k) switching = switching || is_switched(k);
-  LimitCost<T> cost = limit_cost(servo, m, n, state,
-                                 state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
-                                 memory.cost);
+  LimitCost<T> cost =
+      limit_cost(servo, m, n, state, state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
+                 memory.cost);
   // Rows that are not those of the held space need the J at q (see `fit_in_rows`).
   const bool others = switching || state.constraints;
   if (others && servo.curvature > 0 && !state.metric) cost.J = state.exact_J;
   const auto solve = [&](int count) {
-    const Equations<T> of{cost.m, n, count, cost.J, A, b, cost.lambda2, low, high,
-                          held_tolerance<T> / servo.dt};
+    const Equations<T> of{
+        cost.m, n, count, cost.J, A, b, cost.lambda2, low, high, held_tolerance<T> / servo.dt};
     copy_numbers(n, x0, x);
     solve_equations(servo, state, of, x, state.active_set, memory.y, memory.rest);
     state.applied_lambda2 = state.lambda2;
@@ -114,14 +209,13 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   if (!switching) return;
   // Held rows come first: they have precedence over those that are being switched.
   const int more = pick_held(servo, held, held.A, held.e, A + fixed * n, e, is_switched);
-  const T gain = min(held_gain(servo, more, A + fixed * n, e, memory.rest, memory.rest + 4 * n),
-                     servo.gain);
+  const T gain =
+      min(held_gain(servo, more, A + fixed * n, e, memory.rest, memory.rest + 4 * n), servo.gain);
   for (int k = 0, i = 0; k < servo.held_tasks; ++k) {
     if (!is_switched(k)) continue;
     const T share = held.share[k], aim = held.aims[k] != 0 ? gain : T(0);
     for (const int end = i + servo.held_task[k].rows; i < end; ++i) {
-      b[fixed + i] =
-          (T(1) - share) * dot(n, A + (fixed + i) * n, x) + share * aim * e[i];
+      b[fixed + i] = (T(1) - share) * dot(n, A + (fixed + i) * n, x) + share * aim * e[i];
     }
   }
   solve(fixed + more);
@@ -176,8 +270,7 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
     for (int i = 0; i < count; ++i) {
       b[i] = dot(n, A + i * n, x) + (e[i] - left * b[i]) / servo.dt;
     }
-    const Equations<T> of{0,    n,   count, A, A, b, T(1), low,
-                          high, held_tolerance<T> / servo.dt};
+    const Equations<T> of{0, n, count, A, A, b, T(1), low, high, held_tolerance<T> / servo.dt};
     solve_equations(servo, state, of, x, memory.side, memory.y, memory.rest);
   }
 }

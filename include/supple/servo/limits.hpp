@@ -163,6 +163,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     for (int j = 0; j < n; ++j) state.dq[j] += state.holding->x[j];
   }
   all_boxes(servo, n, state, !shares, low, high, x0);
+  if (state.holding) leave_room_to_stop(servo, state, low, high);
   state.course = Course::kept;
   T condition(0);
   state.halting =
@@ -201,6 +202,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
   if (state.holding) {
+    if (state.holding->count > 0) keep_stoppable(servo, state, low, high, x, rest);
     correct_held(servo, state, low, high, x);
     if (state.constraints) mark_rows(*state.constraints, n, x0, x, true);
   }
