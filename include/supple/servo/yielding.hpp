@@ -205,6 +205,12 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     copy_numbers(m * n, state.exact_J, J);
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
+  if (is_floating(servo.chain)) {
+    // Of a target that does not move, only the rounding error of e is left.
+    for (int r = 0; r < m; ++r) {
+      if (abs(rate[r]) <= Number<T>::epsilon * abs(state.e[r])) rate[r] = T(0);
+    }
+  }
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);
   update_slope(servo, state, rate);
   const bool linear = find_curved_rows(servo, state, bends);
