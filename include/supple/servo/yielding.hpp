@@ -189,6 +189,11 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
+  // For `posture_step`, J is where the result is to be: it is copied only if another step is
+  // needed.
+  bool in_place = has_packs<T> && is_floating(servo.chain) && is_one_part(servo.chain);
+  T* const other_J = J;
+  if (in_place) J = state.J;
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
@@ -219,7 +224,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   for (int r = 0; r < m; ++r) far = fma(bends[r] * state.offset[r], state.offset[r], far);
   const T nearer = far > square(kappa) ? kappa / sqrt(far) : T(1);
   for (int r = 0; r < m; ++r) offset[r] = state.offset[r] * (bends[r] != 0 ? nearer : T(1));
-  const StepProblem<T> of{
+  StepProblem<T> of{
       servo,   state,    joint_poses,   J,           offset,  rate,       state.slope,
       state.q, state.qd, state.stopped, servo.limit, bends,   linear,     servo.tasks == 1 && m < n,
       nullptr, nullptr,  state.dq,      state.J,     state.e, state.lost, whole};
@@ -229,7 +234,16 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     state.lambda2 = state.beyond = T(0);
     for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
-    if (servo.tasks == 1 || !take_steps_of_parts(of, rest)) take_problem_step(m, n, of, rest);
+    if constexpr (has_packs<T>) {
+      if (in_place && !posture_step(m, n, of, rest)) {
+        copy_numbers(m * n, J, other_J);
+        of.J = J = other_J;
+        in_place = false;
+      }
+    }
+    if (!in_place && (servo.tasks == 1 || !take_steps_of_parts(of, rest))) {
+      take_problem_step(m, n, of, rest);
+    }
     for (int j = 0; j < n; ++j) {
       const T end = state.dq[j] > 0 ? T(1) : T(-1), fast = end_speed(servo, state, j, end);
       if (state.stopped[j] != 0 || !(end * state.dq[j] > fast)) continue;

@@ -83,9 +83,18 @@ SUPPLE_NOINLINE void rows_times(int m, int n, const T* A, const T* x, T* y) {
   }
 }
 
-// Computes the upper triangle of JᵀJ (n rows), of J (m x n). All rows are padded.
+// Rows of a matrix that follow those of the run before it, up to `end`, and are zero outside of
+// `packs`: bit p stands for the packs p, p + 32, ...
+struct RowRun {
+  int end;
+  unsigned packs;
+};
+SUPPLE_FN constexpr unsigned pack_bit(int pack) { return 1u << (pack & 31); }
+
+// Computes the upper triangle of JᵀJ (n rows), of J with n columns and the rows of `runs` runs. All
+// rows are padded.
 template <class T>
-SUPPLE_NOINLINE void upper_gram(int m, int n, const T* J, T* A) {
+SUPPLE_NOINLINE void upper_gram(int runs, const RowRun* run, int n, const T* J, T* A) {
   constexpr int W = pack_width<T>;
   const int s = padded<T>(n);
   for (int i = 0; i < n; i += W) {
@@ -93,11 +102,14 @@ SUPPLE_NOINLINE void upper_gram(int m, int n, const T* J, T* A) {
     for (int j = i; j < s; j += W) {
       Unrolled<T> sum[W];
       SUPPLE_UNROLL_HOST for (int b = 0; b < W; ++b) sum[b] = Unrolled<T>(T(0));
-      for (int r = 0; r < m; ++r) {
-        const T* const left = J + r * s + i;
-        const Unrolled<T> right = load_pack(J + r * s + j);
-        SUPPLE_UNROLL_HOST for (int b = 0; b < W; ++b) {
-          sum[b] = fma(Unrolled<T>(left[b]), right, sum[b]);
+      for (int k = 0, r = 0; k < runs; r = run[k++].end) {
+        if (!(run[k].packs & pack_bit(i / W)) || !(run[k].packs & pack_bit(j / W))) continue;
+        for (; r < run[k].end; ++r) {
+          const T* const left = J + r * s + i;
+          const Unrolled<T> right = load_pack(J + r * s + j);
+          SUPPLE_UNROLL_HOST for (int b = 0; b < W; ++b) {
+            sum[b] = fma(Unrolled<T>(left[b]), right, sum[b]);
+          }
         }
       }
       SUPPLE_UNROLL_HOST for (int b = 0; b < W; ++b) {
@@ -105,6 +117,12 @@ SUPPLE_NOINLINE void upper_gram(int m, int n, const T* J, T* A) {
       }
     }
   }
+}
+// The same for J (m x n).
+template <class T>
+SUPPLE_FN void upper_gram(int m, int n, const T* J, T* A) {
+  const RowRun all{m, ~0u};
+  upper_gram(1, &all, n, J, A);
 }
 
 // Writes the transpose of A (m x n) to B (n x m). The rows of both are padded, and their memory has
