@@ -66,7 +66,7 @@ SUPPLE_NOINLINE_DEVICE bool packed_boxed_step(int m, int n, const T* J, T lambda
     }
     for (int j = n; j < s; ++j) sum[j] = T(0);
     if (!(upper_factor(n, A, lower, inverse) > least_box_pivot<T>)) return false;
-    factor_solve(n, A, lower, inverse, 1, sum);
+    factor_solve(n, A, lower, 1, sum);
     for (int j = 0; j < n; ++j) d[j] += sum[j];
     rows_times(n, n, G, d, pull);  // half the gradient
     bool wrong = false;

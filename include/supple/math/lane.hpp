@@ -438,6 +438,42 @@ using Pack = typename PackOf<T, W>::Type;
 template <class T>
 using Unrolled = Pack<T, 8>;
 
+// Transposes a matrix of W rows of W numbers, in log2(W) rounds: in each, every row exchanges
+// blocks of `step` numbers with the row `step` below it.
+template <int... lane>
+struct Lanes {};
+template <int W, int... lane>
+struct FirstLanes : FirstLanes<W - 1, W - 1, lane...> {};
+template <int... lane>
+struct FirstLanes<0, lane...> : Lanes<lane...> {};
+template <int step, class V, int... lane>
+SUPPLE_INLINE void exchange_blocks(V& x, V& y, Lanes<lane...>) {
+  constexpr int W = sizeof...(lane);
+  const V a = x, b = y;
+  x = __builtin_shufflevector(a, b, (lane & step ? W + lane - step : lane)...);
+  y = __builtin_shufflevector(a, b, (lane & step ? W + lane : lane + step)...);
+}
+template <int step = 1, class T, int W>
+SUPPLE_INLINE void transpose(Register<T, W>* row) {
+  SUPPLE_UNROLL_HOST for (int i = 0; i < W; ++i) {
+    if (!(i & step)) exchange_blocks<step>(row[i].v, row[i + step].v, FirstLanes<W>{});
+  }
+  if constexpr (2 * step < W) transpose<2 * step>(row);
+}
+template <class H>
+SUPPLE_INLINE void transpose(Pair<H>* row) {
+  constexpr int half = Lane<H>::width;
+  H low[2][half], high[2][half];
+  SUPPLE_UNROLL_HOST for (int i = 0; i < half; ++i) {
+    low[0][i] = row[i].lo, high[0][i] = row[i].hi;
+    low[1][i] = row[half + i].lo, high[1][i] = row[half + i].hi;
+  }
+  transpose(low[0]), transpose(low[1]), transpose(high[0]), transpose(high[1]);
+  SUPPLE_UNROLL_HOST for (int i = 0; i < half; ++i) {
+    row[i] = {low[0][i], low[1][i]}, row[half + i] = {high[0][i], high[1][i]};
+  }
+}
+
 #else
 
 template <class T>

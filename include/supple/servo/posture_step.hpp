@@ -32,6 +32,59 @@ inline constexpr T last_correction =
     sizeof(T) == 8 ? T(last_correction_double) : T(last_correction_float);
 inline constexpr int most_corrections = 4;
 
+// The packs of the entries of J_c that are not zero, because joints move only the frames after
+// them: of each task's rows, and of the columns, in runs of equal ones. `column_packs` (n) is
+// memory.
+template <class T>
+SUPPLE_FN void find_runs(const StepRows<T>& of, int& row_runs, RowRun* row_run, int& column_runs,
+                         RowRun* column_run, unsigned* column_packs) {
+  constexpr int W = pack_width<T>;
+  const int n = of.chain.nv;
+  row_runs = column_runs = 0;
+  for (int j = 0; j < n; ++j) column_packs[j] = 0;
+  for (int k = 0, i = 0, row = 0; k < of.tasks; ++k) {
+    const Task<T>& task = of.task[k];
+    const int first = row;
+    for (int own = 0; own < task.rows; ++own, ++i) {
+      row += !traits_of(task).is_linear && !(of.held && !(of.held[i] < Number<T>::huge));
+    }
+    if (row == first) continue;
+    unsigned rows = 0, packs = 0;
+    for (int r = first / W; r <= (row - 1) / W; ++r) rows |= pack_bit(r);
+    const auto mark = [&](int j) { packs |= pack_bit(j / W), column_packs[j] |= rows; };
+    const auto mark_support = [&](const Frame<T>& frame) {
+      for (int s = frame.support_begin; s < frame.support_end; ++s) {
+        mark(of.chain.joint[of.chain.support[s].joint].v_index);
+      }
+    };
+    for (int j = 0; task.points && j < n; ++j) mark(j);
+    if (!task.points) mark_support(of.chain.frame[task.frame]);
+    if (!task.points && task.base != task_world) mark_support(of.chain.frame[task.base]);
+    row_run[row_runs++] = {row, packs};
+  }
+  for (int j = 0; j < n; ++j) {
+    const bool same = j > 0 && column_packs[j] == column_packs[j - 1];
+    if (!same) column_run[column_runs++].packs = column_packs[j];
+    column_run[column_runs - 1].end = j + 1;
+  }
+}
+
+// Returns a bound on σ² as `near_square`, that is sharper if a posture is far from its target. The
+// part of o along a direction u with the singular value σ is at most the length of o of the curved
+// rows plus ‖Pᵀo‖/σ for those of the posture, whose part of u is P v/σ; so is that of t + s o. A
+// smaller bound holds as long as it is not below what follows from it.
+template <class T>
+SUPPLE_FN T sharper_near_square(const Servo<T>& servo, int n, const JointLimit<T>* limit, T near,
+                                T speed, T speed_pull, T offset, T offset_pull) {
+  for (;;) {
+    const T less = near / 2, root = sqrt(less);
+    const T needed =
+        near_square(servo, n, limit, T(speed + speed_pull / root), T(offset + offset_pull / root));
+    if (!(needed <= less) || !(less > T(0))) return near;
+    near = less;
+  }
+}
+
 // Computes the step of.dq where J is far from singular. Returns false if it is not, or if the
 // problem has another form.
 template <class T>
@@ -42,44 +95,59 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   for (int r = 0; r < m; ++r) curved += of.bends[r] != 0;
   if (curved > n) return false;
   const int s = padded<T>(n), c = padded<T>(curved);
-  T *Jc = aligned_rows(scratch), *turned = Jc + curved * s, *A = turned + n * c, *B = A + n * s,
-    *x = B + n * s, *change = x + 2 * s, *rest = change + 2 * s, *e = rest + 2 * c,
-    *entry = e + 2 * c, *left = entry + m, *inverse = left + 2 * m;
-  int* const column = reinterpret_cast<int*>(inverse + n);  // of the entry of each row of a posture
-  // J_c and its transpose.
-  for (int i = 0; i < n * c; ++i) turned[i] = T(0);
-  for (int r = 0, i = 0; r < m; ++r) {
-    if (of.bends[r] == 0) continue;
-    copy_numbers(n, of.J + r * n, Jc + i * s);
-    for (int j = n; j < s; ++j) Jc[i * s + j] = T(0);
-    for (int j = 0; j < n; ++j) turned[j * c + i] = Jc[i * s + j];
-    e[i] = of.offset[r], e[c + i] = of.rate[r];
-    ++i;
-  }
-  for (int k = 0, i = 0, r = 0; k < servo.tasks; ++k) {
+  // Both sides, o and t, have arrays one after the other.
+  T *Jc = aligned_rows(scratch), *turned = Jc + curved * s, *A = turned + s * c, *B = A + n * s,
+    *x = B + n * s, *change = x + 2 * s, *pull = change + 2 * s, *stiff = pull + 2 * s,
+    *lost = stiff + s, *e = lost + c, *inverse = e + 2 * c;
+  int row_runs, column_runs;
+  RowRun *row_run = reinterpret_cast<RowRun*>(inverse + n), *column_run = row_run + servo.tasks;
+  find_runs(rows_of(servo, of.state), row_runs, row_run, column_runs, column_run,
+            reinterpret_cast<unsigned*>(column_run + n));
+  for (int j = 0; j < 3 * s; ++j) pull[j] = T(0);
+  bool moves = false;  // whether the targets have velocities
+  for (int k = 0, i = 0, r = 0, row = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
+    const bool linear = traits_of(task).is_linear;
     for (int own = 0; own < task.rows; ++own, ++i) {
       if (of.state.held && !(of.state.held[i] < Number<T>::huge)) continue;
-      column[r] = traits_of(task).is_linear ? task.coordinate[own] : -1;
-      entry[r] = column[r] < 0 ? T(0) : of.J[r * n + column[r]];
+      moves = moves || of.rate[r] != 0;
+      if (linear) {
+        const int j = task.coordinate[own];
+        const T entry = of.J[r * n + j];
+        stiff[j] = fma(entry, entry, stiff[j]);
+        pull[j] = fma(entry, of.offset[r], pull[j]);
+        pull[s + j] = fma(entry, of.rate[r], pull[s + j]);
+      } else {
+        copy_numbers(n, of.J + r * n, Jc + row * s);
+        for (int j = n; j < s; ++j) Jc[row * s + j] = T(0);
+        e[row] = of.offset[r], e[c + row] = of.rate[r];
+        ++row;
+      }
+      of.used_e[r] = fma(servo.gain, of.offset[r], of.rate[r]);
       ++r;
     }
   }
-  T speed(0), offset(0);
-  for (int r = 0; r < m; ++r) {
-    speed += square(fma(servo.gain, of.offset[r], of.rate[r]));
-    offset += square(of.offset[r]);
+  const int sides = moves ? 2 : 1;
+  const T size[2] = {sqrt(row_square(m, of.offset)), moves ? sqrt(row_square(m, of.rate)) : T(0)};
+  padded_transpose(curved, n, Jc, turned);
+  const auto is_far = [&](T near) {
+    upper_gram(column_runs, column_run, curved, turned, A);
+    for (int i = 0; i < curved; ++i) A[i * c + i] -= near;
+    return upper_factor(curved, A) > fast_path_pivot<T>;
+  };
+  const T near = near_square(servo, n, of.limit, sqrt(row_square(m, of.used_e)), size[0]);
+  if (!is_far(near)) {
+    for (int i = 0; i < c; ++i) lost[i] = fma(servo.gain, e[i], e[c + i]);
+    for (int j = 0; j < s; ++j) change[j] = fma(servo.gain, pull[j], pull[s + j]);
+    const T sharper = sharper_near_square(servo, n, of.limit, near, sqrt(row_square(curved, lost)),
+                                          sqrt(row_square(n, change)), sqrt(row_square(curved, e)),
+                                          sqrt(row_square(n, pull)));
+    if (!(sharper < near) || !is_far(sharper)) return false;
   }
-  const T near = near_square(servo, n, of.limit, sqrt(speed), sqrt(offset));
-  upper_gram(n, curved, turned, A);
-  for (int i = 0; i < curved; ++i) A[i * c + i] -= near;
-  if (!(upper_factor(curved, A) > fast_path_pivot<T>)) return false;
-  upper_gram(curved, n, Jc, A);
-  for (int r = 0; r < m; ++r) {
-    if (column[r] >= 0) A[column[r] * (s + 1)] += square(entry[r]);
-  }
+  upper_gram(row_runs, row_run, n, Jc, A);
   for (int j = 0; j < n; ++j) {
-    if (of.stopped[j] != 0) A[j * s + j] = A[0] + T(1);  // its row and column are zero
+    T& diagonal = A[j * s + j];
+    diagonal = of.stopped[j] != 0 ? A[0] + T(1) : diagonal + stiff[j];  // else its row is zero
   }
   if (!(upper_factor(n, A, B, inverse) > least_posture_pivot<T>)) return false;
   // What rounding e changes in x: an e that is small, or beyond reach, need not be more accurate.
@@ -90,34 +158,28 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
   bool small = false;
   for (int round = 0; !small; ++round) {
     if (round == most_corrections) return false;
-    for (int side = 0; side < 2; ++side) {
-      const T* const wanted = side == 0 ? of.offset : of.rate;
-      T *at = x + side * s, *to = change + side * s, *lost = rest + side * c;
+    for (int side = 0; side < sides; ++side) {
+      T *at = x + side * s, *to = change + side * s;
       rows_times(n, curved, turned, at, lost);
       for (int i = 0; i < curved; ++i) lost[i] = e[side * c + i] - lost[i];
       rows_times(curved, n, Jc, lost, to);
-      for (int r = 0; r < m; ++r) {
-        if (column[r] < 0) continue;
-        T& sum = to[column[r]];
-        sum = fma(entry[r], fma(-entry[r], at[column[r]], wanted[r]), sum);
-      }
+      for (int j = 0; j < n; ++j) to[j] += fma(-stiff[j], at[j], pull[side * s + j]);
     }
-    factor_solve(n, A, B, inverse, 2, change);
+    factor_solve(n, A, B, sides, change);
     small = true;
-    for (int side = 0; side < 2; ++side) {
+    for (int side = 0; side < sides; ++side) {
       T most(0), moved(0);
       for (int j = side * s; j < side * s + n; ++j) {
         x[j] += change[j];
         most = max(most, abs(x[j])), moved = max(moved, abs(change[j]));
       }
-      const T size = length(m, side == 0 ? of.offset : of.rate);
-      small = small && moved <= max(last_correction<T> * most, noise * size);
+      small = small && moved <= max(last_correction<T> * most, noise * size[side]);
     }
   }
   const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, x);
   for (int j = 0; j < n; ++j) of.dq[j] = fma(gain, x[j], x[s + j]);
   for (int r = 0; r < m; ++r) of.used_e[r] = fma(gain, of.offset[r], of.rate[r]);
-  copy_numbers(m * n, of.J, of.used_J);
+  if (of.used_J != of.J) copy_numbers(m * n, of.J, of.used_J);
   return true;
 }
 

@@ -392,17 +392,12 @@ SUPPLE_NOINLINE_DEVICE void singular_step(M m, N n, const StepProblem<T>& of, T*
   clear();
   for (int i = 0; i < k; ++i) add_velocity(i);
   for (int j = 0; j < n; ++j) of.dq[j] = x[j];
-  for (int r = 0; r < m; ++r) {
-    for (int j = 0; j < n; ++j) {
-      T sum = of.J[r * n + j];
-      for (int i = 0; i < k; ++i) {
-        if (lambda2[i] > 0) {
-          const T more = sqrt(stiffness(i)) - sigma[i];
-          sum = fma(more * u[r * k + i], v[j * k + i], sum);
-        }
-      }
-      of.used_J[r * n + j] = sum;
-    }
+  for (int i = 0; i < m * n; ++i) of.used_J[i] = of.J[i];
+  for (int i = 0; i < k; ++i) {
+    if (!(lambda2[i] > 0)) continue;
+    const T more = sqrt(stiffness(i)) - sigma[i];
+    for (int j = 0; j < n; ++j) work[j] = v[j * k + i];
+    for (int r = 0; r < m; ++r) add_row(n, T(more * u[r * k + i]), work, of.used_J + r * n);
   }
   for (int r = 0; r < m; ++r) of.used_e[r] = dot(n, of.used_J + r * n, x);
   ServoState<T>& state = of.state;

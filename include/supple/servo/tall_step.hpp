@@ -42,7 +42,7 @@ SUPPLE_NOINLINE_DEVICE bool tall_step(const Step<T>& how, int m, int n, const T*
     for (int i = 0; i < m; ++i) left[i] = round ? e[i] - dot(n, J + i * n, x) : e[i];
     rows_times(m, n, rows, left, change);
     for (int j = 0; j < n; ++j) change[j] = fma(-damping, x[j], change[j]);
-    factor_solve(n, A, lower, inverse, 1, change);
+    factor_solve(n, A, lower, 1, change);
     T most(0), moved(0);
     for (int j = 0; j < n; ++j) {
       x[j] += change[j];

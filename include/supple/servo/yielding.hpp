@@ -189,6 +189,12 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     *offset = bends + m, *whole = offset + m, *speed = whole + 2 * (m + n), *rest = speed + n;
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
+  // For `posture_step`, J is where the result is to be: it is copied only if another step is
+  // needed.
+  bool in_place =
+      has_packs<T> && is_floating(servo.chain) && is_one_part(servo.chain) && !state.holding;
+  T* const other_J = J;
+  if (in_place) J = state.J;
   bool aims = false;  // whether J depends on the target
   for (int k = 0; k < servo.tasks; ++k) {
     aims = aims || servo.task[k].alternate || has_tilt(servo.task[k]);
@@ -205,6 +211,12 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     copy_numbers(m * n, state.exact_J, J);
   }
   for (int r = 0; r < m; ++r) rate[r] = fma(-servo.gain, state.offset[r], state.e[r]);
+  if (is_floating(servo.chain)) {
+    // Of a target that does not move, only the rounding error of e is left.
+    for (int r = 0; r < m; ++r) {
+      if (abs(rate[r]) <= Number<T>::epsilon * abs(state.e[r])) rate[r] = T(0);
+    }
+  }
   for (int j = 0; j < n; ++j) state.stopped[j] = T(0);
   update_slope(servo, state, rate);
   const bool linear = find_curved_rows(servo, state, bends);
@@ -213,7 +225,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   for (int r = 0; r < m; ++r) far = fma(bends[r] * state.offset[r], state.offset[r], far);
   const T nearer = far > square(kappa) ? kappa / sqrt(far) : T(1);
   for (int r = 0; r < m; ++r) offset[r] = state.offset[r] * (bends[r] != 0 ? nearer : T(1));
-  const StepProblem<T> of{
+  StepProblem<T> of{
       servo,   state,    joint_poses,   J,           offset,  rate,       state.slope,
       state.q, state.qd, state.stopped, servo.limit, bends,   linear,     servo.tasks == 1 && m < n,
       nullptr, nullptr,  state.dq,      state.J,     state.e, state.lost, whole};
@@ -223,11 +235,18 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     state.lambda2 = state.beyond = T(0);
     for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
+    if constexpr (has_packs<T>) {
+      if (in_place && !posture_step(m, n, of, rest)) {
+        copy_numbers(m * n, J, other_J);
+        of.J = J = other_J;
+        in_place = false;
+      }
+    }
     if (state.holding) {
       take_held_step(m, n, of, speed, rest, [](int rows, int, const auto& problem, T* memory) {
         take_sized_step(rows, problem.servo.chain.nv, problem, memory);
       });
-    } else if (servo.tasks == 1 || !take_steps_of_parts(of, rest)) {
+    } else if (!in_place && (servo.tasks == 1 || !take_steps_of_parts(of, rest))) {
       take_problem_step(m, n, of, rest);
     }
     for (int j = 0; j < n; ++j) {

@@ -109,6 +109,45 @@ SUPPLE_INLINE L row_square(int n, const L* x) {
   return n < long_row ? dot(n, x, x) : long_row_products(n, x, x).xx;
 }
 
+// Rotates the rows x and y (n) on the lanes `turn`: (x, y) becomes (c x + s y, c y - s x).
+template <class L>
+SUPPLE_INLINE void turn_pair(int n, const mask_t<L>& turn, const L& c, const L& s, L* x, L* y) {
+  int k = 0;
+  if constexpr (width<L> == 1 && width<Unrolled<scalar_t<L>>> > 1) {
+    using P = Unrolled<L>;  // of a single matrix, numbers of a long row share a pack
+    for (; n >= long_row && k + width<P> <= n; k += width<P>) {
+      P u, w;
+      __builtin_memcpy(&u, x + k, sizeof u);
+      __builtin_memcpy(&w, y + k, sizeof w);
+      const P a = fma(P(c), u, P(s) * w), b = fma(P(c), w, -(P(s) * u));
+      __builtin_memcpy(x + k, &a, sizeof a);
+      __builtin_memcpy(y + k, &b, sizeof b);
+    }
+  }
+  for (; k < n; ++k) {
+    const L u = x[k], w = y[k];
+    x[k] = select(turn, fma(c, u, s * w), u);
+    y[k] = select(turn, fma(c, w, -(s * u)), w);
+  }
+}
+
+// Adds a times x (n) to y; numbers of a long row share a pack.
+template <class T>
+SUPPLE_FN void add_row(int n, T a, const T* x, T* y) {
+  int j = 0;
+  if constexpr (width<Unrolled<T>> > 1) {
+    using P = Unrolled<T>;
+    for (; n >= long_row && j + width<P> <= n; j += width<P>) {
+      P from, to;
+      __builtin_memcpy(&from, x + j, sizeof from);
+      __builtin_memcpy(&to, y + j, sizeof to);
+      to = fma(P(a), from, to);
+      __builtin_memcpy(y + j, &to, sizeof to);
+    }
+  }
+  for (; j < n; ++j) y[j] = fma(a, x[j], y[j]);
+}
+
 // Applies the Jacobi rotation that makes rows x and y (length n) orthogonal, with the longer one
 // first, and the same rotation to rows p and q (length r). *a and *b belong to x and y, and are
 // exchanged where the rows are. Returns the lanes where x and y were rotated.
@@ -141,16 +180,8 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const L of_x = *a;
   *a = select(exchange, *b, of_x);
   *b = select(exchange, of_x, *b);
-  for (int k = 0; k < n; ++k) {
-    const L u = x[k], w = y[k];
-    x[k] = select(turn, fma(c, u, s * w), u);
-    y[k] = select(turn, fma(c, w, -(s * u)), w);
-  }
-  for (int k = 0; k < r; ++k) {
-    const L u = p[k], w = q[k];
-    p[k] = select(turn, fma(c, u, s * w), u);
-    q[k] = select(turn, fma(c, w, -(s * u)), w);
-  }
+  turn_pair(n, turn, c, s, x, y);
+  turn_pair(r, turn, c, s, p, q);
   return turn;
 }
 
