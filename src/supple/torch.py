@@ -29,6 +29,7 @@ except ImportError as error:  # pragma: no cover
     raise MissingExtraError("torch", "supple.torch") from error
 
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from supple.errors import InputError
 from supple.ik.adjoints import (
@@ -93,12 +94,24 @@ def _checked(name: str, given: Any, tail: tuple[int, ...], like: Tensor | None =
     if given.ndim < len(tail) or tuple(given.shape[given.ndim - len(tail) :]) != tail:
         wide = ", ".join(map(str, tail))
         raise InputError(f"{name} must have the shape (..., {wide}); given: {tuple(given.shape)}")
+    if not torch.compiler.is_compiling() and _has_tangent(given):
+        raise InputError(
+            f"{name} must not have a tangent: there are gradients in reverse mode only; given: a "
+            "tensor of forward mode (torch.func.jvp)"
+        )
     if like is not None and given.device != like.device:
         raise InputError(
             f"all tensors must be on one device; given: {name} on {given.device}, and a tensor on "
             f"{like.device}"
         )
     return given if like is None else given.to(like.dtype)
+
+
+def _has_tangent(given: Tensor) -> bool:
+    """Return whether a tensor carries a tangent, which the operators would drop."""
+    if forward_ad._current_level < 0:
+        return False
+    return forward_ad.unpack_dual(given).tangent is not None
 
 
 def _host(tensor: Tensor) -> Any:
@@ -111,7 +124,7 @@ def _back(array: Any, like: Tensor) -> Tensor:
 
 
 def _on_gpu(tensor: Tensor) -> bool:
-    return tensor.is_cuda
+    return bool(tensor.is_cuda)
 
 
 def _run(name: str, frames: DifferentiableFrames, q: Tensor, *shapes: Any, **given: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple
+from floating import floating_arm, rescaled
 from supple.errors import InputError
 
 jax = pytest.importorskip("jax")
@@ -59,6 +60,26 @@ def test_jax_gradients_of_kinematics_and_steps_are_central_differences(function:
     steps = H * np.eye(6)
     rates = [(function(Q + h) - function(Q - h)) / (2 * H) for h in steps]
     np.testing.assert_allclose(found, np.stack(rates, axis=-1), rtol=1e-6, atol=1e-6)
+
+
+def test_robots_with_quaternions_have_gradients_in_jax() -> None:
+    robot = floating_arm(1)
+    solver, q = supple.Solver(robot), jnp.asarray(rescaled(robot, robot.random(3, seed=1)))
+    weights = jnp.sin(jnp.arange(robot.nv))
+
+    def loss(p: Any) -> Any:
+        qd = sj.step(robot, p, jnp.cos(jnp.arange(6.0)), lambda2=0.1)
+        return (qd * weights).sum(-1) + (sj.jacobian(robot, p) ** 2).sum((-1, -2))
+
+    found = jax.jit(jax.vmap(jax.grad(loss)))(q)
+    steps = H * np.eye(robot.nq)
+    rates = [(loss(q + h) - loss(q - h)) / (2 * H) for h in steps]
+    np.testing.assert_allclose(found, np.stack(rates, axis=-1), rtol=1e-6, atol=1e-5)
+    T = sj.fk(robot, q)
+    bars = jax.grad(lambda t, x: sj.solve(solver, t, x)[0].sum(), argnums=(0, 1))(T, q)
+    assert bars[0].shape == T.shape
+    assert bars[1].shape == q.shape
+    assert all(jnp.isfinite(bar).all() for bar in bars)
 
 
 def test_jit_and_vmap_give_the_results_of_a_batch() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import supple
+from floating import floating_arm, rescaled
 from supple.errors import InputError
 
 torch = pytest.importorskip("torch")
@@ -163,6 +164,42 @@ def test_a_mapped_function_is_the_function_of_a_batch() -> None:
     assert torch.equal(mapped, st.solve(solver, T, q)[0])
     shared = torch.vmap(lambda t: st.solve(solver, t, q[0])[0])(T)
     assert torch.equal(shared, st.solve(solver, T, q[0])[0])
+
+
+def test_robots_with_quaternions_have_gradients() -> None:
+    """Of a floating base and ball joints; quaternions may have any length."""
+    robot = floating_arm(1)
+    q = torch.as_tensor(rescaled(robot, robot.random(3, seed=1)))
+    weights = torch.rand(3, robot.nv, dtype=q.dtype)
+    x = torch.rand(3, 6, dtype=q.dtype)
+    matches(lambda p: torch.sin(st.fk(robot, p)).sum(dim=(-1, -2)), q)
+    matches(lambda p: torch.sin(st.jacobian(robot, p)).sum(dim=(-1, -2)), q)
+    matches(lambda p: (weights * st.step(robot, p, x, lambda2=0.1)).sum(dim=-1), q)
+    unit = torch.as_tensor(robot.random(3, seed=2))
+    solver, T = tight(robot), st.fk(robot, unit)
+
+    def loss(p: Tensor) -> Tensor:
+        found, success = st.solve(solver, from_parameters(p), unit)
+        assert success.all()
+        return torch.sin(found).sum(dim=-1)
+
+    matches(loss, parameters(T), 1e-4)
+    number = st._solver(solver, 1e-5)[0]
+    found = torch.library.opcheck(st._solve, (T.requires_grad_(), unit, number, 1e-5))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_derivatives_that_do_not_exist_raise_an_error() -> None:
+    """Forward mode and second order would otherwise give zeros."""
+    robot = supple.load("ur5e")
+    q = inside(robot, 2)
+    with pytest.raises(InputError, match="reverse mode only"):
+        torch.func.jvp(lambda x: st.fk(robot, x), (q,), (q,))
+    q.requires_grad_()
+    (bar,) = torch.autograd.grad(st.fk(robot, q).square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        bar.sum().backward()
 
 
 def test_unmet_targets_have_a_zero_gradient_and_are_marked() -> None:

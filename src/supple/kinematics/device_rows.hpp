@@ -45,11 +45,12 @@ __device__ __forceinline__ bool to_kernel(const Chain<T>& chain, const L* q, L* 
       chain, [&](int i, int j) { x[j] = q[i]; },
       [&](int i, int j) {
         const L sign = q[i] < L(0) ? L(-1) : L(1), w = sign * q[i];
-        const L length = sqrt(q[i + 1] * q[i + 1] + q[i + 2] * q[i + 2] + q[i + 3] * q[i + 3]);
+        const Vec3<L> v{q[i + 1], q[i + 2], q[i + 3]};
+        const L length = sqrt(dot(v, v));
         const bool small = length <= L(1e-9) * w;
         valid = valid && (w != L(0) || length != L(0));
         const L factor = sign * (small ? L(2) / w : L(2) * atan2(length, w) / length);
-        for (int k = 0; k < 3; ++k) x[j + k] = factor * q[i + 1 + k];
+        x[j] = factor * v.x, x[j + 1] = factor * v.y, x[j + 2] = factor * v.z;
       });
   return valid && within_bounds(chain, x, static_cast<const L*>(nullptr));
 }
@@ -64,10 +65,11 @@ __device__ __forceinline__ void from_velocities(const Chain<T>& chain, const L* 
   visit_places(
       chain, [&](int i, int j) { q_bar[i] = v_bar[j]; },
       [&](int i, int j) {
-        const Vec3<L> a{q[i + 1], q[i + 2], q[i + 3]}, bar{v_bar[j], v_bar[j + 1], v_bar[j + 2]};
-        const L scale = L(2) / (q[i] * q[i] + dot(a, a));
-        const Vec3<L> turned = bar * q[i] + cross(a, bar);
-        q_bar[i] = -scale * dot(a, bar);
+        const L w = q[i];
+        const Vec3<L> v{q[i + 1], q[i + 2], q[i + 3]}, bar{v_bar[j], v_bar[j + 1], v_bar[j + 2]};
+        const L scale = L(2) / (w * w + dot(v, v));
+        const Vec3<L> turned = bar * w + cross(v, bar);
+        q_bar[i] = -scale * dot(v, bar);
         q_bar[i + 1] = scale * turned.x;
         q_bar[i + 2] = scale * turned.y;
         q_bar[i + 3] = scale * turned.z;
@@ -82,9 +84,10 @@ __device__ __forceinline__ void to_velocities(const Chain<T>& chain, const L* q,
   visit_places(
       chain, [&](int i, int j) { v_bar[j] = q_bar[i]; },
       [&](int i, int j) {
-        const Vec3<L> a{q[i + 1], q[i + 2], q[i + 3]};
+        const L w = q[i], real = q_bar[i];
+        const Vec3<L> v{q[i + 1], q[i + 2], q[i + 3]};
         const Vec3<L> bar{q_bar[i + 1], q_bar[i + 2], q_bar[i + 3]};
-        const Vec3<L> turned = (bar * q[i] - cross(a, bar) - a * q_bar[i]) * L(0.5);
+        const Vec3<L> turned = (bar * w - cross(v, bar) - v * real) * L(0.5);
         v_bar[j] = turned.x, v_bar[j + 1] = turned.y, v_bar[j + 2] = turned.z;
       });
 }

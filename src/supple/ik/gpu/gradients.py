@@ -50,7 +50,11 @@ class GpuGradients:
 
     def text(self, dtype: np.dtype[Any]) -> str:
         """Return the CUDA source for one dtype."""
-        arrays = {"lower": self._robot.lower, "upper": self._robot.upper, "scale": self.scale}
+        arrays: dict[str, Any] = {
+            "lower": self._robot.lower,
+            "upper": self._robot.upper,
+            "scale": self.scale,
+        }
         joints = "\n".join(
             f"  static constexpr double {name}[] = {{{_numbers(values)}}};"
             if len(values)
