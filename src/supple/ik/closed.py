@@ -21,7 +21,7 @@ from supple.ik.solutions import Solutions
 from supple.ik.status import SolveStatus
 from supple.ik.task_errors import Asked, solution_errors
 from supple.kinematics import Robot
-from supple.kinematics.loops import closed_near, moved_within
+from supple.kinematics.loops import CLOSED, closed_near, coupling_rows, moved_within
 from supple.motion.linearization import Array
 from supple.tasks import Task
 from supple.tasks.closure import closure_tasks
@@ -29,8 +29,12 @@ from supple.tasks.closure import closure_tasks
 if TYPE_CHECKING:
     from supple.ik.solver import Solver
 
-_ITERATIONS = 20  # of Newton's method from the solution of the search
-_TARGET = 1e-13  # error at which it ends [m, rad]
+_TARGET = 1e-13  # error at which Newton's method ends [m, rad]
+# Largest tolerance of the search [m, rad]: a nearly singular solution of the tree that is met less
+# exactly may not be near one that is closed.
+_TOLERANCE = 1e-8
+_MAX_SEEDS = 4096  # default number of seeds: loops leave few of them near a solution
+_PATIENCE, _STARTS = 12, 64  # of Newton's method for couplings: iterations, and random starts
 
 
 class ClosedSearch:
@@ -55,6 +59,10 @@ class ClosedSearch:
         self.tree = robot.without_loops()
         more, self.held = closure_tasks(robot)
         each = {name: value for name, value in given.items() if name not in ("frame", "tasks")}
+        self._tolerances = given["position_tolerance"], given["rotation_tolerance"]
+        for name in ("position_tolerance", "rotation_tolerance"):
+            each[name] = min(each[name], _TOLERANCE)
+        each["max_seeds"] = each["max_seeds"] or _MAX_SEEDS
         self.inner = kind(self.tree, (*tasks, *more), **each)
 
     def solve_one(self, targets: Sequence[Any], q0: Any, explain: bool) -> Solution:
@@ -103,11 +111,6 @@ class ClosedSearch:
             _asked=asked,
         )
 
-    @property
-    def _tolerances(self) -> tuple[float, float]:
-        settings = self.inner._settings
-        return settings.position_tolerance, settings.rotation_tolerance
-
     def _numbers(self, targets: Sequence[Any]) -> Array:
         """Return targets, with those of the loops, in the kernel's layout (..., k)."""
         assert self.inner._problem is not None
@@ -137,7 +140,7 @@ class ClosedSearch:
         if not known.any():
             return made, status, errors
         met = known & ((status == SolveStatus.CONVERGED) | (status == SolveStatus.BLOCKED))
-        made[met] = self._newton(q[met], numbers[met])
+        made[met] = self._met(q[met], numbers[met])
         made[known], closed = closed_near(self.robot, made[known])
         lost = np.flatnonzero(known)[~closed]
         made[lost] = self.robot.neutral()
@@ -157,30 +160,63 @@ class ClosedSearch:
         if check is not None and len(rows):
             status[rows[~check.free(q[rows])]] = SolveStatus.BLOCKED
 
-    def _newton(self, q: Array, numbers: Array) -> Array:
-        """Return configurations (k, nq) after Newton's method for loops and tasks together.
+    def _met(self, q: Array, numbers: Array) -> Array:
+        """Return configurations (k, nq) at which loops, couplings and targets are met.
+
+        Newton's method for all rows together starts from q. For couplings, which the search on the
+        tree does not know, it starts again from random closed configurations where that fails.
+        """
+        if not self.robot.couplings:
+            return self._newton(q, numbers, patience=1)[0]
+        best, size = self._newton(q, numbers, patience=_PATIENCE)
+        for seed in range(_STARTS):
+            left = np.flatnonzero(size > CLOSED)
+            if not len(left):
+                break
+            start = self.robot.random(len(left), seed=seed)
+            found, error = self._newton(start, numbers[left], patience=_PATIENCE)
+            better = error < size[left]
+            best[left[better]], size[left[better]] = found[better], error[better]
+        return best
+
+    def _newton(self, q: Array, numbers: Array, patience: int) -> tuple[Array, Array]:
+        """Return configurations (k, nq) after Newton's method for all rows, and their errors (k,).
 
         Where not all rows can be met exactly, within the tolerance or at a limit, the best so far
-        is returned, which is then moved onto the loops alone.
+        is returned.
+
+        Args:
+            q: Configurations to start from (k, nq).
+            numbers: Targets in the kernel's layout (k, t).
+            patience: Number of iterations that may pass until the error is halved.
         """
-        assert self.inner._problem is not None
-        problem, robot = self.inner._problem, self.tree
-        layout, rows = problem.layout, slice(0, problem.primary)
-        weights = layout.weights[rows]
         best, at = q.copy(), q.copy()
         least, left = np.full(len(q), np.inf), np.arange(len(q))
-        for _ in range(_ITERATIONS if len(q) else 0):
-            J, e = layout._rows(at[left], numbers[left])
-            J, e = J[:, rows] / weights[:, None], e[:, rows] / weights
+        waited = np.zeros(len(q), int)
+        while len(left):
+            J, e = self._rows(at[left], numbers[left])
             size = np.abs(e).max(axis=1, initial=0.0)
             better = size < 0.5 * least[left]
             best[left[better]], least[left[better]] = at[left[better]], size[better]
-            going = better & (size > _TARGET)
+            waited[left] = np.where(better, 0, waited[left] + 1)
+            going = (waited[left] < patience) & (size > _TARGET)
             left, J, e = left[going], J[going], e[going]
-            if not len(left):
-                break
-            at[left] = moved_within(robot, at[left], J, e)
-        return best
+            if len(left):
+                at[left] = moved_within(self.tree, at[left], J, e)
+        return best, least
+
+    def _rows(self, q: Array, numbers: Array) -> tuple[Array, Array]:
+        """Return J and e of all rows at configurations (k, nq), not weighted."""
+        assert self.inner._problem is not None
+        problem = self.inner._problem
+        rows, layout = slice(0, problem.primary), problem.layout
+        weights = layout.weights[rows]
+        J, e = layout._rows(q, numbers)
+        J, e = J[:, rows] / weights[:, None], e[:, rows] / weights
+        if not self.robot.couplings:
+            return J, e
+        error, slopes = coupling_rows(self.robot, q)
+        return np.concatenate([J, slopes], axis=1), np.concatenate([e, -error], axis=1)
 
 
 def check_closed(solver: str, **arguments: object) -> None:

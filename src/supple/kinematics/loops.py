@@ -5,7 +5,7 @@ Methods of `Robot`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -231,22 +231,25 @@ def _evaluate(robot: Robot, q: Matrix, *, jacobian: bool = True) -> tuple[Matrix
                 r = log(R @ T[..., a, :3, :3])
                 errors.append(r)
                 slopes.append(_log_rates(r) @ R @ (J[..., a, 3:, :] - turning))
-    for e, slope in _couplings(robot, q):
-        errors.append(e[..., None])
-        slopes.append(slope[..., None, :])
+    if robot.couplings:
+        e, slope = coupling_rows(robot, q)
+        errors.append(e)
+        slopes.append(slope)
     return np.concatenate(errors, axis=-1), np.concatenate(slopes, axis=-2)
 
 
-def _couplings(robot: Robot, q: Matrix) -> Any:
-    """Yield the error (...) and its derivatives (..., nv) of each coupling."""
-    x = to_kernel(robot, q)
-    for each in robot.couplings:
+def coupling_rows(robot: Robot, q: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the errors (..., c) of the couplings and their derivatives (..., c, nv)."""
+    x = np.asarray(to_kernel(robot, q))
+    errors = np.empty((*x.shape[:-1], len(robot.couplings)))
+    slopes = np.zeros((*errors.shape, robot.nv))
+    for k, each in enumerate(robot.couplings):
         one, two = (robot.joint_names.index(name) for name in (each.follower, each.leader))
         polynomial = np.polynomial.Polynomial(each.coefficients)
-        slope = np.zeros(x.shape)
-        slope[..., one] += 1.0
-        slope[..., two] -= polynomial.deriv()(x[..., two])
-        yield x[..., one] - polynomial(x[..., two]), slope
+        errors[..., k] = x[..., one] - polynomial(x[..., two])
+        slopes[..., k, one] += 1.0
+        slopes[..., k, two] -= polynomial.deriv()(x[..., two])
+    return errors, slopes
 
 
 def _log_rates(r: Matrix) -> Matrix:
