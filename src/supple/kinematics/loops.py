@@ -104,10 +104,38 @@ def _open_text(robot: Robot, q: Matrix, shape: tuple[int, ...], index: int) -> s
     )
 
 
-def is_closed(robot: Robot, q: Matrix) -> NDArray[np.bool_]:
-    """Return whether configurations (..., nq) satisfy all loops and couplings to 1e-9."""
-    error = _evaluate(robot, q, jacobian=False)[0]
-    return np.asarray((np.abs(error) <= CLOSED).all(axis=-1))
+def refuse_loops(robot: Robot, what: str) -> None:
+    """Raise an error for a robot with loops or couplings, which a function does not support.
+
+    Raises:
+        InputError: The robot has some; the message names the first one.
+    """
+    if not robot.is_tree:
+        raise InputError(
+            f"{what} does not support loops and couplings; given: {robot.name} with "
+            f"{_first_words(robot)} (robot.without_loops() is the robot as a tree)"
+        )
+
+
+def refuse_couplings(robot: Robot, what: str) -> None:
+    """Raise an error for a robot with couplings, which a function does not support.
+
+    Raises:
+        InputError: The robot has some; the message names the first one.
+    """
+    if robot.couplings:
+        raise InputError(
+            f"{what} does not support couplings by polynomials; given: {robot.name}, in which "
+            f"{robot.couplings[0].follower!r} follows {robot.couplings[0].leader!r} "
+            "(freeze them, or use robot.without_loops(), the robot as a tree)"
+        )
+
+
+def _first_words(robot: Robot) -> str:
+    """Return the first loop or coupling of a robot in words."""
+    if robot.loops:
+        return f"the loop {robot.loops[0].name!r}"
+    return f"{robot.couplings[0].follower!r} coupled to {robot.couplings[0].leader!r}"
 
 
 def neutral_closed(robot: Robot, q: Matrix) -> Matrix:
