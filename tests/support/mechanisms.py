@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 import supple as sp
+from supple.describe import Joint
 
 Array = np.ndarray
 
@@ -105,6 +106,48 @@ def spatial_loop(seed: int, joints: int = 9, kind: str = "weld") -> str:
     return _model(bodies, f'<{kind} name="end" {end} {anchor}/>')
 
 
+def gripper() -> str:
+    """Return an arm of six joints with a parallel gripper.
+
+    The driver of each finger is one side of a parallelogram, closed by a point; one driver follows
+    the other one.
+    """
+    finger = ""
+    for side, sign in (("l", 1), ("r", -1)):
+        pad = _body(
+            f"pad_{side}", _at([0, 0, 0.05]), f'<joint name="pad_{side}" axis="1 0 0"/>'
+        )
+        outer = _body(
+            f"outer_{side}",
+            _at([0, 0.03 * sign, 0]),
+            f'<joint name="outer_{side}" axis="1 0 0" range="-0.8 0.8"/>',
+            pad,
+        )
+        inner = _body(
+            f"inner_{side}",
+            _at([0, 0.01 * sign, 0.02]),
+            f'<joint name="inner_{side}" axis="1 0 0" range="-0.8 0.8"/>',
+        )
+        finger += outer + inner
+    inside = f'<site name="tip" pos="0 0 0.15"/>{finger}'
+    for i in reversed(range(6)):
+        axis = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")[i]
+        joint = f'<joint name="j{i}" axis="{axis}" range="-2.8 2.8"/>'
+        inside = _body(f"b{i}", _at([0.05, 0, 0.3 if i else 0.1]), joint, inside)
+    points = "".join(
+        f'<connect name="{side}" body1="pad_{side}" body2="inner_{side}" '
+        f'anchor="0 {-0.02 * sign} 0.02"/>'
+        for side, sign in (("l", 1), ("r", -1))
+    )
+    return _model(inside, points + '<joint joint1="outer_r" joint2="outer_l" polycoef="0 -1"/>')
+
+
+def _at(x: Any) -> Array:
+    T = np.eye(4)
+    T[:3, 3] = x
+    return T
+
+
 def leg(*, floating: bool = True, sides: str = "lr") -> str:
     """Return legs with the proportions of Cassie: each has two rods that close loops.
 
@@ -180,13 +223,36 @@ class MuJoCo:
         """Return the largest residual at configurations (..., nq) of a robot of the same model."""
         return max(self._one(robot, one) for one in q.reshape(-1, robot.nq))
 
+    def points(self, robot: sp.Robot, q: Array) -> Array:
+        """Return the position residual (k, 3) of each loop, and those of joints in the first entry.
+
+        A joint that follows another one without being a degree of freedom is left out.
+        """
+        rows, found, at = self._rows(robot, q), [], 0
+        kinds = mujoco.mjtEq
+        free = set(robot.joint_names)
+        for i in range(self.model.neq):
+            if self.model.eq_type[i] == kinds.mjEQ_JOINT:
+                joint = self.model.eq_obj1id[i]
+                if mujoco.mj_id2name(self.model, mujoco.mjtObj.mjOBJ_JOINT, joint) in free:
+                    found.append([rows[at], 0.0, 0.0])
+                at += 1
+                continue
+            found.append(rows[at : at + 3])
+            at += 3 if self.model.eq_type[i] == kinds.mjEQ_CONNECT else 6
+        assert at == len(rows)
+        return np.array(found)
+
     def _one(self, robot: sp.Robot, q: Array) -> float:
+        return float(np.abs(self._rows(robot, q)).max())
+
+    def _rows(self, robot: sp.Robot, q: Array) -> Array:
         model, data = self.model, self.data
         data.qpos[:] = qpos_of(robot, model, q)
         mujoco.mj_forward(model, data)
         held = data.efc_type[: data.nefc] == self.rows
         assert held.any()
-        return float(np.abs(data.efc_pos[: data.nefc][held]).max())
+        return np.array(data.efc_pos[: data.nefc][held])
 
 
 def qpos_of(robot: sp.Robot, model: Any, q: Array) -> Array:
@@ -199,7 +265,7 @@ def qpos_of(robot: sp.Robot, model: Any, q: Array) -> Array:
     for i in range(model.njnt):
         name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, i)
         kind = ("floating", "ball", "", "")[model.jnt_type[i]]
-        names = [name] if not kind else list(sp.describe.Joint(name, kind, "a", "b").position_names)
+        names = [name] if not kind else list(Joint(name, kind, "a", "b").position_names)
         first = model.jnt_qposadr[i]
         for k, each in enumerate(names):
             qpos[first + k] = at.get(each, model.qpos0[first + k])

@@ -148,10 +148,9 @@ class Equalities:
             at = T[:3, :3].T @ (anchor - T[:3, 3])
             return translation(*anchor), translation(*at)
         relative = values.numbers("relpose", 7, (0, 1, 0, 0, 0, 0, 0))
-        if relative[3:].any():
-            T = from_wxyz(relative[:3], relative[3:])
         on = translation(*anchor)
-        return T @ on, on
+        given = bool(relative[3:].any())
+        return from_wxyz(relative[:3], relative[3:]) if given else T @ on, on
 
     def _world(self, body: int) -> Array:
         """Return the pose of a body in the world at qpos0."""

@@ -85,9 +85,9 @@ def from_mujoco(
 
 def _loops(mujoco: Any, model: Any, bodies: list[TreeBody]) -> Iterator[TreeLoop]:
     """Yield the active connections and welds of a model, without those of mocap bodies."""
-    kinds = {mujoco.mjtEq.mjEQ_CONNECT: "point", mujoco.mjtEq.mjEQ_WELD: "weld"}
+    kinds = {int(mujoco.mjtEq.mjEQ_CONNECT): "point", int(mujoco.mjtEq.mjEQ_WELD): "weld"}
     for i in range(model.neq):
-        kind = kinds.get(model.eq_type[i])
+        kind = kinds.get(int(model.eq_type[i]))
         if kind is None or not model.eq_active0[i]:
             continue
         pair = (int(model.eq_obj1id[i]), int(model.eq_obj2id[i]))

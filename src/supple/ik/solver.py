@@ -388,6 +388,8 @@ class Solver(_core.TargetSolver):
                 return again
         if self._closed is not None:
             check_closed(self._robot.name, stream=stream, out=out)
+            if on_a_gpu(targets):
+                raise InputError("robots with loops need the CPU; given: targets in GPU memory")
             made = self._closed.solve_batch(self._each(targets), q0, progress)
             return _returned(targets, made)
         options = self._settings.options(
