@@ -154,7 +154,8 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   if (!any) return true;
   upper_gram(m, k, rows, G);
   for (int j = 0; j < k; ++j) G[j * sk + j] += lambda2;
-  if (!(upper_factor(k, G, lower, inverse) > T(0))) return false;
+  const T pivot = upper_factor(k, G, lower, inverse);
+  if (!(pivot > T(0))) return false;
   T before = Number<T>::huge;
   for (int round = 0; round < 4; ++round) {
     rows_times(m, k, rows, c, g);
@@ -167,7 +168,7 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
       moved = max(moved, abs(g[j])), most = max(most, abs(y[j]));
     }
     for (int i = 0; i < m; ++i) c[i] += padded_dot(0, sk, rows + i * sk, g);
-    if (moved <= T(1e-12) * most || !(moved < T(0.5) * before)) break;
+    if (pivot > refined_pivot<T> || moved <= T(1e-12) * most || !(moved < T(0.5) * before)) break;
     before = moved;
   }
   for (int j = 0; j < k; ++j) w[t.rank + j] = y[j];
@@ -188,10 +189,10 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
   int* const index = order + count;
   T squares(0);
   for (int i = 0; i < m; ++i) {
-    for (int j = 0; j < most; ++j) {
-      const T entry = whole[i * most + j] = j < n ? of.J[i * n + j] : T(0);
-      squares = fma(entry, entry, squares);
-    }
+    T* const row = whole + i * most;
+    for (int j = 0; j < n; ++j) row[j] = of.J[i * n + j];
+    for (int j = n; j < most; ++j) row[j] = T(0);
+    squares += padded_dot(0, most, row, row);
   }
   const T lambda2 = max(of.lambda2, max(squares * T(ridge<T>), Number<T>::tiny));
   for (int j = 0; j < n; ++j) active_set[j] = of.low[j] < of.high[j] ? T(0) : T(1);
@@ -210,23 +211,29 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
     }
     const int s = padded<T>(f);
     Triangle<T> t{f, 0, rows, mirror, tau, order};
-    const auto pack = [&](const T* from, int stride, int i, T* to) {
-      for (int a = 0; a < f; ++a) to[i * s + a] = from[i * stride + index[a]];
-      for (int a = f; a < s; ++a) to[i * s + a] = T(0);
+    const auto pack = [&](const T* SUPPLE_RESTRICT from, T* SUPPLE_RESTRICT to) {
+      for (int a = 0; a < f && f == n; ++a) to[a] = from[a];
+      for (int a = 0; a < f && f < n; ++a) to[a] = from[index[a]];
+      for (int a = f; a < s; ++a) to[a] = T(0);
     };
+    pack(x, w);
     for (int i = 0; i < count; ++i) {
-      pack(of.A, n, i, rows);
-      T sum = of.b[i];
-      for (int j = 0; j < n; ++j) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
+      pack(of.A + i * n, rows + i * s);
+      T sum = of.b[i] - padded_dot(0, s, rows + i * s, w);
+      for (int j = 0; j < n && bounded; ++j) {
+        if (active_set[j] != 0) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
+      }
       r[i] = sum;
     }
     make_triangle(count, t, left, length2);
     for (int a = 0; a < s; ++a) w[a] = T(0);
     const bool consistent = solve_triangle(count, t, r, of.tolerance, w);
     if (!consistent && bounded) return false;
+    for (int i = 0; i < m; ++i) pack(whole + i * most, turned + i * s);
+    for (int k = 0; k < t.rank; ++k) {  // the rows do not wait for each other
+      for (int i = 0; i < m; ++i) reflect(t, k, turned + i * s);
+    }
     for (int i = 0; i < m; ++i) {
-      pack(whole, most, i, turned);
-      for (int k = 0; k < t.rank; ++k) reflect(t, k, turned + i * s);
       c[i] = bounded ? padded_dot(0, most, whole + i * most, delta) : T(0);
       for (int k = 0; k < t.rank; ++k) c[i] = fma(turned[i * s + k], w[k], c[i]);
     }

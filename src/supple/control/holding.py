@@ -19,8 +19,10 @@ from supple.motion.linearization import Array
 from supple.tasks import Task, TaskLike, as_tasks
 from supple.tasks.closure import closure_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
+from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import WORLD
 
+_CONFLICT = 0.1  # fraction of an error above which no small motion of the joints would remove it
 _NOTICED = 1e-9  # `noticed_error` of bindings/servo_holding.hpp
 
 
@@ -82,7 +84,7 @@ class HeldTasks:
                 f"0 to {len(names) - 1}"
             )
         if isinstance(which, str):
-            raise unknown_name_error("held task", which, [name for name in names if name])
+            raise unknown_name_error("held task", which, sorted({*names} - {""}))
         known = ", ".join(map(repr, self.given))
         raise InputError(f"the held tasks are {known}; given: {short_repr(which)}")
 
@@ -131,9 +133,7 @@ def _plain(robot: Robot, task: Task) -> Task:
             f"the rows of a held {name} must be in the axes of its base, or of the world; given: "
             f"axes={rows.axes!r}"
         )
-    if not all(rows.weights):
-        raise InputError(f"a held {name} needs weights above 0; rows= leaves rows out; given: {task!r}")
-    if not hasattr(task, "weight"):
+    if isinstance(rows, OpenRows):
         raise InputError(f"a {name} cannot be held; it is computed in Python")
     plain = {"weight": 1.0, "length": 1.0}
     return replace(task, **{key: plain[key] for key in plain if hasattr(task, key)})  # type: ignore[type-var]
@@ -164,7 +164,7 @@ def reason(held: HeldTasks, robot: Robot, q: Array, targets: Array, shares: Arra
 
     def of(k: int) -> str:
         rows = slice(ends[k] - held.layout.counts[k], ends[k])  # type: ignore[union-attr]
-        conflict = left[rows].max() > 0.5 * np.abs(e[rows]).max()
+        conflict = left[rows].max() > _CONFLICT * np.abs(e[rows]).max()
         if conflict:
             return "no motion of the joints meets all held tasks"
         return "the limits of the joints do not allow more in this step"
