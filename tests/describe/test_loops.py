@@ -108,7 +108,9 @@ def test_a_replicated_loop_closes_each_copy() -> None:
 
 def test_inactive_loops_and_those_of_mocap_bodies_are_ignored() -> None:
     assert sp.mjcf(SITES.format('<weld body1="one" body2="two" active="false"/>')).is_tree
-    moved = SITES.replace('name="two"', 'name="two" mocap="true"').replace("<joint name=", "<joint ")
+    moved = SITES.replace('name="two"', 'name="two" mocap="true"').replace(
+        "<joint name=", "<joint "
+    )
     hand = """<mujoco><worldbody><body name="mocap" mocap="true"/><body name="hand"><joint/>
       <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body></worldbody>
       <equality><weld body1="mocap" body2="hand"/></equality></mujoco>"""

@@ -1,4 +1,4 @@
-"""Solutions of robots with loops: every one is closed, judged by MuJoCo, and reachable ones are met."""
+"""Solutions of robots with loops: all are closed, judged by MuJoCo; reachable targets are met."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def test_tolerances_of_the_call_are_those_of_the_tasks_not_of_the_loops() -> Non
 def test_solutions_of_robots_with_loops_avoid_obstacles() -> None:
     text, tips, task = CASES["leg"]
     robot = sp.mjcf(text, tips=tips)
-    ball = sp.World({"ball": Sphere(0.05, pose=sp.pose([0.05, 0.2, -0.9]))}, links={"foot_l": Sphere(0.03)})
+    ball = sp.World(
+        {"ball": Sphere(0.05, pose=sp.pose([0.05, 0.2, -0.9]))}, links={"foot_l": Sphere(0.03)}
+    )
     q = robot.random(20, seed=0)
     targets = robot.fk(q)[:, :3, 3]
     found = sp.Solver(robot, task, world=ball).batch(targets)
@@ -157,7 +159,11 @@ def test_solutions_of_robots_with_loops_avoid_obstacles() -> None:
         lambda robot: sp.redundancy.self_motion(robot, robot.neutral()),
         lambda robot: sp.Servo(robot, dt=0.01, world=sp.World({})),
         lambda robot: sp.simulate(
-            robot, robot.neutral(), target=np.eye(4), dt=0.1, duration=1,
+            robot,
+            robot.neutral(),
+            target=np.eye(4),
+            dt=0.1,
+            duration=1,
             limits=sp.Limits.for_robot(robot, mode="path"),
         ),
     ],

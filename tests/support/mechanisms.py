@@ -63,9 +63,7 @@ def four_bar(seed: int) -> str:
     frame = f"<body {_place(plane)}>{first}{third}</body>"
     anchor = _words([*(end - pin), 0.0])
     assert np.isfinite(rocker).all()
-    return _model(
-        frame, f'<connect name="pin" body1="coupler" body2="rocker" anchor="{anchor}"/>'
-    )
+    return _model(frame, f'<connect name="pin" body1="coupler" body2="rocker" anchor="{anchor}"/>')
 
 
 def spatial_loop(seed: int, joints: int = 9, kind: str = "weld") -> str:
@@ -114,9 +112,7 @@ def gripper() -> str:
     """
     finger = ""
     for side, sign in (("l", 1), ("r", -1)):
-        pad = _body(
-            f"pad_{side}", _at([0, 0, 0.05]), f'<joint name="pad_{side}" axis="1 0 0"/>'
-        )
+        pad = _body(f"pad_{side}", _at([0, 0, 0.05]), f'<joint name="pad_{side}" axis="1 0 0"/>')
         outer = _body(
             f"outer_{side}",
             _at([0, 0.03 * sign, 0]),
@@ -159,28 +155,43 @@ def leg(*, floating: bool = True, sides: str = "lr") -> str:
     for side in sides:
         sign = 1 if side == "l" else -1
 
-        def at(x: Any, angle: float = 0.0) -> Array:
+        def at(x: Any, angle: float = 0.0, sign: int = sign) -> Array:
             T = sp.pose(np.array(x) * [1, sign, 1], rpy=[0, angle, 0])
             return np.asarray(T)
 
         def hinge(name: str, axis: str, low: float, high: float, side: str = side) -> str:
             return f'<joint name="{name}_{side}" axis="{axis}" range="{low} {high}"/>'
 
-        foot = _body(f"foot_{side}", at([0, 0, -0.41], 0.3), hinge("foot", "0 1 0", -1.0, 1.0),
-                     f'<site name="toe_{side}" pos="0.09 0 -0.04"/>')
+        foot = _body(
+            f"foot_{side}",
+            at([0, 0, -0.41], 0.3),
+            hinge("foot", "0 1 0", -1.0, 1.0),
+            f'<site name="toe_{side}" pos="0.09 0 -0.04"/>',
+        )
         rod = _body(f"plantar_{side}", at([-0.05, 0.008, 0]), hinge("plantar", "0 1 0", -3, 3))
         crank = _body(f"crank_{side}", at([0, 0.02, -0.05]), hinge("crank", "0 1 0", -2, 2), rod)
         heel = _body(f"heel_{side}", at([-0.03, 0, 0.01], 0.1), hinge("heel", "0 1 0", -0.3, 0.3))
-        tarsus = _body(f"tarsus_{side}", at([0, 0, -0.43], 1.9),
-                       hinge("tarsus", "0 1 0", -1.2, 1.0), heel + crank + foot)
-        shin = _body(f"shin_{side}", at([0.06, 0, -0.05]), hinge("shin", "0 1 0", -0.3, 0.3),
-                     tarsus)
-        knee = _body(f"knee_{side}", at([0, 0.0045, -0.12], -1.2), hinge("knee", "0 1 0", -1.2, 1.0),
-                     shin)
-        achilles = _body(f"achilles_{side}", at([0, 0.045, 0]),
-                         f'<joint name="achilles_{side}" type="ball"/>')
-        pitch = _body(f"pitch_{side}", at([0, 0.09, 0], 0.4), hinge("pitch", "0 1 0", -1.0, 1.2),
-                      achilles + knee)
+        tarsus = _body(
+            f"tarsus_{side}",
+            at([0, 0, -0.43], 1.9),
+            hinge("tarsus", "0 1 0", -1.2, 1.0),
+            heel + crank + foot,
+        )
+        shin = _body(
+            f"shin_{side}", at([0.06, 0, -0.05]), hinge("shin", "0 1 0", -0.3, 0.3), tarsus
+        )
+        knee = _body(
+            f"knee_{side}", at([0, 0.0045, -0.12], -1.2), hinge("knee", "0 1 0", -1.2, 1.0), shin
+        )
+        achilles = _body(
+            f"achilles_{side}", at([0, 0.045, 0]), f'<joint name="achilles_{side}" type="ball"/>'
+        )
+        pitch = _body(
+            f"pitch_{side}",
+            at([0, 0.09, 0], 0.4),
+            hinge("pitch", "0 1 0", -1.0, 1.2),
+            achilles + knee,
+        )
         yaw = _body(f"yaw_{side}", at([0, 0.02, -0.07]), hinge("yaw", "0 0 1", -0.4, 0.4), pitch)
         made += _body(f"roll_{side}", at([0.021, 0.135, 0]), hinge("roll", "1 0 0", -0.3, 0.4), yaw)
         equality += (

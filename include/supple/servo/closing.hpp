@@ -1,9 +1,9 @@
 // The loops of a robot in a control loop: they stay closed whatever its limits are.
 //
-// Loops are the first of the held tasks. A step within the limits may be unable to keep them closed:
-// joints whose speeds depend on each other must brake together, which the limits of each joint do
-// not know. As a real mechanism cannot open, the limits of acceleration and jerk then give way, and
-// if that is not enough, the step is shortened until it can be taken.
+// Loops are the first of the held tasks. A step within the limits may be unable to keep them
+// closed: joints whose speeds depend on each other must brake together, which the limits of each
+// joint do not know. As a real mechanism cannot open, the limits of acceleration and jerk then give
+// way, and if that is not enough, the step is shortened until it can be taken.
 #pragma once
 
 #include "supple/servo/holding.hpp"
@@ -37,8 +37,8 @@ SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* l
   }
 }
 
-// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not. Loops that
-// were open before the step are left to `correct_held`.
+// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not. Loops
+// that were open before the step are left to `correct_held`.
 template <class T>
 SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
   const int n = servo.chain.nv, h = servo.held_rows;
@@ -63,8 +63,7 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
       pick_held(servo, held, all, off, A, e, is_loop);
       const int count = pick_held(servo, held, all, off, A, b, is_loop);
       for (int i = 0; i < count; ++i) b[i] = dot(n, A + i * n, tried) + e[i] / servo.dt;
-      const Equations<T> of{0,   n,    count, A, A, b, T(1), low, high,
-                            closed_tolerance<T> / servo.dt};
+      const Equations<T> of{0, n, count, A, A, b, T(1), low, high, closed_tolerance<T> / servo.dt};
       if (!equation_step(of, tried, active_set, memory.rest)) break;
     }
   }

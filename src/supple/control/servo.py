@@ -34,8 +34,8 @@ from supple.control.last_step import LastStep
 from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.plausible import plausible_range
 from supple.kinematics.loops import refuse_loops
+from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array

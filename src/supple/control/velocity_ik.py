@@ -18,8 +18,8 @@ from supple.control.status_array import StatusArray
 from supple.control.wrapped import gives_up
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.robot import check_robot
 from supple.kinematics.loops import refuse_loops
+from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Linearization
 from supple.redundancy.priority import Augmented

@@ -1,4 +1,4 @@
-"""Loops and couplings: what a robot's configuration must satisfy besides the tree and its limits."""
+"""Loops and couplings: what a configuration must satisfy besides the tree and its limits."""
 
 from __future__ import annotations
 

@@ -83,7 +83,10 @@ def mjcf(
 def _warn_of_ignored(tree: Tree, label: str) -> None:
     if tree.ignored:
         kinds = ", ".join(f"<{short_repr(kind)[1:-1]}>" for kind in dict.fromkeys(tree.ignored))
-        warnings.warn(f"{label}: equalities other than of joints and bodies are ignored: {kinds}", stacklevel=4)
+        warnings.warn(
+            f"{label}: equalities other than of joints and bodies are ignored: {kinds}",
+            stacklevel=4,
+        )
 
 
 class MjcfReader:
@@ -234,7 +237,7 @@ class MjcfReader:
             for body, T, end in zip(each.bodies, each.poses, "ab", strict=True):
                 link = self.bodies[body]
                 same = (f for f in sites if f.link == link and (f.placement == T).all())
-                frame = link if (T == np.eye(4)).all() else next((f.name for f in same), None)
+                frame = link if (np.eye(4) == T).all() else next((f.name for f in same), None)
                 if frame is None:
                     frame = _unique(f"{name}/{end}", taken)
                     taken.add(frame)

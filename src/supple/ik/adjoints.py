@@ -19,8 +19,8 @@ from supple.errors import InputError, short_repr
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import FrameNames, check_robot
 from supple.kinematics.loops import refuse_loops
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.tasks.rows import TaskRows
 
 DAMPING = 1e-5  # λ of the gradient of a solution, as a fraction of the norm of the Jacobian

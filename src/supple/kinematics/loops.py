@@ -236,7 +236,7 @@ def least_norm_step(J: Matrix, e: Matrix) -> Matrix:
     """
     U, S, Vt = np.linalg.svd(J, full_matrices=False)
     damping = 1e-2 * np.minimum((e * e).sum(axis=1, keepdims=True), 1.0) * S[:, :1] ** 2
-    small = S <= _RANK * S[:, :1]
+    small = _RANK * S[:, :1] >= S
     gains = np.where(small, 0.0, S / np.where(small, 1.0, S * S + damping))
     return np.asarray(np.einsum("kij,ki->kj", Vt, gains * np.einsum("kij,ki->kj", U, e)))
 
@@ -287,7 +287,7 @@ def coupling_rows(robot: Robot, q: Matrix) -> tuple[Matrix, Matrix]:
 def _log_rates(r: Matrix) -> Matrix:
     """Return the matrices (..., 3, 3) from angular velocities to the rates of rotation vectors.
 
-        ṙ = (I - [r]×/2 + c [r]×²) ω,   c = (1 - (θ/2) cot(θ/2))/θ²,   ω in the axes before r
+    ṙ = (I - [r]×/2 + c [r]×²) ω,   c = (1 - (θ/2) cot(θ/2))/θ²,   ω in the axes before r
     """
     x, y, z = np.moveaxis(r, -1, 0)
     zero = np.zeros_like(x)

@@ -16,9 +16,9 @@ from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, difference, refuse_balls
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.kinematics.unit_text import joint_unit
-from supple.kinematics.loops import refuse_loops
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.paths.spline import Spline

@@ -29,9 +29,9 @@ from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import refuse_balls
 from supple.kinematics.environment import thread_count
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
-from supple.kinematics.loops import refuse_loops
 from supple.motion.linearization import Array
 from supple.paths.branches import Branches
 from supple.paths.graph import Cost, Part, fewest_changes

@@ -23,9 +23,9 @@ from supple.errors import HINTS, InputError, join_names, known_arguments, short_
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import refuse_balls
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
-from supple.kinematics.loops import refuse_loops
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.paths.joint_path import to_trajectory

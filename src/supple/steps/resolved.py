@@ -9,9 +9,9 @@ from supple._arrays.checks import coordinates, finite_array
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.frames import only_tip
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.named_chain import ROWS
 from supple.kinematics.robot import check_robot
-from supple.kinematics.loops import refuse_loops
 from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Linearization
 
