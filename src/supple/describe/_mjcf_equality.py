@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -31,7 +31,7 @@ class TreeLoop(NamedTuple):
     """Two poses on bodies that coincide, or whose origins do ("point")."""
 
     name: str
-    kind: str
+    kind: Literal["point", "weld"]
     bodies: tuple[int, int]
     poses: tuple[Array, Array]
 
@@ -101,12 +101,12 @@ class Equalities:
 
         A mocap body is moved by a simulation and is no part of the robot.
         """
-        kind = "point" if element.tag == "connect" else "weld"
+        kind: Literal["point", "weld"] = "point" if element.tag == "connect" else "weld"
         by_site = bool(values.text("site1") or values.text("site2"))
         key = "site" if by_site else "body"
         ones = self._placed(key, values.text(f"{key}1"), instance, values)
         other = values.text(f"{key}2")
-        twos = {(): (0, np.eye(4))}
+        twos: dict[_Copies, tuple[int, Array]] = {(): (0, np.eye(4))}
         if other or by_site:
             twos = self._placed(key, other, instance, values)
         for copies, (one, T_one) in ones.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -85,7 +85,10 @@ def from_mujoco(
 
 def _loops(mujoco: Any, model: Any, bodies: list[TreeBody]) -> Iterator[TreeLoop]:
     """Yield the active connections and welds of a model, without those of mocap bodies."""
-    kinds = {int(mujoco.mjtEq.mjEQ_CONNECT): "point", int(mujoco.mjtEq.mjEQ_WELD): "weld"}
+    kinds: dict[int, Literal["point", "weld"]] = {
+        int(mujoco.mjtEq.mjEQ_CONNECT): "point",
+        int(mujoco.mjtEq.mjEQ_WELD): "weld",
+    }
     for i in range(model.neq):
         kind = kinds.get(int(model.eq_type[i]))
         if kind is None or not model.eq_active0[i]:
@@ -93,7 +96,8 @@ def _loops(mujoco: Any, model: Any, bodies: list[TreeBody]) -> Iterator[TreeLoop
         pair = (int(model.eq_obj1id[i]), int(model.eq_obj2id[i]))
         data = model.eq_data[i]
         if model.eq_objtype[i] == mujoco.mjtObj.mjOBJ_SITE:
-            poses = tuple(from_wxyz(model.site_pos[j], model.site_quat[j]) for j in pair)
+            one, two = (from_wxyz(model.site_pos[j], model.site_quat[j]) for j in pair)
+            poses = one, two
             pair = (int(model.site_bodyid[pair[0]]), int(model.site_bodyid[pair[1]]))
         elif kind == "point":
             poses = translation(*data[:3]), translation(*data[3:6])

@@ -43,8 +43,8 @@ class Loop:
                 raise DescriptionError(f"{key} of a loop: {problem}.")
         kind: object = self.kind
         if not isinstance(kind, str) or kind not in LOOP_KINDS:
-            problem = unknown_name_error("kind", kind, LOOP_KINDS)
-            raise DescriptionError(f"loop {short_repr(self.name)}: {problem}")
+            wrong = unknown_name_error("kind", kind, LOOP_KINDS)
+            raise DescriptionError(f"loop {short_repr(self.name)}: {wrong}")
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class Coupling:
             raise DescriptionError(f"{what}: {problem}, given {list(numbers)}.")
         object.__setattr__(self, "coefficients", numbers)
 
-    def __call__(self, q: float) -> float:
+    def __call__(self, leader: float) -> float:
         """Return the position of the follower for a position of the leader [rad or m]."""
         value = 0.0
         for c in reversed(self.coefficients):
-            value = value * q + c
+            value = value * leader + c
         return value
 
 

@@ -243,7 +243,8 @@ class MjcfReader:
                     taken.add(frame)
                     added.append(Frame(frame, link, T))
                 ends.append(frame)
-            loops.append(Loop(*ends, each.kind, name))  # type: ignore[arg-type]
+            one, two = ends
+            loops.append(Loop(one, two, each.kind, name))
         return added, tuple(loops)
 
     def _sites(self, links: set[str]) -> Iterator[Frame]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.checks import library_of, like
+from supple.control.status_array import StatusArray
 from supple.errors import InputError, short_repr
 from supple.ik.solution import Solution
 from supple.ik.solutions import Solutions
@@ -103,7 +104,7 @@ class ClosedSearch:
         return replace(
             found,
             q=made.reshape(*lead, -1),
-            status=status.reshape(lead),
+            status=StatusArray.of(SolveStatus, status.reshape(lead)),
             position_error=errors[:, 0].reshape(lead),
             rotation_error=errors[:, 1].reshape(lead),
             robot=self.robot,
@@ -114,7 +115,8 @@ class ClosedSearch:
     def _numbers(self, targets: Sequence[Any]) -> Array:
         """Return targets, with those of the loops, in the kernel's layout (..., k)."""
         assert self.inner._problem is not None
-        return self.inner._problem.targets((*targets, *self.held), 1)
+        problem = self.inner._problem
+        return problem.targets((*targets, *self.held), self.inner._settings.threads or 1)
 
     def _own(self, numbers: Array) -> Array:
         """Return the targets of the caller's tasks (..., k), those of postures last."""
@@ -147,7 +149,7 @@ class ClosedSearch:
         own = self._own(numbers)
         each = solution_errors(self.tree, self.tasks, made[known], own[known])
         errors[known] = each.max(axis=-2, initial=0.0)
-        within = (errors <= self._tolerances).all(axis=1)
+        within = np.asarray((errors <= self._tolerances).all(axis=1))
         status[met & ~within] = SolveStatus.NOT_CONVERGED
         status[known & ~met & within] = SolveStatus.CONVERGED
         self._check(made, status, within)

@@ -93,8 +93,8 @@ def _mjcf(described: Description, balance: bool) -> str:
             SubElement(equality, "joint", joint1=name, joint2=leader, polycoef=line)
     for coupling in described.couplings:
         line = numbers(np.array(coupling.coefficients))
-        joints = {"joint1": coupling.follower, "joint2": coupling.leader}
-        SubElement(equality, "joint", polycoef=line, **joints)
+        one, two = coupling.follower, coupling.leader
+        SubElement(equality, "joint", joint1=one, joint2=two, polycoef=line)
     for frame in described.frames:
         SubElement(links[frame.link], "site", {"name": frame.name, **_at(frame.placement)})
     sites = {frame.name for frame in described.frames}
@@ -104,7 +104,7 @@ def _mjcf(described: Description, balance: bool) -> str:
             SubElement(links[name], "site", name=name)
             sites.add(name)
         kind = "connect" if loop.kind == "point" else "weld"
-        SubElement(equality, kind, name=loop.name, **ends)
+        SubElement(equality, kind, {"name": loop.name, **ends})
     return tostring(root, encoding="unicode")
 
 
