@@ -167,6 +167,25 @@ def test_chains_of_followers_are_those_of_mujoco() -> None:
             assert one.mimic.offset == pytest.approx(other.mimic.offset)
 
 
+def test_followed_joints_whose_names_lack_a_prefix_are_found() -> None:
+    """As in the file of a public hand, on both of its sides; ambiguous names stay an error."""
+    joints = []
+    for side in ("Left_", "Right_"):
+        joints.append(Joint(f"{side}q1", "revolute", "palm", f"{side}1"))
+        joints.append(Joint(f"{side}q2", "revolute", f"{side}1", f"{side}2", mimic=Mimic("q1", 2)))
+    with pytest.warns(UserWarning, match="'Left_q2' follows 'Left_q1'; 'Right_q2' follows"):
+        hand = Description("hand", tuple(joints))
+    leaders = {joint.name: joint.mimic.joint for joint in hand.joints if joint.mimic}
+    assert leaders == {"Left_q2": "Left_q1", "Right_q2": "Right_q1"}
+    both = [
+        Joint("Lq1", "revolute", "palm", "a"),
+        Joint("LLq1", "revolute", "a", "b"),
+        Joint("LLq2", "revolute", "b", "c", mimic=Mimic("q1")),
+    ]
+    with pytest.raises(DescriptionError, match="unknown joint 'q1'"):
+        Description("hand", tuple(both))
+
+
 def test_a_joint_coupled_to_a_frozen_one_is_frozen_where_the_polynomial_says() -> None:
     robot = sp.mjcf(mechanisms.coupled(3))
     leader = robot.couplings[0].leader

@@ -45,7 +45,9 @@ class Description:
 
     Attributes:
         name: Name of the robot.
-        joints: The joints, of which at least one moves. A mimic of a mimic is replaced by a mimic
+        joints: The joints, of which at least one moves. If the name of a followed joint is unknown,
+            but exists with the beginning of the follower's name before it, that joint is followed,
+            with a `UserWarning`. A mimic of a mimic is replaced by a mimic
             of the joint that moves both, and the limits of that joint are narrowed so that all
             joints that follow it keep theirs. Position limits that would leave it no range are
             removed from the follower, with a `UserWarning`.
@@ -82,7 +84,8 @@ class Description:
         object.__setattr__(self, "groups", _sequence_of(Group, self.groups, "groups"))
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
-        joints = _mimics.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_prefixed_leaders(self.name, _validate.with_clean_numbers(joints))
+        joints = _mimics.with_resolved_mimics(joints)
         joints = _mimics.with_narrowed_leaders(self.name, joints)
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
