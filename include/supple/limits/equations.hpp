@@ -16,7 +16,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The length of what is left of a row of A, relative to the row, below which it depends on others.
+// The length of what is left of a row of A, relative to the longest row, below which it depends on
+// others. A row of rounding errors, as of a planar loop across its plane, is one of these.
 inline constexpr double dependent_row_double = 1e-9;
 inline constexpr float dependent_row_float = 1e-4;
 template <class T>
@@ -81,6 +82,9 @@ SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole)
     whole[i] = left[i] = padded_dot(0, s, t.rows + i * s, t.rows + i * s);
   }
   const int most = count < t.size ? count : t.size;
+  T longest(0);
+  for (int i = 0; i < count; ++i) longest = max(longest, whole[i]);
+  const T least = dependent_row<T> * dependent_row<T> * longest;
   for (t.rank = 0; t.rank < most; ++t.rank) {
     const int k = t.rank;
     int first = k;
@@ -91,8 +95,8 @@ SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole)
     t.order[first] = t.order[k], t.order[k] = i;
     T *const row = t.rows + i * s, *const v = t.mirror + k * s;
     for (int j = 0; j < s; ++j) v[j] = j < k ? T(0) : row[j];
-    const T square = padded_dot(0, s, v, v), least = dependent_row<T> * dependent_row<T>;
-    if (!(square > least * whole[i]) || !(square > 0)) break;
+    const T square = padded_dot(0, s, v, v);
+    if (!(square > least)) break;
     const T size = copysign(sqrt(square), v[k]);
     t.tau[k] = T(1) / (square + abs(v[k] * size));
     v[k] += size;

@@ -4,6 +4,7 @@
 
 #include "supple/servo/direction.hpp"
 #include "supple/servo/halting.hpp"
+#include "supple/servo/closing.hpp"
 #include "supple/servo/holding.hpp"
 #include "supple/servo/norm_bound.hpp"
 #include "supple/servo/state.hpp"
@@ -204,6 +205,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   if (state.holding) {
     if (state.holding->count > 0) keep_stoppable(servo, state, low, high, x, rest);
     correct_held(servo, state, low, high, x);
+    if (servo.loops > 0) keep_closed(servo, state, x);
     if (state.constraints) mark_rows(*state.constraints, n, x0, x, true);
   }
   move_joints(servo, n, state, x, x0);

@@ -61,6 +61,7 @@ struct Servo {
   // Tasks that may be held, and the number of their rows (holding.hpp).
   const Task<T>* held_task = nullptr;
   int held_tasks = 0, held_rows = 0;
+  int loops = 0;  // the first of the held tasks, which stay closed whatever the limits are
 };
 
 // Targets, velocities and accelerations of all tasks, concatenated; null if not given. A task whose

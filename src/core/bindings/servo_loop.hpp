@@ -52,6 +52,7 @@ class ServoLoop {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().nv, count = int(all.tasks<double>().size());
     check_index("held_tasks", 0, count, spec.held_tasks);
+    check_index("loops", 0, spec.held_tasks + 1, spec.loops);
     int m = 0;
     for (int k = 0; k < count - spec.held_tasks; ++k) {
       const Task<double>& task = all.tasks<double>()[k];
@@ -99,6 +100,7 @@ class ServoLoop {
               .slow_condition = spec.slow_condition,
               .halt_condition = spec.halt_condition};
     holding_.set(all.tasks<double>(), spec.held_tasks, servo_);
+    servo_.loops = spec.loops;
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;

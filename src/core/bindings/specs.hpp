@@ -256,6 +256,7 @@ struct ServoSpec {
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
   int held_tasks = 0;  // the number of tasks after these that may be held
+  int loops = 0;       // how many of these, the first ones, are loops of the robot
   // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.
   Doubles plausible_lower = {}, plausible_upper = {};
 

@@ -35,6 +35,7 @@ from supple.ik.driver import Driver
 from supple.ik.problem import compile_problem
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.tasks import PoseTask, PositionTask
 from supple.tasks.layout import selected_tasks
@@ -89,6 +90,7 @@ class Solve:
         if self.device == "cpu":
             object.__setattr__(self, "device", None)
         check_robot(self.robot)
+        refuse_loops(self.robot, "a job on a cluster")
         check_one_of(self.prefer, "preference", _PREFERENCES)
         if self.frame is None and len(self.robot.tips) > 1:
             raise InputError(

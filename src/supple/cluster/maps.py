@@ -35,6 +35,7 @@ from supple.errors import InputError, known_arguments, short_repr
 from supple.ik.arguments import count_of
 from supple.ik.solver import Solver
 from supple.kinematics import Robot
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.kinematics.rotation import from_quaternion
 from supple.tasks import PoseTask
@@ -402,6 +403,7 @@ def reachability(
         OSError: The folder cannot be written; parts that were already written are kept.
     """
     check_robot(robot)
+    refuse_loops(robot, "a map of reach")
     check_gpus(device, ray)
     if frame is None and len(robot.tips) > 1:
         names = ", ".join(map(repr, robot.tips))

@@ -13,9 +13,11 @@ from supple import _core
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
+from supple.kinematics.loops import refuse_couplings
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.tasks import Task, TaskLike, as_tasks
+from supple.tasks.closure import closure_tasks
 from supple.tasks.layout import CompiledTasks, compile_tasks
 from supple.tasks.open_task import OpenRows
 from supple.tasks.rows import WORLD
@@ -28,33 +30,50 @@ class HeldTasks:
     """The tasks that a `Servo` may hold.
 
     Attributes:
-        tasks: The tasks as they were given.
+        loops: Number of loops of the robot, which are the first tasks and always held.
+        closed: Their targets, in the kernel's layout.
+        tasks: The loops, and the tasks as they were given.
         layout: The same tasks with weights of 1, compiled; None if there are none.
     """
 
-    def __init__(self, robot: Robot, tasks: tuple[Task, ...]) -> None:
-        self.tasks = tasks
+    def __init__(self, robot: Robot, given: tuple[Task, ...]) -> None:
+        closing, targets = closure_tasks(robot)
+        self.loops = len(closing)
+        self.closed = [
+            np.ascontiguousarray(task.targets(robot, target))
+            for task, target in zip(closing, targets, strict=True)
+        ]
+        self.tasks = tasks = (*closing, *given)
         self.plain = tuple(_plain(robot, task) for task in tasks)
         self.layout = compile_tasks(robot, self.plain) if tasks else None
         self.names = tuple(getattr(task, "frame", None) or "" for task in self.plain)
+        self._labels = [f"the loop {loop.name!r}" for loop in robot.loops]
+
+    @property
+    def given(self) -> tuple[Task, ...]:
+        """The tasks as they were given, without the loops."""
+        return self.tasks[self.loops :]
 
     def words(self, k: int) -> str:
         """Return a task in words."""
+        if k < self.loops:
+            return self._labels[k]
         name, kind = self.names[k], type(self.tasks[k]).__name__
         return f"{kind} of {name}" if name else kind
 
     def index(self, which: object) -> int:
         """Return the index of a task that is given as such, by its index or by its frame."""
+        names = self.names[self.loops :]
         found = [
             k
-            for k, (task, name) in enumerate(zip(self.tasks, self.names, strict=True))
+            for k, (task, name) in enumerate(zip(self.given, names, strict=True))
             if which == (name if isinstance(which, str) else task)
         ]
         if len(found) == 1:
-            return found[0]
-        if isinstance(which, int) and not isinstance(which, bool) and 0 <= which < len(self.tasks):
-            return which
-        if not self.tasks:
+            return self.loops + found[0]
+        if isinstance(which, int) and not isinstance(which, bool) and 0 <= which < len(names):
+            return self.loops + which
+        if not names:
             raise InputError(
                 f"this Servo holds no tasks: Servo(..., held=[...]) names them; given: "
                 f"{short_repr(which)}"
@@ -62,11 +81,11 @@ class HeldTasks:
         if found:
             raise InputError(
                 f"several held tasks have the frame {which!r}; give the task itself or its index, "
-                f"0 to {len(self.tasks) - 1}"
+                f"0 to {len(names) - 1}"
             )
         if isinstance(which, str):
-            raise unknown_name_error("held task", which, sorted({*self.names} - {""}))
-        known = ", ".join(map(repr, self.tasks))
+            raise unknown_name_error("held task", which, sorted({*names} - {""}))
+        known = ", ".join(map(repr, self.given))
         raise InputError(f"the held tasks are {known}; given: {short_repr(which)}")
 
     def kernel(self, robot: Robot, layout: CompiledTasks) -> _core.Tasks:
@@ -90,9 +109,11 @@ def held_tasks(
 ) -> HeldTasks:
     """Return the tasks that are to be held after checking them."""
     tasks = () if held is None or (isinstance(held, Sequence) and not len(held)) else as_tasks(held)
-    if tasks and limits.mode != "exact":
+    refuse_couplings(robot, "Servo")
+    if (tasks or robot.loops) and limits.mode != "exact":
+        what = "held tasks need" if tasks else "the loops of a robot need"
         raise InputError(
-            'held tasks need limits of mode "exact", because a step that is only scaled cannot '
+            f'{what} limits of mode "exact", because a step that is only scaled cannot '
             f"correct them; given: mode={limits.mode!r}"
         )
     return HeldTasks(robot, tasks)

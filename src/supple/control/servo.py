@@ -34,6 +34,7 @@ from supple.control.last_step import LastStep
 from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import plausible_range
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits, limits_spec
@@ -137,7 +138,8 @@ class Servo(LastStep):
             held: Tasks that are held exactly where they are in the first step, such as feet on the
                 ground: poses, or fewer rows, for example those of a plane. Only the limits of the
                 joints have precedence over them. `release` lets go of one, and `hold` holds it
-                again. They take no command and have no weights.
+                again. They take no command and have no weights. The loops of a robot are always
+                held closed, and have precedence over these tasks.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
@@ -149,6 +151,8 @@ class Servo(LastStep):
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
         self._contacts = held_tasks(robot, held, bounds)
+        if world is not None:
+            refuse_loops(robot, "Servo with a world")
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None
@@ -189,6 +193,7 @@ class Servo(LastStep):
             slow_condition=slow,
             halt_condition=halt,
             held_tasks=len(self._contacts.tasks),
+            loops=self._contacts.loops,
             inputs=[
                 input_spec(task, robot, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
@@ -211,6 +216,8 @@ class Servo(LastStep):
             stacked_targets=bool(common_shapes(self.tasks, "target")),
             stacked_velocities=bool(common_shapes(self.tasks, "velocity")),
         )
+        for k, target in enumerate(self._contacts.closed):
+            self._hold(k, target, 0.0)
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -274,7 +281,7 @@ class Servo(LastStep):
     @property
     def held(self) -> tuple[Task, ...]:
         """The tasks that may be held, the one with the highest precedence first."""
-        return self._contacts.tasks
+        return self._contacts.given
 
     @property
     def held_error(self) -> Array:
@@ -282,12 +289,12 @@ class Servo(LastStep):
 
         Zero for a task that is not held, or is being switched on or off.
         """
-        return self._holding[0][:, 0]
+        return self._holding[0][self._contacts.loops :, 0]
 
     @property
     def held_share(self) -> Array:
         """How far each of these tasks is switched on (k,): 0 if it is free, 1 if it is held."""
-        return self._holding[0][:, 1]
+        return self._holding[0][self._contacts.loops :, 1]
 
     def hold(
         self, which: str | int | Task, target: ArrayLike | None = None, *, over: float = 0.1
@@ -436,7 +443,7 @@ class Servo(LastStep):
             "world": self._world,
             "clearance": self._clearance,
             "tracking_error": self._tracking_error,
-            "held": self._contacts.tasks,
+            "held": self._contacts.given,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
 

@@ -18,6 +18,7 @@ from supple.control.status_array import StatusArray
 from supple.control.wrapped import gives_up
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Linearization
@@ -256,6 +257,7 @@ def velocity_ik(
         InputError: The step, the tasks or the limits do not work with batches or with the robot.
     """
     check_robot(robot)
+    refuse_loops(robot, "velocities")
     layout, single = compile_selected(robot, None, tasks)
     if any(task.is_preference for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")

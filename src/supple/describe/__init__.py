@@ -8,16 +8,19 @@ from supple.describe.from_mujoco import from_mujoco
 from supple.describe.from_pinocchio import from_pinocchio
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Mimic
+from supple.describe.loop import Coupling, Loop
 from supple.describe.mjcf import mjcf
 from supple.describe.srdf import Group
 from supple.describe.urdf import urdf
 
 __all__ = [
+    "Coupling",
     "Description",
     "Frame",
     "Group",
     "Inertia",
     "Joint",
+    "Loop",
     "Mimic",
     "builtin",
     "builtin_names",

@@ -12,7 +12,31 @@ from supple.describe._validate import MAX_SIZE, RATES
 from supple.describe.joint import VELOCITIES, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
+_LONGEST_PREFIX = 80  # [characters]
 _ROUNDING = 1e-9  # share of a range that rounding may take away or leave
+
+
+def with_prefixed_leaders(robot: str, joints: Sequence[Joint]) -> tuple[Joint, ...]:
+    """Return joints in which names of followed joints that lack a prefix have it, with a warning.
+
+    In some public files "Left_index_q2" mimics "index_q1", where only "Left_index_q1" exists.
+    """
+    known = {joint.name for joint in joints}
+    made, completed = list(joints), []
+    for i, joint in enumerate(joints):
+        if joint.mimic is None or joint.mimic.joint in known:
+            continue
+        lengths = range(1, min(len(joint.name), _LONGEST_PREFIX) + 1)
+        found = {joint.name[:k] + joint.mimic.joint for k in lengths} & known - {joint.name}
+        if len(found) == 1:
+            (name,) = found
+            made[i] = replace(joint, mimic=replace(joint.mimic, joint=name))
+            completed.append(f"{short_repr(joint.name)} follows {short_repr(name)}")
+    if completed:
+        more = f" and {len(completed) - 3} more" if len(completed) > 3 else ""
+        what = f"{robot}: names of followed joints lack the prefix of the follower"
+        warnings.warn(f"{what}: {'; '.join(completed[:3])}{more}", stacklevel=6)
+    return tuple(made)
 
 
 def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:

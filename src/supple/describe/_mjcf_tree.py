@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from supple.describe._include import Document
+from supple.describe._mjcf_equality import Equalities, Equality, TreeLoop
 from supple.describe._mjcf_geoms import Assets, MjcfShape
 from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of, merged
 from supple.describe._pose import Array
@@ -65,25 +66,21 @@ class TreeBody:
     sites: list[tuple[str, Array]] = field(default_factory=list)
     masses: list[tuple[float, Array, Array] | None] = field(default_factory=list)
     geoms: list[MjcfShape] = field(default_factory=list)
-
-
-class Equality(NamedTuple):
-    """A coupling: q1 - ref1 = Σ c[i] (q2 - ref2)^i, or = c[0] if there is no second joint."""
-
-    one: str
-    two: str | None
-    c: tuple[float, ...]
+    mocap: bool = False
 
 
 class Tree(NamedTuple):
-    """All bodies, beginning with the world and parents before children, and joint couplings.
+    """All bodies, beginning with the world and parents before children, couplings and loops.
 
-    `excluded` has the pairs of names of bodies between which contacts are excluded.
+    `excluded` has the pairs of names of bodies between which contacts are excluded, `ignored` the
+    kinds of equalities that are not read.
     """
 
     bodies: list[TreeBody]
     equalities: list[Equality]
     excluded: list[tuple[str, str]]
+    loops: list[TreeLoop]
+    ignored: list[str]
 
 
 def tree_of(document: Document) -> Tree:
@@ -95,7 +92,10 @@ def tree_of(document: Document) -> Tree:
     walk = _Walk()
     model = _Model(document)
     walk.run(_Place(model, 0, np.eye(4), MAIN, "", "", (), walk.instance(model, "", "")))
-    return Tree(walk.bodies, walk.equalities(), walk.excluded())
+    equalities = walk.equalities()
+    return Tree(
+        walk.bodies, equalities.couplings, walk.excluded(), equalities.loops, equalities.ignored
+    )
 
 
 class _Model:
@@ -116,9 +116,7 @@ class _Model:
         self.compiler = compiler_of(root.findall("compiler"))
         self.defaults = defaults_of(root.findall("default"))
         self.world = root.findall("worldbody")
-        self.equalities = [
-            each for part in root.findall("equality") for each in part.findall("joint")
-        ]
+        self.equalities = [each for part in root.findall("equality") for each in part]
         self.exclusions = [
             each for part in root.findall("contact") for each in part.findall("exclude")
         ]
@@ -188,13 +186,17 @@ class _Place(NamedTuple):
         return ((child, self) for child in element)
 
 
-class _Instance(NamedTuple):
-    """An attached model; `joints` maps a name in the file to the final name of each copy."""
+class Instance(NamedTuple):
+    """An attached model.
+
+    `named` maps pairs of an element ("joint", "body", "site") and a name in the file to what each
+    copy has become: the final name of a joint, or the index of a body and a pose on it.
+    """
 
     model: _Model
     prefix: str
     suffix: str
-    joints: dict[str, dict[tuple[int, ...], str]]
+    named: dict[tuple[str, str], dict[tuple[int, ...], Any]]
 
 
 class _Walk:
@@ -202,7 +204,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self.bodies = [TreeBody("world", -1, np.eye(4))]
-        self.instances: list[_Instance] = []
+        self.instances: list[Instance] = []
         self.elements = 0
         self.parts = 0
         self.letters = 0
@@ -222,7 +224,7 @@ class _Walk:
                     raise DescriptionError(f"nests elements more than {MAX_DEPTH} levels deep.")
 
     def instance(self, model: _Model, prefix: str, suffix: str) -> int:
-        self.instances.append(_Instance(model, prefix, suffix, {}))
+        self.instances.append(Instance(model, prefix, suffix, {}))
         return len(self.instances) - 1
 
     def _spend(self, *names: str, part: bool = True) -> None:
@@ -283,7 +285,10 @@ class _Walk:
         pose = place.pose @ values.pose(place.model.compiler)
         if element.tag == "frame":
             return place._replace(pose=pose).within(element)
-        self.bodies.append(TreeBody(name, place.body, pose))
+        mocap = values.text("mocap") == "true"
+        self.bodies.append(TreeBody(name, place.body, pose, mocap=mocap))
+        if name:
+            self._remember(element, place, (len(self.bodies) - 1, np.eye(4)))
         return place._replace(body=len(self.bodies) - 1, pose=np.eye(4)).within(element)
 
     def _replicated(
@@ -328,6 +333,7 @@ class _Walk:
         pose = place.model.values(element, place).pose(place.model.compiler)
         if name:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
+            self._remember(element, place, (place.body, place.pose @ pose))
 
     def _geom(self, element: Element, place: _Place) -> None:
         """Add a geom to its body; its attributes are read on first use."""
@@ -398,56 +404,19 @@ class _Walk:
         )
         body.joints.append(joint)
         if name:
-            known = self.instances[place.instance].joints.setdefault(element.get("name", ""), {})
-            known[place.copies] = name
+            self._remember(element, place, name)
 
-    def equalities(self) -> list[Equality]:
-        """Return the active couplings: of two joints, or of one joint to a constant."""
-        kinds = {joint.name: joint.kind for body in self.bodies for joint in body.joints}
-        return [
-            equality
-            for instance in self.instances
-            for element in instance.model.equalities
-            for equality in self._equality(element, instance, kinds)
-        ]
+    def _remember(self, element: Element, place: _Place, made: object) -> None:
+        """Record what an element with a name has become, for the equalities."""
+        tag = "joint" if element.tag == "freejoint" else element.tag
+        key = tag, element.get("name", "")
+        self.instances[place.instance].named.setdefault(key, {})[place.copies] = made
 
-    def _equality(
-        self, element: Element, instance: _Instance, kinds: dict[str, str]
-    ) -> Iterator[Equality]:
-        """Yield the coupling of a <joint> of <equality> for each copy of its joints."""
-        self._spend()
-        held = instance.model.of_class(element.get("class") or MAIN)["equality"]
-        values = Values(element, "equality joint", held)
-        if values.keyword("active", ("true", "false"), "true") == "false":
-            return
-        c = tuple(values.numbers("polycoef", 5, (0, 1, 0, 0, 0), least=1).tolist())
-        ones = self._joints(values.text("joint1"), instance, kinds, values)
-        if not values.text("joint2"):
-            yield from (Equality(one, None, c) for one in ones.values())
-            return
-        twos = self._joints(values.text("joint2"), instance, kinds, values)
-        for copies, one in ones.items():
-            if copies in twos:  # MuJoCo drops couplings between different copies
-                yield Equality(one, twos[copies], c)
-
-    def _joints(
-        self, name: str, instance: _Instance, kinds: dict[str, str], values: Values
-    ) -> dict[tuple[int, ...], str]:
-        """Return the joints that a name in the file refers to, one per copy."""
-        found = instance.joints.get(name)
-        if found is None:
-            final = f"{instance.prefix}{name}{instance.suffix}"
-            if not name or final not in kinds:
-                if instance.prefix or instance.suffix:
-                    return {}  # the joint was not attached
-                names = [each for each in kinds if each]
-                raise DescriptionError(
-                    f"{values.what} of <equality>: {unknown_name_error('joint', name, names)}"
-                )
-            found = {(): final}
-        for each in found.values():
-            if kinds[each] not in ("hinge", "slide"):
-                raise values.error(
-                    f"couples {short_repr(each)}, which is neither a hinge nor a slide"
-                )
-        return found
+    def equalities(self) -> Equalities:
+        """Return the equalities of all models."""
+        made = Equalities(self.instances, self.bodies)
+        for instance in self.instances:
+            for _ in instance.model.equalities:
+                self._spend(part=False)
+        made.read()
+        return made

@@ -61,6 +61,14 @@ _ATTRIBUTES = {
     "default site": _SITE,
     "default equality": _EQUALITY,
     "equality joint": ("name", "class", "joint1", "joint2", "polycoef", *_EQUALITY),
+    "equality connect": (
+        *("name", "class", "body1", "body2", "anchor", "site1", "site2"),
+        *_EQUALITY,
+    ),
+    "equality weld": (
+        *("name", "class", "body1", "body2", "relpose", "anchor", "site1", "site2"),
+        *("torquescale", *_EQUALITY),
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from supple.describe import _mimics, _validate
 from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
 from supple.describe.link_shapes import GivenShapes, LinkShapes
+from supple.describe.loop import Coupling, Loop, checked_loops, resolved_couplings
 from supple.describe.shapes import Shape
 from supple.describe.srdf import Group
 from supple.errors import DescriptionError, short_repr
@@ -44,7 +45,9 @@ class Description:
 
     Attributes:
         name: Name of the robot.
-        joints: The joints, of which at least one moves. A mimic of a mimic is replaced by a mimic
+        joints: The joints, of which at least one moves. If the name of a followed joint is unknown,
+            but exists with the beginning of the follower's name before it, that joint is followed,
+            with a `UserWarning`. A mimic of a mimic is replaced by a mimic
             of the joint that moves both, and the limits of that joint are narrowed so that all
             joints that follow it keep theirs. Position limits that would leave it no range are
             removed from the follower, with a `UserWarning`.
@@ -55,6 +58,9 @@ class Description:
         shapes: Shapes of links for collision checks, by name of the link; those of files are read
             on first use.
         groups: Groups of joints, from an SRDF file.
+        loops: Pairs of frames that coincide and thereby close loops of links.
+        couplings: Joints whose positions are polynomials of those of others. They are stored as
+            those of joints that mimic no other.
 
     Raises:
         DescriptionError: The tree is invalid; the message names the joint, link or frame.
@@ -67,6 +73,8 @@ class Description:
     inertias: tuple[Inertia, ...] = ()
     shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=LinkShapes)
     groups: tuple[Group, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
 
     def __post_init__(self) -> None:
         joints = _sequence_of(Joint, self.joints, "joints")
@@ -76,13 +84,19 @@ class Description:
         object.__setattr__(self, "groups", _sequence_of(Group, self.groups, "groups"))
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
-        joints = _mimics.with_resolved_mimics(_validate.with_clean_numbers(joints))
+        joints = _mimics.with_prefixed_leaders(self.name, _validate.with_clean_numbers(joints))
+        joints = _mimics.with_resolved_mimics(joints)
         joints = _mimics.with_narrowed_leaders(self.name, joints)
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
         object.__setattr__(self, "inertias", checked_inertias(inertias, self.links))
         if not isinstance(self.shapes, LinkShapes):
             object.__setattr__(self, "shapes", GivenShapes(self.shapes, self.links))
+        loops = _sequence_of(Loop, self.loops, "loops")
+        every = (*self.links, *(frame.name for frame in self.frames))
+        object.__setattr__(self, "loops", checked_loops(loops, every) if loops else ())
+        couplings = _sequence_of(Coupling, self.couplings, "couplings")
+        object.__setattr__(self, "couplings", resolved_couplings(couplings, joints))
         object.__setattr__(self, "tips", _validate.checked_tips(tips, self.links, frames))
 
     def __repr__(self) -> str:

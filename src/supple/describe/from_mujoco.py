@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 
-from supple.describe._mjcf_tree import Equality, Tree, TreeBody, TreeJoint
-from supple.describe._pose import from_wxyz
+from supple.describe._mjcf_equality import Equality, TreeLoop
+from supple.describe._mjcf_tree import Tree, TreeBody, TreeJoint
+from supple.describe._pose import from_wxyz, translation
 from supple.describe.description import Description
 from supple.describe.mjcf import MjcfReader
 from supple.describe.tips import with_tips
@@ -57,6 +58,7 @@ def from_mujoco(
                     np.diag(model.body_inertia[i]),
                 )
             ],
+            mocap=bool(model.body_mocapid[i] >= 0),
         )
         for i in range(model.nbody)
     ]
@@ -66,7 +68,8 @@ def from_mujoco(
             placement = from_wxyz(model.site_pos[i], model.site_quat[i])
             bodies[model.site_bodyid[i]].sites.append((name, placement))
     name = bytes(model.names).partition(b"\0")[0].decode()  # that of the model comes first
-    reader = MjcfReader(Tree(bodies, [], []), name or "MuJoCo Model", "the given model")
+    loops = list(_loops(mujoco, model, bodies))
+    reader = MjcfReader(Tree(bodies, [], [], loops, []), name or "MuJoCo Model", "the given model")
     names = [reader.joints[joint] for joint in joints]
     reader.tree.equalities.extend(
         Equality(
@@ -78,3 +81,28 @@ def from_mujoco(
         if model.eq_type[i] == mujoco.mjtEq.mjEQ_JOINT and model.eq_active0[i]
     )
     return with_tips(reader.description(fixed), tips)
+
+
+def _loops(mujoco: Any, model: Any, bodies: list[TreeBody]) -> Iterator[TreeLoop]:
+    """Yield the active connections and welds of a model, without those of mocap bodies."""
+    kinds: dict[int, Literal["point", "weld"]] = {
+        int(mujoco.mjtEq.mjEQ_CONNECT): "point",
+        int(mujoco.mjtEq.mjEQ_WELD): "weld",
+    }
+    for i in range(model.neq):
+        kind = kinds.get(int(model.eq_type[i]))
+        if kind is None or not model.eq_active0[i]:
+            continue
+        pair = (int(model.eq_obj1id[i]), int(model.eq_obj2id[i]))
+        data = model.eq_data[i]
+        if model.eq_objtype[i] == mujoco.mjtObj.mjOBJ_SITE:
+            one, two = (from_wxyz(model.site_pos[j], model.site_quat[j]) for j in pair)
+            poses = one, two
+            pair = (int(model.site_bodyid[pair[0]]), int(model.site_bodyid[pair[1]]))
+        elif kind == "point":
+            poses = translation(*data[:3]), translation(*data[3:6])
+        else:
+            poses = from_wxyz(data[3:6], data[6:10]), translation(*data[:3])
+        if not any(bodies[body].mocap for body in pair):
+            name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_EQUALITY, i)
+            yield TreeLoop(name or f"loop{i}", kind, pair, poses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -17,8 +18,9 @@ from supple.describe.description import Description
 from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Kind, Mimic
 from supple.describe.link_shapes import LinkShapes
+from supple.describe.loop import Coupling, Loop, polynomial_at, welded_with_couplings
 from supple.describe.tips import with_tips
-from supple.describe.weld import names_to_weld, welded
+from supple.describe.weld import names_to_weld
 from supple.errors import DescriptionError, short_repr
 
 
@@ -43,9 +45,11 @@ def mjcf(
       qpos0.
     - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
       ignored.
-    - An active equality of two joints is a mimic if it is linear, and rejected otherwise; an
-      equality of a single joint welds the joint. Loops, tendons, contacts, actuators and
-      keyframes are ignored; deformable bodies are rejected.
+    - An active equality of two joints is a mimic if it is linear and the joint follows no other
+      one, and a coupling otherwise; an equality of a single joint welds the joint. <connect> and
+      <weld> are loops, whose frames are links, sites, or called "<name>/a" and "<name>/b"; those of
+      mocap bodies are ignored, and equalities of tendons with a warning. Tendons, contacts,
+      actuators and keyframes are ignored; deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
     - Masses are those of <inertial>. MuJoCo computes missing masses from shapes and meshes; this
       reader leaves them unknown, and functions that need them raise an error. Armatures are
@@ -69,10 +73,20 @@ def mjcf(
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
             tree = tree_of(read_document(file, budget))
+            _warn_of_ignored(tree, file.label)
             reader = MjcfReader(tree, file.root.get("model") or "MuJoCo Model", file.label)
             return with_tips(reader.description(fixed), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
+
+
+def _warn_of_ignored(tree: Tree, label: str) -> None:
+    if tree.ignored:
+        kinds = ", ".join(f"<{short_repr(kind)[1:-1]}>" for kind in dict.fromkeys(tree.ignored))
+        warnings.warn(
+            f"{label}: equalities other than of joints and bodies are ignored: {kinds}",
+            stacklevel=4,
+        )
 
 
 class MjcfReader:
@@ -103,17 +117,24 @@ class MjcfReader:
         """Return the description, with some joints welded at qpos0."""
         weld = names_to_weld(fixed, list(self.refs))
         still = {name: self.refs[name] for name in weld}
-        mimics = self._equalities(still)
+        mimics, couplings = self._equalities(still)
         chain = [
             replace(joint, mimic=mimics.get(joint.name))
             for i, body in enumerate(self.tree.bodies[1:], start=1)
             for joint in self._body(i, body, weld)
         ]
-        sites = tuple(self._sites({joint.child for joint in chain} | {self.bodies[0]}))
-        masses = tuple(self._masses())
-        joints = welded(chain, still)
-        shapes = self._shapes()
-        return Description(self.name, joints, frames=sites, inertias=masses, shapes=shapes)
+        sites = list(self._sites({joint.child for joint in chain} | {self.bodies[0]}))
+        ends, loops = self._loops(sites)
+        joints, left = welded_with_couplings(chain, couplings, still)
+        return Description(
+            self.name,
+            joints,
+            frames=(*sites, *ends),
+            inertias=tuple(self._masses()),
+            shapes=self._shapes(),
+            loops=loops,
+            couplings=left,
+        )
 
     def _shapes(self) -> LinkShapes:
         """Return the shapes of all bodies, and the pairs that the file excludes."""
@@ -183,30 +204,48 @@ class MjcfReader:
             upper=upper,
         )
 
-    def _equalities(self, still: dict[str, float]) -> dict[str, Mimic]:
-        """Return mimics from the joint equalities; add joints held at a value to `still`.
+    def _equalities(self, still: dict[str, float]) -> tuple[dict[str, Mimic], list[Coupling]]:
+        """Return mimics and couplings; add joints held at a value to `still`.
 
         MuJoCo enforces  q1 - ref1 = c0 + c1 (q2 - ref2) + c2 (q2 - ref2)^2 + ...
         """
         mimics: dict[str, Mimic] = {}
+        couplings: list[Coupling] = []
         for name, two, c in self.tree.equalities:
             if name in still:
                 continue
             if two is None:
                 still[name] = self.refs[name] + c[0]
-                continue
-            if any(c[2:]):
-                raise DescriptionError(
-                    f"joint {short_repr(name)} follows {short_repr(two)} by a nonlinear "
-                    f"polynomial {list(c)}; expected a linear one, or weld the joint with "
-                    f"fixed=[{short_repr(name)}]."
-                )
-            if name in mimics:
-                both = f"{short_repr(mimics[name].joint)} and {short_repr(two)}"
-                raise DescriptionError(f"joint {short_repr(name)} follows two joints: {both}.")
-            offset = self.refs[name] + c[0] - c[1] * self.refs[two]
-            mimics[name] = Mimic(two, c[1], offset)
-        return mimics
+            elif any(c[2:]) or name in mimics or _leads_to(two, name, mimics):
+                moved = polynomial_at(c, self.refs[two], self.refs[name])
+                couplings.append(Coupling(name, two, moved))
+            else:
+                offset = self.refs[name] + c[0] - c[1] * self.refs[two]
+                mimics[name] = Mimic(two, c[1], offset)
+        return mimics, couplings
+
+    def _loops(self, sites: list[Frame]) -> tuple[list[Frame], tuple[Loop, ...]]:
+        """Return the frames of loops that are neither links nor sites, and the loops."""
+        taken = {*self.bodies, *(frame.name for frame in sites)}
+        added: list[Frame] = []
+        loops: list[Loop] = []
+        names: set[str] = set()
+        for each in self.tree.loops:
+            name = _unique(each.name, names)
+            names.add(name)
+            ends = []
+            for body, T, end in zip(each.bodies, each.poses, "ab", strict=True):
+                link = self.bodies[body]
+                same = (f for f in sites if f.link == link and (f.placement == T).all())
+                frame = link if (np.eye(4) == T).all() else next((f.name for f in same), None)
+                if frame is None:
+                    frame = _unique(f"{name}/{end}", taken)
+                    taken.add(frame)
+                    added.append(Frame(frame, link, T))
+                ends.append(frame)
+            one, two = ends
+            loops.append(Loop(one, two, each.kind, name))
+        return added, tuple(loops)
 
     def _sites(self, links: set[str]) -> Iterator[Frame]:
         taken = set(links)
@@ -215,6 +254,13 @@ class MjcfReader:
                 name = _unique(site, taken, "_site")
                 taken.add(name)
                 yield Frame(name, link, placement)
+
+
+def _leads_to(name: str, end: str, mimics: dict[str, Mimic]) -> bool:
+    """Return whether a joint is another one, or follows it directly or through others."""
+    while name != end and name in mimics:
+        name = mimics[name].joint
+    return name == end
 
 
 def _named(kind: str, given: list[str]) -> list[str]:

@@ -126,7 +126,10 @@ class _Bodies:
             self.links[body].append(joint.child)
         self.leaves = set(robot.leaves)
         self.extra: dict[str, list[str]] = {}  # names of extra frames, by body
+        ends = {f"{loop.name}/{end}" for loop in robot.loops for end in "ab"}  # of MJCF files
         for frame in robot.frames:
+            if frame.name in ends:
+                continue
             self.extra.setdefault(self.body_of[frame.link], []).append(frame.name)
         # The longest chain [m] and the largest depth from the root to a body or any of its
         # descendants, computed from the leaves up.

@@ -41,6 +41,17 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float | Array]) -> tupl
     Joints that mimic a welded joint are welded too, at multiplier * value + offset. For a joint
     with several degrees of freedom the value is its motion (4, 4), or 0 for the identity.
     """
+    positions = welded_positions(joints, values)
+    return tuple(
+        _fixed_at(joint, positions[joint.name]) if joint.name in positions else joint
+        for joint in joints
+    )
+
+
+def welded_positions(
+    joints: Sequence[Joint], values: Mapping[str, float | Array]
+) -> dict[str, float | Array]:
+    """Return the positions of all joints that are welded, with those that mimic one of `values`."""
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
         if joint.mimic is not None:
@@ -59,10 +70,7 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float | Array]) -> tupl
                     raise DescriptionError(f"{follows} {problem}.")
                 positions[joint.name] = value
                 todo.append(joint.name)
-    return tuple(
-        _fixed_at(joint, positions[joint.name]) if joint.name in positions else joint
-        for joint in joints
-    )
+    return positions
 
 
 def _fixed_at(joint: Joint, value: float | Array) -> Joint:

@@ -20,6 +20,7 @@ from supple.ik.solver import Solver
 from supple.kinematics import Robot
 from supple.kinematics.configuration import configuration_gradient, velocity_gradient
 from supple.kinematics.environment import thread_count
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.tasks.rows import TaskRows
 
@@ -175,6 +176,7 @@ class DifferentiableSolver:
             InputError: The tasks are not poses or positions of frames in the world.
         """
         check_solver(solver)
+        refuse_loops(solver.robot, "a gradient of solutions")
         tasks = solver.tasks
         rows = [task.on(solver.robot) for task in tasks]
         positions = (3,) in tasks[0].target_shapes

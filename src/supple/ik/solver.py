@@ -29,6 +29,7 @@ from supple.ik.arguments import (
 )
 from supple.ik.blocked import free_solutions, settled, settled_batch
 from supple.ik.branches.solve_all import TOLERANCE, all_solver, record_all, solve_all
+from supple.ik.closed import ClosedSearch, check_closed
 from supple.ik.driver import Driver, has_all_solutions, search_spec
 from supple.ik.iterate_step import MAX_ITERATIONS, StepSearch, needs_iteration, step_search
 from supple.ik.preference import FIRST_FOUND, Preference
@@ -212,7 +213,12 @@ class Solver(_core.TargetSolver):
         self._iterated: Callable[[SolveOptions], StepSearch] | None = None
         self._all_of_pose: Callable[[Any], Solutions | None] | None = None
         self._calls: DeviceCalls | None = None  # with targets in GPU memory
-        if iterates:
+        self._closed: ClosedSearch | None = None  # of a robot with loops
+        if not robot.is_tree:
+            check_closed(robot.name, device=None if settings.device == "cpu" else device)
+            check_closed(robot.name, **{"an OpenTask or step": step if iterates else None})
+            self._closed = ClosedSearch(Solver, robot, selected, self._given)
+        elif iterates:
             layout = compile_tasks(robot, selected)
             most = MAX_ITERATIONS if max_iterations is None else max_iterations
 
@@ -322,6 +328,8 @@ class Solver(_core.TargetSolver):
                 "one target must be in host memory; given: a target in GPU memory, which "
                 "Solver.batch solves"
             )
+        if self._closed is not None:
+            return self._closed.solve_one(self._each(target), q0, explain)
         options = self._settings.options(target, seeded=q0 is not None, explain=explain)
         if self._iterated is not None:
             check_not_iterated(explain=explain or None)
@@ -378,6 +386,12 @@ class Solver(_core.TargetSolver):
             again = self._calls.repeat("batch", targets, q0, stream, out)
             if again is not None:
                 return again
+        if self._closed is not None:
+            check_closed(self._robot.name, stream=stream, out=out)
+            if on_a_gpu(targets):
+                raise InputError("robots with loops need the CPU; given: targets in GPU memory")
+            made = self._closed.solve_batch(self._each(targets), q0, progress)
+            return _returned(targets, made)
         options = self._settings.options(
             targets, seeded=q0 is not None, progress=progress, stream=stream
         )
@@ -411,6 +425,8 @@ class Solver(_core.TargetSolver):
         Raises:
             InputError: An argument is malformed, or there are several targets.
         """
+        if self._closed is not None:
+            return _returned(target, self._closed.solve_several(self._each(target), count, q0))
         options = self._settings.options(target, seeded=q0 is not None, solutions=count)
         if self._iterated is not None:
             check_not_iterated(several=count)
@@ -457,6 +473,8 @@ class Solver(_core.TargetSolver):
             found = self._all_of_pose(target)
             if found is not None:
                 return _returned(target, found)
+        if self._closed is not None:
+            check_closed(self._robot.name, **{"Solver.all": target})
         options = self._settings.options(target, seeded=q0 is not None, every=True, stream=stream)
         if self._problem is None:
             check_not_iterated(all=short_repr(target))
@@ -485,9 +503,13 @@ class Solver(_core.TargetSolver):
         assert self._problem is not None
         return Driver(self._problem, options)
 
+    def _each(self, given: Any) -> Any:
+        """Return one target, or one batch of targets, of each task."""
+        return per_task(given, self._single, self._tasks)
+
     def _read(self, given: Any, q0: Any, options: SolveOptions) -> tuple[Array, Array | None]:
         """Return targets in the kernel's layout (..., k) and seeds (n,), (..., n) or None."""
-        each = per_task(given, self._single, self._tasks)
+        each = self._each(given)
         if self._iterated is not None:
             targets = self._iterated(options).targets(each)
         else:

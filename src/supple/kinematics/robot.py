@@ -12,11 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._arrays.checks import FloatArray, pose
-from supple.describe import Description, Group
+from supple.describe import Coupling, Description, Group, Loop
 from supple.describe.shapes import Shape
 from supple.errors import InputError, join_names, short_repr
 from supple.gpu.arrays import on_gpu
-from supple.kinematics import displacements, dynamics, from_models, jacobians, semantics, variants
+from supple.kinematics import (
+    displacements,
+    dynamics,
+    from_models,
+    jacobians,
+    loops,
+    semantics,
+    variants,
+)
 from supple.kinematics.chain import Matrix, balls
 from supple.kinematics.configuration import from_kernel, uniform_rotation
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
@@ -225,6 +233,8 @@ class Robot:
     with_tips = variants.with_tips
     with_tool = variants.with_tool
     with_limits = variants.with_limits
+    with_loop = variants.with_loop
+    without_loops = variants.without_loops
     with_inertia = variants.with_inertia
 
     # ---- groups of joints (semantics.py) -------------------------------------------------------
@@ -237,6 +247,27 @@ class Robot:
         """Groups of joints by name, from an SRDF file: `supple.urdf(file, srdf=...)`."""
         return MappingProxyType({group.name: group for group in self.description.groups})
 
+    # ---- closed loops (loops.py) ---------------------------------------------------------------
+
+    loop_error = loops.loop_error
+    loop_jacobian = loops.loop_jacobian
+    close_loops = loops.close_loops
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """Pairs of frames that coincide in every closed configuration."""
+        return self.description.loops
+
+    @property
+    def couplings(self) -> tuple[Coupling, ...]:
+        """Joints that follow others by polynomials in every closed configuration."""
+        return self.description.couplings
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the robot has neither loops nor couplings: every configuration is valid."""
+        return not (self.description.loops or self.description.couplings)
+
     # ---- other formats (from_models.py, to_urdf.py, to_mujoco.py, to_pinocchio.py) ---------------
 
     from_mujoco = classmethod(from_models.from_mujoco)
@@ -248,8 +279,13 @@ class Robot:
     # ---- configurations ------------------------------------------------------------------------
 
     def neutral(self) -> Matrix:
-        """Return the configuration (nq,) nearest to zero inside the joint limits."""
-        return np.asarray(from_kernel(self, np.clip(np.zeros(self.nv), self.lower, self.upper)))
+        """Return the configuration (nq,) nearest to zero inside the joint limits.
+
+        With loops it is the closed configuration that `close_loops` finds from there or, if it
+        finds none, from random configurations.
+        """
+        q = np.asarray(from_kernel(self, np.clip(np.zeros(self.nv), self.lower, self.upper)))
+        return q if self.is_tree else loops.neutral_closed(self, q)
 
     integrate = displacements.integrate
     difference = displacements.difference
@@ -281,7 +317,8 @@ class Robot:
             robot.random(5, seed=0)        five of them (5, n), the same in every run
 
         Joints without limits are drawn from ±π [rad] or ±1 [m]; joints with one limit are drawn
-        within 2π or 2 m of it. Orientations of ball joints are uniform.
+        within 2π or 2 m of it. Orientations of ball joints are uniform. With loops, the result is
+        `close_loops` of such configurations, and thus closed; it is then not uniform.
 
         Args:
             count: Number of configurations, or the shape of a batch; if None, one configuration
@@ -306,7 +343,8 @@ class Robot:
         for ball in self._balls:
             three = slice(ball, ball + 3)
             drawn[..., three] = uniform_rotation(share[..., three])
-        return np.asarray(from_kernel(self, drawn))
+        made = np.asarray(from_kernel(self, drawn))
+        return made if self.is_tree else loops.random_closed(self, made)
 
     # ---- kinematics ----------------------------------------------------------------------------
 

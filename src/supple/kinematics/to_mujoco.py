@@ -33,7 +33,8 @@ def to_mujoco(self: Robot) -> Any:
     joint if its origin is that of the world, otherwise slides "<name>/x" to "<name>/z" and a ball
     joint; a planar joint is two slides and a hinge, called as its degrees of freedom; a screw joint
     is a hinge and a slide "<name>/slide" that follows it. qpos is q if no joint follows another
-    one: followers are joints of the model, coupled by equality constraints.
+    one: followers are joints of the model, coupled by equality constraints. Loops are constraints
+    of sites.
 
     The format has no limits on speed, acceleration or jerk. MuJoCo demands masses and moments above
     1e-15 and moments that satisfy the triangle inequality: links without a mass get 2e-15, and if
@@ -90,8 +91,20 @@ def _mjcf(described: Description, balance: bool) -> str:
         for name, leader, multiplier, offset in _couplings(joint):
             line = f"{offset!r} {multiplier!r} 0 0 0"
             SubElement(equality, "joint", joint1=name, joint2=leader, polycoef=line)
+    for coupling in described.couplings:
+        line = numbers(np.array(coupling.coefficients))
+        one, two = coupling.follower, coupling.leader
+        SubElement(equality, "joint", joint1=one, joint2=two, polycoef=line)
     for frame in described.frames:
         SubElement(links[frame.link], "site", {"name": frame.name, **_at(frame.placement)})
+    sites = {frame.name for frame in described.frames}
+    for loop in described.loops:
+        ends = {f"site{k}": name for k, name in enumerate((loop.frame_a, loop.frame_b), start=1)}
+        for name in {*ends.values()} - sites:  # a link: a site of the same name is at its frame
+            SubElement(links[name], "site", name=name)
+            sites.add(name)
+        kind = "connect" if loop.kind == "point" else "weld"
+        SubElement(equality, kind, {"name": loop.name, **ends})
     return tostring(root, encoding="unicode")
 
 

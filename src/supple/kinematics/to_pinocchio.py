@@ -12,6 +12,7 @@ import numpy as np
 from supple.describe import Joint
 from supple.errors import DescriptionError, MissingExtraError, short_repr
 from supple.kinematics.chain import Matrix, z_onto
+from supple.kinematics.to_urdf import warn_of_lost_loops
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -23,7 +24,8 @@ def to_pinocchio(self: Robot) -> Any:
     `Robot.from_pinocchio` makes a robot of it with the same joints, frames, limits on position and
     speed, and masses, in which those of links that fixed joints connect are added up. Links are
     frames of type BODY, extra frames of type OP_FRAME. Joints that follow others are mimic joints
-    of Pinocchio; a screw joint that does is two of them. `Robot.from_pinocchio` says how q differs
+    of Pinocchio; a screw joint that does is two of them. Loops and couplings are left out with a
+    `UserWarning`. `Robot.from_pinocchio` says how q differs
     from Pinocchio's.
 
     Raises:
@@ -34,6 +36,7 @@ def to_pinocchio(self: Robot) -> Any:
         import pinocchio as pin
     except ModuleNotFoundError as error:
         raise MissingExtraError("pinocchio", "a model of Pinocchio") from error
+    warn_of_lost_loops(self, "a model of Pinocchio")
     model = pin.Model()
     model.name = self.name
     described = self.description

@@ -32,7 +32,7 @@ def to_urdf(self: Robot, *, shapes: bool = True) -> str:
 
     A child link that is not at its joint is connected to it by a link "<child>/<joint>" and a fixed
     joint. An unknown speed limit is written as 0. Convex hulls, which the format does not have, are
-    left out with a `UserWarning`.
+    left out with a `UserWarning`, and likewise loops and couplings.
 
     Args:
         shapes: Whether shapes of links are written; meshes by the paths of their files.
@@ -59,11 +59,20 @@ def to_urdf(self: Robot, *, shapes: bool = True) -> str:
         SubElement(root, "link", name=frame.name)
         fixed = Joint(f"{frame.name}/fixed", "fixed", frame.link, frame.name, frame.placement)
         _add_joint(root, fixed)
+    warn_of_lost_loops(self, "URDF")
     if lost:
         what = f"{self.name}: convex hulls are left out of a URDF file, those of the links"
         warnings.warn(f"{what} {join_names(lost)}", stacklevel=2)
     indent(root)
     return tostring(root, encoding="unicode") + "\n"
+
+
+def warn_of_lost_loops(robot: Robot, kind: str) -> None:
+    """Warn that loops and couplings are left out of another format."""
+    names = [loop.name for loop in robot.loops] + [each.follower for each in robot.couplings]
+    if names:
+        what = f"{robot.name}: {kind} has no loops and no couplings by polynomials; left out are"
+        warnings.warn(f"{what} {join_names(names)}", stacklevel=3)
 
 
 def with_root(robot: Robot) -> Description:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from supple._arrays.checks import finite_array, names_of, number, pose
 from supple.describe import Description, Frame, Inertia, Joint
 from supple.describe.inertia import check_moments
+from supple.describe.loop import LOOP_KINDS, Loop, LoopKind, welded_with_couplings
 from supple.describe.tips import with_tips as description_with_tips
-from supple.describe.weld import names_to_weld, welded
+from supple.describe.weld import names_to_weld
 from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import joint_limits
 from supple.kinematics.chain import Matrix
@@ -53,7 +54,10 @@ def freeze(
         at = finite_array(values.get(name, rest), (len(parts),), f"the position of {name!r}")
         still[name] = _motion(self, free[name], at)
         numbers.update(zip(parts, at.tolist(), strict=True))
-    described = replace(self.description, joints=welded(self.description.joints, still))
+    joints_left, couplings = welded_with_couplings(
+        self.description.joints, self.description.couplings, still
+    )
+    described = replace(self.description, joints=joints_left, couplings=couplings)
     full = FullConfiguration(self._full.names, {**self._full.frozen, **numbers})
     return self._changed(described, full=full)
 
@@ -193,6 +197,38 @@ def with_limits(
     given = {"max_speed": max_speed, "max_acceleration": max_acceleration, "max_jerk": max_jerk}
     rates = {key: joint_values(each, getattr(self, key), names, key) for key, each in given.items()}
     return self._changed(joint_limits.with_limits(self.description, names, low, high, rates))
+
+
+def with_loop(self: Robot, frame_a: str, frame_b: str, kind: LoopKind = "point") -> Robot:
+    """Return the robot with a loop: two of its frames coincide in every closed configuration.
+
+        robot.with_frame("end", "rod", T).with_loop("end", "lever")    a rod on the pin of a lever
+
+    Args:
+        frame_a, frame_b: Names of the frames.
+        kind: "point" if only the origins of the frames coincide, as in a ball joint; "weld" if
+            their axes do as well. A planar mechanism needs no more than points.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+    for frame in (frame_a, frame_b):
+        if type(frame) is not str or frame not in self._tree.frames:
+            raise unknown_name_error("frame", frame, self.frames)
+    if kind not in LOOP_KINDS:
+        raise unknown_name_error("kind", kind, LOOP_KINDS)
+    if frame_a == frame_b:
+        raise InputError(f"a loop needs two different frames; given: {short_repr(frame_a)} twice")
+    name = unused(f"{frame_a}-{frame_b}", {loop.name for loop in self.loops})
+    loops = (*self.loops, Loop(frame_a, frame_b, kind, name))
+    return self._changed(replace(self.description, loops=loops))
+
+
+def without_loops(self: Robot) -> Robot:
+    """Return the robot without its loops and couplings: a tree whose joints all move freely."""
+    if not self.loops and not self.couplings:
+        return self
+    return self._changed(replace(self.description, loops=(), couplings=()))
 
 
 def with_inertia(

@@ -16,6 +16,7 @@ from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import coordinate_difference, difference, refuse_balls
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.kinematics.unit_text import joint_unit
 from supple.motion.limits import Limits
@@ -56,6 +57,7 @@ class JointPath(ReadOnlyArrays):
     def __init__(self, robot: Robot, q: ArrayLike, s: ArrayLike | None = None) -> None:
         check_robot(robot)
         refuse_balls(robot, "JointPath")
+        refuse_loops(robot, "JointPath")
         points = coordinates(q, robot.nq, "q").astype(np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
             raise InputError(f"q must be finite, of shape (N, {robot.nq}); given: {short_repr(q)}")

@@ -29,6 +29,7 @@ from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import refuse_balls
 from supple.kinematics.environment import thread_count
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array
@@ -112,6 +113,7 @@ def plan_path(
     """
     check_robot(robot)
     refuse_balls(robot, "plan_path")
+    refuse_loops(robot, "plan_path")
     selected, single = selected_tasks(robot, frame, tasks)
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:

@@ -15,6 +15,7 @@ from supple.kinematics.configuration import (
     integrate,
     refuse_balls,
 )
+from supple.kinematics.loops import refuse_loops
 from supple.motion.linearization import Array
 from supple.tasks.evaluation import linearize
 
@@ -77,6 +78,7 @@ def self_motion(
             limits, or an argument is malformed.
     """
     refuse_balls(robot, "self_motion")
+    refuse_loops(robot, "self_motion")
     at = np.array(q, dtype=np.float64)
     if at.shape != (robot.nq,) or not np.isfinite(at).all():
         raise InputError(f"q must be {robot.nq} finite numbers; given: {short_repr(q)}")

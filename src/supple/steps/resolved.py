@@ -9,6 +9,7 @@ from supple._arrays.checks import coordinates, finite_array
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.frames import only_tip
+from supple.kinematics.loops import refuse_loops
 from supple.kinematics.named_chain import ROWS
 from supple.kinematics.robot import check_robot
 from supple.motion.direction_text import axes_name, row_name
@@ -54,6 +55,7 @@ def resolved_motion(
         Wampler 1986, eqs. (8) and (51), and the remark on higher derivatives after it.
     """
     check_robot(robot)
+    refuse_loops(robot, "resolved")
     if qdd is not None and qd is None:
         raise InputError("joint accelerations need joint velocities; given: qdd without qd")
     frame = only_tip(robot) if frame is None else frame

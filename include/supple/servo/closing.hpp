@@ -1,0 +1,73 @@
+// The loops of a robot in a control loop: they stay closed whatever its limits are.
+//
+// Loops are the first of the held tasks. A step within the limits may be unable to keep them
+// closed: joints whose speeds depend on each other must brake together, which the limits of each
+// joint do not know. As a real mechanism cannot open, the limits of acceleration and jerk then give
+// way, and if that is not enough, the step is shortened until it can be taken.
+#pragma once
+
+#include "supple/servo/holding.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// The largest error of a loop after a step [m or rad].
+template <class T>
+inline constexpr T closed_tolerance = sizeof(T) == 8 ? T(1e-10) : T(1e-5);
+inline constexpr int closing_rounds = 8, shortenings = 6;
+
+// Returns the largest error of the loops among the errors of all held tasks.
+template <class T>
+SUPPLE_FN T largest_opening(const Servo<T>& servo, const Holding<T>& held, const T* e) {
+  T most(0);
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    for (int i = row; i < row + task.rows && k < servo.loops; ++i) most = max(most, abs(e[i]));
+  });
+  return most;
+}
+
+// Computes the speeds [low, high] (n) that the limits of position and speed allow, and zero.
+template <class T>
+SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* low, T* high) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    const T above = coordinate_difference(limit.upper, state.q[j]) / servo.dt,
+            below = coordinate_difference(state.q[j], limit.lower) / servo.dt;
+    high[j] = max(T(0), min(limit.speed, above));
+    low[j] = -max(T(0), min(limit.speed, below));
+  }
+}
+
+// Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not. Loops
+// that were open before the step are left to `correct_held`.
+template <class T>
+SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
+  const int n = servo.chain.nv, h = servo.held_rows;
+  const Holding<T>& held = *state.holding;
+  const HoldingMemory<T> memory = memory_of(servo, held);
+  T *A = memory.A, *b = memory.b, *e = memory.e, *all = memory.cost, *off = all + h * n;
+  T *low = off + h, *high = low + n, *active_set = high + n, *tried = memory.x0;
+  const auto opening = [&](const T* speeds) {
+    integrate(servo.chain, state.q, speeds, servo.dt, memory.q);
+    evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    return largest_opening(servo, held, off);
+  };
+  const T start = largest_opening(servo, held, held.e);
+  if (!(start <= closed_tolerance<T>) || opening(x) <= closed_tolerance<T>) return;
+  loose_box(servo, state, low, high);
+  const auto is_loop = [&](int k) { return k < servo.loops; };
+  T share(1);
+  for (int shortened = 0; shortened < shortenings; ++shortened, share *= T(0.5)) {
+    for (int j = 0; j < n; ++j) tried[j] = min(max(share * x[j], low[j]), high[j]);
+    for (int round = 0; round < closing_rounds; ++round) {
+      if (opening(tried) <= closed_tolerance<T>) return copy_numbers(n, tried, x);
+      pick_held(servo, held, all, off, A, e, is_loop);
+      const int count = pick_held(servo, held, all, off, A, b, is_loop);
+      for (int i = 0; i < count; ++i) b[i] = dot(n, A + i * n, tried) + e[i] / servo.dt;
+      const Equations<T> of{0, n, count, A, A, b, T(1), low, high, closed_tolerance<T> / servo.dt};
+      if (!equation_step(of, tried, active_set, memory.rest)) break;
+    }
+  }
+  for (int j = 0; j < n; ++j) x[j] = T(0);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,145 @@
+"""A Servo keeps the loops of a robot closed in every step, judged by MuJoCo."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mechanisms
+import supple as sp
+from sizes import nightly
+from supple.errors import InputError
+
+Array = np.ndarray
+CLOSED = 1e-9
+DT = 0.005
+CASES: dict[str, tuple[str, Any, Any]] = {
+    **{
+        f"four_bar{seed}": (mechanisms.four_bar(seed), "tip", sp.PositionTask("tip"))
+        for seed in range(nightly(20, 2))
+    },
+    **{
+        f"weld{seed}": (mechanisms.spatial_loop(seed, 9, "weld"), "tip", sp.PositionTask("tip"))
+        for seed in range(nightly(20, 3))
+    },
+    "weld12": (mechanisms.spatial_loop(2, 12, "weld"), "tip", None),
+    "connect9": (mechanisms.spatial_loop(0, 9, "connect"), "tip", None),
+    "gripper": (mechanisms.gripper(), "tip", None),
+    "legs": (
+        mechanisms.leg(),
+        ["toe_l", "toe_r"],
+        [sp.PositionTask("toe_l"), sp.PoseTask("toe_r")],
+    ),
+}
+
+
+def limits_of(robot: sp.Robot) -> sp.Limits:
+    return sp.Limits.for_robot(robot, max_speed=2.0, max_acceleration=10.0)
+
+
+def check_step(limits: sp.Limits, servo: sp.Servo, before: Array, q: Array) -> None:
+    """Check the limits of a step: acceleration may give way to loops, and the status says so."""
+    assert (np.abs(servo.qd) <= limits.max_speed * (1 + 1e-12)).all()
+    exceeded = np.abs(servo.qd - before) > limits.max_acceleration * DT * (1 + 1e-9) + 1e-12
+    if sp.StepStatus.ACCELERATION_EXCEEDED not in servo.status:
+        assert not exceeded.any()
+    if len(q) == len(limits.lower):
+        assert ((q >= limits.lower - 1e-12) & (q <= limits.upper + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loops_are_closed_after_every_step_to_targets_that_jump(name: str) -> None:
+    text, tips, tasks = CASES[name]
+    robot, oracle = sp.mjcf(text, tips=tips), mechanisms.MuJoCo(text)
+    limits = limits_of(robot)
+    for seed in range(nightly(4, 1)):
+        q = robot.random(seed=seed)
+        servo = sp.Servo(robot, tasks, dt=DT, limits=limits)
+        for k in range(nightly(400, 50)):
+            if k % 25 == 0:
+                there = robot.random(seed=1000 * seed + k)
+                goals = [
+                    T[:3, 3] if isinstance(task, sp.PositionTask) else T
+                    for task in servo.tasks
+                    for T in [robot.fk(there, task.frame)]
+                ]
+            before = servo.qd
+            q = servo(q, target=goals[0] if len(goals) == 1 else goals)
+            assert abs(robot.loop_error(q)).max() <= CLOSED
+            assert sp.StepStatus.HELD_EXCEEDED not in servo.status
+            check_step(limits, servo, before, q)
+            if k % 10 == 0:
+                assert oracle.residual(robot, q) <= CLOSED
+
+
+def test_a_servo_reaches_targets_with_closed_loops() -> None:
+    text, tips, task = CASES["legs"]
+    robot = sp.mjcf(text, tips=tips)
+    q = robot.neutral()
+    goal = robot.close_loops(robot.integrate(q, np.r_[np.zeros(6), 0.1 * np.ones(robot.nv - 6)]))
+    targets = [robot.fk(goal, "toe_l")[:3, 3], robot.fk(goal, "toe_r")]
+    servo = sp.Servo(robot, task, dt=DT)
+    for _ in range(400):
+        q = servo(q, target=targets)
+    np.testing.assert_allclose(robot.fk(q, "toe_l")[:3, 3], targets[0], atol=1e-6)
+    np.testing.assert_allclose(robot.fk(q, "toe_r"), targets[1], atol=1e-6)
+    assert abs(robot.loop_error(q)).max() <= CLOSED
+
+
+def test_loops_that_are_open_at_the_start_are_closed_within_the_limits() -> None:
+    robot = sp.mjcf(mechanisms.gripper(), tips="tip")
+    limits = limits_of(robot)
+    rng = np.random.default_rng(0)
+    q = np.clip(robot.random(seed=0) + 0.02 * rng.normal(size=robot.nv), robot.lower, robot.upper)
+    servo = sp.Servo(robot, dt=DT, limits=limits)
+    assert abs(robot.loop_error(q)).max() > 1e-4
+    for _ in range(100):
+        before = servo.qd
+        q = servo(q, np.zeros(6))
+        check_step(limits, servo, before, q)
+    assert abs(robot.loop_error(q)).max() <= CLOSED
+
+
+def test_simulate_and_held_tasks_keep_loops_closed() -> None:
+    robot = sp.mjcf(mechanisms.leg(), tips=["toe_l", "toe_r"])
+    q = robot.neutral()
+    track = sp.simulate(
+        robot, q, frame="pelvis", velocity=[0.02, 0, -0.02, 0, 0, 0], dt=DT, duration=0.3
+    )
+    assert abs(robot.loop_error(track.q)).max() <= CLOSED
+    servo = sp.Servo(robot, sp.PoseTask("pelvis"), dt=DT, held=[sp.PoseTask("toe_l")])
+    assert servo.held == (sp.PoseTask("toe_l"),)
+    foot = robot.fk(q, "toe_l")
+    for _ in range(40):
+        q = servo(q, [0.02, 0, -0.02, 0, 0, 0])
+        assert abs(robot.loop_error(q)).max() <= CLOSED
+        np.testing.assert_allclose(robot.fk(q, "toe_l"), foot, atol=CLOSED)
+        assert servo.held_error.shape == servo.held_share.shape == (1,)
+    servo.release("toe_l", over=0)
+    q = servo(q, [0.02, 0, -0.02, 0, 0, 0])
+    assert servo.held_share == [0]
+    assert abs(robot.loop_error(q)).max() <= CLOSED
+
+
+def test_copies_keep_loops_closed() -> None:
+    robot = sp.mjcf(CASES["weld0"][0], tips="tip")
+    servo = sp.Servo(robot, sp.PositionTask("tip"), dt=DT)
+    q = robot.random(seed=0)
+    for _ in range(5):
+        q = servo(q, [0.1, 0, 0])
+    for other in (copy.copy(servo), pickle.loads(pickle.dumps(servo))):
+        there = other(q, [0.1, 0, 0])
+        assert abs(robot.loop_error(there)).max() <= CLOSED
+        np.testing.assert_array_equal(there, copy.copy(servo)(q, [0.1, 0, 0]))
+
+
+def test_what_a_servo_cannot_keep_closed_is_refused() -> None:
+    robot = sp.mjcf(CASES["weld0"][0], tips="tip")
+    with pytest.raises(InputError, match='loops of a robot need limits of mode "exact"'):
+        sp.Servo(robot, dt=DT, limits=sp.Limits.for_robot(robot, mode="scale"))
+    with pytest.raises(InputError, match="couplings by polynomials"):
+        sp.Servo(sp.mjcf(mechanisms.coupled(0)), dt=DT)

@@ -1,0 +1,92 @@
+"""Closed configurations of robots with loops: their errors, derivatives and the way to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mechanisms
+import supple as sp
+from supple.errors import InputError
+
+CLOSED = 1e-9
+TEXTS = {
+    **{f"four_bar{seed}": mechanisms.four_bar(seed) for seed in range(2)},
+    **{f"weld{seed}": mechanisms.spatial_loop(seed, 9, "weld") for seed in range(3)},
+    "connect": mechanisms.spatial_loop(3, 8, "connect"),
+    "legs": mechanisms.leg(),
+    "coupled": mechanisms.coupled(1),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_the_jacobian_is_the_derivative_of_the_error(text: str) -> None:
+    robot = sp.mjcf(text)
+    for q in [*robot.without_loops().random(3, seed=0), robot.random(seed=0)]:
+        J, h = robot.loop_jacobian(q), 1e-6
+        for j, v in enumerate(h * np.eye(robot.nv)):
+            there, back = (robot.loop_error(robot.integrate(q, s * v)) for s in (1, -1))
+            if abs(there - back).max() < 1:  # a rotation of half a turn jumps
+                np.testing.assert_allclose(J[:, j], (there - back) / (2 * h), atol=2e-7)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_random_neutral_and_projected_configurations_are_closed_within_the_limits(
+    text: str,
+) -> None:
+    robot = sp.mjcf(text)
+    near = robot.random(30, seed=1)
+    moved = robot.integrate(near, 0.02 * np.random.default_rng(0).normal(size=(30, robot.nv)))
+    made = robot.close_loops(moved)
+    for q in (near, made, robot.neutral()[None]):
+        assert abs(robot.loop_error(q)).max() <= 1e-12
+        if robot.nq == robot.nv:
+            assert ((q >= robot.lower) & (q <= robot.upper)).all()
+    # The joints move about as far as they were moved, not to another closed configuration.
+    assert np.abs(robot.difference(made, moved)).max() < 0.5
+    np.testing.assert_array_equal(robot.random(30, seed=1), near)
+    np.testing.assert_allclose(robot.close_loops(made), made, atol=1e-12)
+
+
+def test_a_closed_configuration_is_the_nearest_one() -> None:
+    """To first order: the way to it is perpendicular to the motions that keep the loop closed."""
+    robot = sp.mjcf(mechanisms.spatial_loop(5, 9, "weld")).with_limits(lower=-np.inf, upper=np.inf)
+    closed = robot.random(20, seed=2)
+    rng = np.random.default_rng(1)
+    for q in closed:
+        start = q + 1e-4 * rng.normal(size=robot.nv)
+        way = robot.close_loops(start) - start
+        null = np.linalg.svd(robot.loop_jacobian(q))[2][6:]
+        assert np.abs(null @ way).max() <= 1e-2 * np.linalg.norm(way)
+
+
+def test_loops_may_be_added_to_any_robot() -> None:
+    """A Panda that holds a bar fixed to the world by a ball joint, in batches and alone."""
+    panda = sp.load("panda")
+    T = panda.fk(panda.neutral()) @ sp.pose([0, 0, 0.3])
+    bar = panda.with_frame("bar", panda.tips[0], sp.pose([0, 0, 0.3]))
+    held = bar.with_frame("pin", "panda_link0", T).with_loop("bar", "pin")
+    assert [loop.kind for loop in held.loops] == ["point"]
+    q = held.random((2, 3), seed=0)
+    np.testing.assert_allclose(held.fk(q, "bar")[..., :3, 3] - T[:3, 3], 0, atol=1e-12)
+    assert held.loop_error(q).shape == (2, 3, 3)
+    assert held.loop_jacobian(q).shape == (2, 3, 3, 7)
+    assert held.without_loops().is_tree
+    assert held.freeze(["panda_joint1"]).loops == held.loops
+    assert held.with_base("planar").loops == held.loops
+    assert not bar.loops
+    np.testing.assert_array_equal(bar.close_loops(q[0]), q[0])
+
+
+def test_loops_that_cannot_be_closed_are_named() -> None:
+    arm = sp.load("planar2")
+    far = arm.with_frame("far", arm.description.root, sp.pose([9, 0, 0]))
+    wrong = far.with_loop(arm.tips[0], "far")
+    with pytest.raises(InputError, match="remains open by"):
+        wrong.close_loops([0.1, 0.2])
+    with pytest.raises(InputError, match="none is found"):
+        wrong.random(seed=0)
+    with pytest.raises(InputError, match="finite"):
+        wrong.close_loops([np.nan, 0.2])
+    with pytest.raises(InputError, match="two different frames"):
+        arm.with_loop(arm.tips[0], arm.tips[0])
