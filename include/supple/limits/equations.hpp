@@ -141,8 +141,7 @@ template <class T>
 SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T lambda2, T* c, T* w,
                                T* scratch) {
   const int s = padded<T>(t.size), k = t.size - t.rank, sk = padded<T>(k);
-  T *rows = scratch, *G = rows + m * sk, *lower = G + k * sk, *g = lower + k * sk, *y = g + sk,
-    *inverse = y + sk;
+  T *rows = scratch, *G = rows + m * sk, *lower = G + k * sk, *g = lower + k * sk, *y = g + sk;
   if (k == 0) return true;
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < k; ++j) rows[i * sk + j] = turned[i * s + t.rank + j];
@@ -154,14 +153,14 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   if (!any) return true;
   upper_gram(m, k, rows, G);
   for (int j = 0; j < k; ++j) G[j * sk + j] += lambda2;
-  const T pivot = upper_factor(k, G, lower, inverse);
+  const T pivot = upper_factor(k, G, lower);
   if (!(pivot > T(0))) return false;
   T before = Number<T>::huge;
   for (int round = 0; round < 4; ++round) {
     rows_times(m, k, rows, c, g);
     for (int j = 0; j < k; ++j) g[j] = -fma(lambda2, y[j], g[j]);
     for (int j = k; j < sk; ++j) g[j] = T(0);
-    factor_solve(k, G, lower, inverse, 1, g);
+    factor_solve(k, G, lower, 1, g);
     T moved(0), most(0);
     for (int j = 0; j < k; ++j) {
       y[j] += g[j];

@@ -63,7 +63,7 @@ SUPPLE_NOINLINE_DEVICE bool dense_step(int m, int n, const StepProblem<T>& of, T
       for (int r = 0; r < m; ++r) left[r] = wanted[r] - padded_dot(0, s, J + r * s, at);
       rows_times(m, n, J, left, to);
     }
-    factor_solve(n, A, B, inverse, 2, change);
+    factor_solve(n, A, B, 2, change);
     for (int side = 0; side < 2; ++side) {
       T most(0), moved(0);
       for (int j = side * s; j < side * s + n; ++j) {
