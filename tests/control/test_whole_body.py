@@ -69,6 +69,26 @@ def test_a_step_with_a_posture_is_the_least_squares_solution() -> None:
     assert exact > nightly(300, 60) / 2
 
 
+def test_a_posture_far_away_and_moving_targets_leave_the_step_exact() -> None:
+    exact = 0
+    for seed in seeds(nightly(100, 30)):
+        robot, tasks, rng = drawn(seed)
+        servo = sp.Servo(robot, tasks, dt=DT, limits=sp.Limits.none(robot), gain=1 / DT)
+        q = robot.random(seed=rng)
+        near = command(tasks, targets_near(robot, q, 1e-5, rng))
+        near[-1] = near[-1] + 0.3 * rng.normal(size=robot.nv - 6)
+        sizes = [*(6 for _ in tasks[:-2]), 3, robot.nv - 6]
+        velocity = [1e-3 * rng.normal(size=size) for size in sizes] if seed % 2 else None
+        servo(q, velocity, target=near)
+        if servo.lambda2 > 0:  # a singular direction is damped
+            continue
+        exact += 1
+        lin = servo.linearization
+        best = np.linalg.lstsq(lin.J, lin.e, rcond=None)[0]
+        np.testing.assert_allclose(servo.qd, best, atol=1e-9 * np.abs(best).max())
+    assert exact > nightly(100, 30) / 2
+
+
 def test_the_sweep_over_a_floating_chain_gives_the_jacobian_of_its_center_of_mass() -> None:
     for seed in seeds(nightly(100, 30)):
         robot, _, rng = drawn(seed)
