@@ -16,6 +16,7 @@ import supple as sp
 from generated import seeds
 from mobile import mobile
 from sizes import nightly
+from supple.collision import Sphere
 
 Array = np.ndarray
 DT = 0.005
@@ -323,3 +324,77 @@ def test_wrong_names_of_held_tasks_list_what_there_is() -> None:
         sp.Servo(PANDA, dt=DT, limits=limits, held=sp.PoseTask())
     with pytest.raises(AttributeError, match="make a new Servo"):
         servo.held = ()  # type: ignore[misc]
+
+
+class Slow:
+    """No joint moves faster than 0.2 rad/s in one direction."""
+
+    def rows(self, robot: sp.Robot, q: Array) -> tuple[Array, Array]:
+        """Return the rows."""
+        return -np.eye(robot.nv), np.full(robot.nv, -0.2)
+
+
+def test_constraints_come_after_held_tasks_and_before_all_others() -> None:
+    elbow = sp.PositionTask("panda_link5")
+    servo = sp.Servo(PANDA, dt=DT, held=[elbow], constraints=[Slow()])
+    q, place, acted = READY, PANDA.fk(READY, "panda_link5")[:3, 3], 0
+    goal = PANDA.fk(READY + np.array([0, 0, 0, 0, 1, -1, 1]))
+    for _ in range(60):
+        q = servo(q, target=goal)
+        np.testing.assert_allclose(PANDA.fk(q, "panda_link5")[:3, 3], place, atol=EXACT)
+        assert servo.qd.max() <= 0.2 + 1e-9
+        acted += sp.StepStatus.CONSTRAINT_LIMIT in servo.status
+    assert acted > 10
+
+
+def test_a_held_task_is_reported_where_obstacles_do_not_allow_it() -> None:
+    """The certified step comes first: the robot stops, and what it cannot hold is reported."""
+    tip = PANDA.fk(READY)[:3, 3]
+    links = {"panda_hand": Sphere(0.03, [0, 0, 0.1])}
+    world = sp.World({"ball": Sphere(0.05, tip + np.array([0.18, 0.04, 0.05]))}, links=links)
+    task = sp.PoseTask("panda_hand_tcp", rows=("y",))
+    servo = sp.Servo(PANDA, sp.PositionTask("panda_hand_tcp"), dt=DT, held=[task], world=world)
+    q, blocked = READY, 0
+    for _ in range(150):
+        q = servo(q, target=tip + np.array([0.4, 0.0, 0.1]))
+        error = abs(PANDA.fk(q)[1, 3] - tip[1])
+        assert error == pytest.approx(float(servo.held_error[0]), abs=1e-12)
+        assert error <= EXACT or sp.StepStatus.HELD_EXCEEDED in servo.status
+        assert servo.nearest is None or servo.nearest.distance >= 0.01 - 1e-9
+        blocked += sp.StepStatus.COLLISION_LIMIT in servo.status
+    assert blocked > 10
+
+
+SMOOTH = sp.Limits.for_robot(PANDA, max_acceleration=10.0, max_jerk=500.0)
+SHORT = sp.Limits.for_robot(PANDA, max_acceleration=10.0, max_norm=0.8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step": sp.DLS(sp.damping.Constant(1e-3))},
+        {"step": sp.steps.SDLS()},
+        {"step": sp.redundancy.Priority(sp.DLS(sp.damping.Constant(1e-4)))},
+        {"step": lambda lin: np.linalg.pinv(lin.J, rcond=1e-3) @ lin.e},
+        {"order": 2},
+        {"limits": SMOOTH},
+        {"limits": SHORT},
+    ],
+    ids=["dls", "sdls", "priority", "python", "acceleration", "jerk", "norm"],
+)
+def test_tasks_stay_held_with_every_step_and_limit(options: dict[str, Any]) -> None:
+    elbow = sp.PositionTask("panda_link5", rows=("x", "z"))
+    servo = sp.Servo(PANDA, dt=DT, held=[elbow], **options)
+    q, place, limits = READY, PANDA.fk(READY, "panda_link5")[[0, 2], 3], servo.limits
+    rng, change = np.random.default_rng(1), np.zeros(7)
+    for k in range(120):
+        if k % 40 == 0:
+            goal = PANDA.fk(READY + 0.3 * rng.normal(size=7))
+        before = servo.qd
+        q = servo(q, target=goal)
+        np.testing.assert_allclose(PANDA.fk(q, "panda_link5")[[0, 2], 3], place, atol=EXACT)
+        check_limits(limits, before, servo.qd, q)
+        assert np.linalg.norm(servo.qd) <= limits.max_norm * (1 + 1e-9)
+        jerk = np.abs(servo.qd - before - change) / DT**2
+        assert (jerk <= limits.max_jerk * (1 + 1e-6)).all()
+        change = servo.qd - before

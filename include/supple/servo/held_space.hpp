@@ -29,6 +29,8 @@ struct Holding {
   T *L, *mirror, *Q, *tau;  // (count, n) and (rank, n), padded; (rank,)
   int* order;               // (count,): the independent rows first
   T *x, *coupling;          // (n,): x of least length; (m, rank): J Qᵀ
+  bool partial;             // whether the space is that of only some joints
+  T* moves;                 // (n,): zero for a joint that moves no held task
   // Room for the rows of held tasks and constraints together; see `Constraints`.
   T *G, *h, *state, *search;
 };
@@ -159,8 +161,8 @@ SUPPLE_FN void project_rows(const Servo<T>& servo, const Holding<T>& held, int m
   }
 }
 
-// Evaluates the held tasks at the start of a step, and projects state.J. Unless the step is that of
-// yielding.hpp, which does so itself, state.e becomes what is left for the other speeds.
+// Evaluates the held tasks at the start of a step. Unless the step is that of yielding.hpp, which
+// does so itself, projects state.J, and state.e becomes what is left for the other speeds.
 template <class T>
 SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
   Holding<T>& held = *state.holding;
@@ -171,9 +173,15 @@ SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
                          [&](int k) { return held.share[k] == 1; });
   held.gain = held_gain(servo, held.count, held.rows, e, rest, rest + 4 * n);
   for (int i = 0; i < held.count; ++i) held.b[i] = held.gain * e[i];
+  for (int j = 0; j < n; ++j) held.moves[j] = T(0);
+  for (int i = 0; i < held.count; ++i) {
+    for (int j = 0; j < n; ++j) held.moves[j] = max(held.moves[j], abs(held.rows[i * n + j]));
+  }
   const T* const none = nullptr;
   find_held_space(servo, held, none, none, rest);
-  if (!servo.second_order && !(servo.curvature > 0)) {
+  held.partial = false;
+  if (servo.curvature > 0) return;
+  if (!servo.second_order) {
     for (int i = 0; i < m; ++i) {
       const T along = dot(n, state.J + i * n, held.x);
       state.e[i] -= along;

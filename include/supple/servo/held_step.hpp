@@ -88,7 +88,10 @@ SUPPLE_FN void take_held_step(int m, int n, const StepProblem<T>& of, const T* s
                               Take&& take) {
   const Servo<T>& servo = of.servo;
   Holding<T>& held = *of.state.holding;
-  find_held_space(servo, held, of.stopped, speed, scratch);
+  bool stops = false;
+  for (int j = 0; j < n; ++j) stops = stops || of.stopped[j] != 0;
+  if (stops || held.partial) find_held_space(servo, held, of.stopped, speed, scratch);
+  held.partial = stops;
   const int extra = m + held.rank > n ? held.rank : 0, all = m + extra, s = padded<T>(n);
   T *J = scratch, *used_J = J + all * n, *offset = used_J + all * n, *rate = offset + all,
     *slope = rate + all, *bends = slope + all, *used_e = bends + all, *lost = used_e + all,

@@ -54,12 +54,9 @@ SUPPLE_FN HoldingMemory<T> memory_of(const Servo<T>& servo, const Holding<T>& he
 // Calls visit(j, limit) for the joints with limits on acceleration that move held tasks.
 template <class T, class Visit>
 SUPPLE_INLINE void each_braking(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
-  const int n = servo.chain.nv;
-  for (int j = 0; j < n; ++j) {
-    if (!(servo.limit[j].acceleration < Number<T>::huge)) continue;
-    bool moves = false;
-    for (int i = 0; i < held.count; ++i) moves = moves || held.rows[i * n + j] != 0;
-    if (moves) visit(j, servo.limit[j]);
+  for (int j = 0; j < servo.chain.nv; ++j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    if (limit.acceleration < Number<T>::huge && held.moves[j] > 0) visit(j, limit);
   }
 }
 

@@ -36,7 +36,7 @@ class ServoHolding {
     A_.assign(h * n, 0.0), e_.assign(h, 0.0), rows_.assign(h * n, 0.0), b_.assign(h, 0.0);
     const std::size_t padded = h * (n + most_padding) + most_padding;
     L_.assign(padded, 0.0), mirror_ = Q_ = L_;
-    tau_.assign(h, 0.0), order_.assign(h, 0), x_.assign(n, 0.0);
+    tau_.assign(h, 0.0), order_.assign(h, 0), x_.assign(n, 0.0), moves_ = x_;
     coupling_.assign(h * std::size_t(servo.rows), 0.0);
     memory_.assign(holding_memory(servo), 0.0);
   }
@@ -102,6 +102,8 @@ class ServoHolding {
                 .order = order_.data(),
                 .x = x_.data(),
                 .coupling = coupling_.data(),
+                .partial = false,
+                .moves = moves_.data(),
                 .G = G_.data(),
                 .h = h_.data(),
                 .state = state_.data(),
@@ -170,8 +172,8 @@ class ServoHolding {
 
   Record now_, next_;
   Ints sizes_;
-  Doubles share_, begins_, aims_, A_, e_, rows_, b_, L_, mirror_, Q_, tau_, x_, coupling_, memory_,
-      G_, h_, state_, search_;
+  Doubles share_, begins_, aims_, A_, e_, rows_, b_, L_, mirror_, Q_, tau_, x_, coupling_, moves_,
+      memory_, G_, h_, state_, search_;
   Ints order_;
   Holding<double> holding_;
 };
