@@ -4,12 +4,12 @@
 //
 // Reflections Q turn the rows of A for the free entries of x into a triangle, A = L Qᵀ. In the
 // turned coordinates w = Qᵀ(x - x0), the equations determine the first entries and the cost the
-// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A row
-// of A that depends on others to working precision is left out.
+// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A
+// row of A that depends on others to working precision is left out.
 //
-// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot be
-// satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are explained
-// in docs/constants.md.
+// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot
+// be satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits/packed_box.hpp"
@@ -60,8 +60,8 @@ SUPPLE_INLINE T padded_dot(int from, int to, const T* x, const T* y) {
 // The rows of A, for the free entries of x: A = L Qᵀ.
 template <class T>
 struct Triangle {
-  int size, rank;  // number of free entries, number of independent rows
-  T* rows;         // (count, size), padded: L, and remainders of rows that are left out
+  int size, rank;   // number of free entries, number of independent rows
+  T* rows;          // (count, size), padded: L, and remainders of rows that are left out
   T *mirror, *tau;  // (rank, size), padded, and (rank,): the reflections
   int* order;       // (count,): the independent rows, then the others
 };
@@ -175,9 +175,9 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   return true;
 }
 
-// Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its lower
-// or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or if the
-// bounds do not allow the equations.
+// Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its
+// lower or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or
+// if the bounds do not allow the equations.
 template <class T>
 SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
   const int m = of.m, n = of.n, count = of.count, most = padded<T>(n);

@@ -1,9 +1,9 @@
 // The held tasks of a step: their rows A and errors e, and the space of the joint speeds that leave
 // them in place.
 //
-// The rows of A are L Q with orthonormal rows Q: a row of J becomes J - (J Qᵀ) Q, the Jacobian of the
-// robot whose tasks are held. Every step, and every damping rule, then sees the singularities of that
-// robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require.
+// The rows of A are L Q with orthonormal rows Q: a row of J becomes J - (J Qᵀ) Q, the Jacobian of
+// the robot whose tasks are held. Every step, and every damping rule, then sees the singularities
+// of that robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require.
 #pragma once
 
 #include "supple/limits/equations.hpp"
@@ -25,10 +25,10 @@ struct Holding {
   T* memory;        // holding_memory() entries
   // The held tasks with a share of 1: their rows and speeds, A x = b, and the space of A.
   int count, rank;
-  T *rows, *b;           // (count, n), (count,)
+  T *rows, *b;              // (count, n), (count,)
   T *L, *mirror, *Q, *tau;  // (count, n) and (rank, n), padded; (rank,)
-  int* order;            // (count,): the independent rows first
-  T *x, *coupling;       // (n,): x of least length; (m, rank): J Qᵀ
+  int* order;               // (count,): the independent rows first
+  T *x, *coupling;          // (n,): x of least length; (m, rank): J Qᵀ
   // Room for the rows of held tasks and constraints together; see `Constraints`.
   T *G, *h, *state, *search;
 };
@@ -83,7 +83,6 @@ SUPPLE_FN int pick_held(const Servo<T>& servo, const Holding<T>& held, const T* 
   return count;
 }
 
-
 // x·y and y += a x for rows that are not padded; x may be.
 template <class T>
 SUPPLE_INLINE T sum_of_packs(int n, const T* x, const T* y) {
@@ -114,8 +113,8 @@ SUPPLE_FN T held_gain(const Servo<T>& servo, int count, const T* A, const T* e, 
   return braking_gain(n, servo.limit, T(1) / servo.dt, servo.dt, d);
 }
 
-// Finds the space of the held rows, without the joints that are `stopped` (n; null if none) and move
-// at the speeds `speed` (n).
+// Finds the space of the held rows, without the joints that are `stopped` (n; null if none) and
+// move at the speeds `speed` (n).
 template <class T>
 SUPPLE_FN void find_held_space(const Servo<T>& servo, Holding<T>& held, const T* stopped,
                                const T* speed, T* scratch) {
@@ -208,8 +207,8 @@ SUPPLE_FN void held_factors(const Servo<T>& servo, const Holding<T>& held, int m
   });
 }
 
-// Replaces the accelerations Ȧ(v)v of all held rows by their coordinates in the space of A, (rank,).
-// `bias` has room for twice as many.
+// Replaces the accelerations Ȧ(v)v of all held rows by their coordinates in the space of A,
+// (rank,). `bias` has room for twice as many.
 template <class T>
 SUPPLE_FN void held_bias(const Servo<T>& servo, const Holding<T>& held, T* bias) {
   T* const picked = bias + servo.held_rows;

@@ -4,7 +4,8 @@
 // over them. The step before limits, x0, is replaced by the nearest one, in the norm that the step
 // minimizes, that satisfies
 //
-//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints brake
+//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints
+//   brake
 //
 // Corrections remove what the curvature of the motion leaves: the shortest changes of x with which
 // the configuration after the step has no error. They stay inside the box of the limits as well.
@@ -23,6 +24,9 @@ inline constexpr int most_held_corrections = 6;
 // curvature of their motion.
 template <class T>
 inline constexpr T together_share = T(0.5);
+// The time of a stop at nearly full acceleration, relative to that of a stop together.
+template <class T>
+inline constexpr T hard_share = T(0.55);
 
 // Number of entries of `Holding::memory`.
 template <class T>
@@ -71,9 +75,9 @@ SUPPLE_FN T time_to_stop(const Servo<T>& servo, const Holding<T>& held, const T*
   return span;
 }
 
-// Narrows the box so that the joints that move held tasks can stop together before any of them comes
-// to the end of its range. A joint that could only stop on its own would have to leave the others
-// behind.
+// Narrows the box so that the joints that move held tasks can stop together before any of them
+// comes to the end of its range. A joint that could only stop on its own would have to leave the
+// others behind.
 template <class T>
 SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& state, T* low,
                                   T* high) {
@@ -87,8 +91,10 @@ SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& st
       return room < Number<T>::huge ? max(T(max(room, T(0)) * each), T(own + slack))
                                     : Number<T>::huge;
     };
-    const T stop = kept * state.qd[j], up = most(T(limit.upper - state.q[j]), stop),
-            down = most(T(state.q[j] - limit.lower), T(-stop)), highest = high[j];
+    const T stop = kept * state.qd[j],
+            up = most(T(coordinate_difference(limit.upper, state.q[j])), stop),
+            down = most(T(coordinate_difference(state.q[j], limit.lower)), T(-stop)),
+            highest = high[j];
     high[j] = max(min(highest, up), low[j]);
     low[j] = min(max(low[j], T(-down)), highest);
   });
@@ -101,8 +107,8 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
                               const T* high, T* x, T* trial) {
   const Holding<T>& held = *state.holding;
   const int n = servo.chain.nv;
-  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
-          kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
+  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd));
+  T kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
   const auto mix = [&](T share) {
     copy_numbers(n, x, trial);
     each_braking(servo, held, [&](int j, const JointLimit<T>&) {
@@ -115,7 +121,7 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
             way = T(0.5) * span + T(1.5) * servo.dt;
     bool inside = true;
     each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
-      const T to = fma(trial[j], way, state.q[j]);
+      const T to = integrate_coordinate(state.q[j], trial[j], way);
       inside = inside && (trial[j] > 0 ? !(to > limit.upper) : !(to < limit.lower));
     });
     return inside;
@@ -124,11 +130,16 @@ SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state,
   for (mix(share); share > 0 && !stops(); mix(share)) {
     share = share > T(0.01) ? T(0.7) * share : T(0);
   }
+  if (share == 0 && !stops()) {  // curvature has taken the room: stop as fast as possible
+    kept = max(T(0), T(1) - servo.dt / max(T(hard_share<T> * before), servo.dt));
+    mix(share);
+  }
   if (share < 1) copy_numbers(n, trial, x);
 }
 
 // Moves x (n) to the minimizer of the cost that satisfies A x = b (count rows), inside the box, the
-// bound on the norm and the constraints. Where they conflict, the equations come after box and norm.
+// bound on the norm and the constraints. Where they conflict, the equations come after box and
+// norm.
 template <class T>
 SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state,
                                const Equations<T>& of, T* x, T* active_set, T* y, T* scratch) {
@@ -174,15 +185,15 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   const auto is_switched = [&](int k) { return held.share[k] > 0 && held.share[k] < 1; };
   bool switching = false;
   for (int k = 0; k < servo.held_tasks; ++k) switching = switching || is_switched(k);
-  LimitCost<T> cost = limit_cost(servo, m, n, state,
-                                 state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
-                                 memory.cost);
+  LimitCost<T> cost =
+      limit_cost(servo, m, n, state, state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
+                 memory.cost);
   // Rows that are not those of the held space need the J at q (see `fit_in_rows`).
   const bool others = switching || state.constraints;
   if (others && servo.curvature > 0 && !state.metric) cost.J = state.exact_J;
   const auto solve = [&](int count) {
-    const Equations<T> of{cost.m, n, count, cost.J, A, b, cost.lambda2, low, high,
-                          held_tolerance<T> / servo.dt};
+    const Equations<T> of{
+        cost.m, n, count, cost.J, A, b, cost.lambda2, low, high, held_tolerance<T> / servo.dt};
     copy_numbers(n, x0, x);
     solve_equations(servo, state, of, x, state.active_set, memory.y, memory.rest);
     state.applied_lambda2 = state.lambda2;
@@ -198,14 +209,13 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   if (!switching) return;
   // Held rows come first: they have precedence over those that are being switched.
   const int more = pick_held(servo, held, held.A, held.e, A + fixed * n, e, is_switched);
-  const T gain = min(held_gain(servo, more, A + fixed * n, e, memory.rest, memory.rest + 4 * n),
-                     servo.gain);
+  const T gain =
+      min(held_gain(servo, more, A + fixed * n, e, memory.rest, memory.rest + 4 * n), servo.gain);
   for (int k = 0, i = 0; k < servo.held_tasks; ++k) {
     if (!is_switched(k)) continue;
     const T share = held.share[k], aim = held.aims[k] != 0 ? gain : T(0);
     for (const int end = i + servo.held_task[k].rows; i < end; ++i) {
-      b[fixed + i] =
-          (T(1) - share) * dot(n, A + (fixed + i) * n, x) + share * aim * e[i];
+      b[fixed + i] = (T(1) - share) * dot(n, A + (fixed + i) * n, x) + share * aim * e[i];
     }
   }
   solve(fixed + more);
@@ -260,8 +270,7 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
     for (int i = 0; i < count; ++i) {
       b[i] = dot(n, A + i * n, x) + (e[i] - left * b[i]) / servo.dt;
     }
-    const Equations<T> of{0,    n,   count, A, A, b, T(1), low,
-                          high, held_tolerance<T> / servo.dt};
+    const Equations<T> of{0, n, count, A, A, b, T(1), low, high, held_tolerance<T> / servo.dt};
     solve_equations(servo, state, of, x, memory.side, memory.y, memory.rest);
   }
 }

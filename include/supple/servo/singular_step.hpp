@@ -100,8 +100,8 @@ struct StepProblem {
   bool linear;                         // whether there are rows of postures
   bool avoids;                         // whether self-motion is added
   const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
-  T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
-  T* whole;                        // memory for vectors of all rows and joints
+  T *dq, *used_J, *used_e, *lost;       // (n), (m x n), (m), (m): results, as in `ServoState`
+  T* whole;                             // memory for vectors of all rows and joints
   const Holding<T>* holding = nullptr;  // held tasks, onto whose space J is projected; or null
 };
 
@@ -138,8 +138,8 @@ SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bi
     for (int r = 0; r < m; ++r) {
       bias[r] = r < rows.count ? of.whole[r] : T(0);
       for (int k = 0; k < of.holding->rank && r < rows.count; ++k) {
-        bias[r] = fma(-of.holding->coupling[r * of.holding->rank + k],
-                      of.whole[rows.count + k], bias[r]);
+        bias[r] =
+            fma(-of.holding->coupling[r * of.holding->rank + k], of.whole[rows.count + k], bias[r]);
       }
     }
     return;

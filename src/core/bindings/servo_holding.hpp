@@ -14,7 +14,7 @@ namespace supple {
 
 class ServoHolding {
  public:
-  static constexpr int most_padding = 16;         // of a row
+  static constexpr int most_padding = 16;        // of a row
   static constexpr double noticed_error = 1e-9;  // [m or rad]: above it, a task is not held
 
   // The last `count` tasks are those that may be held. All are held from the first step on.
