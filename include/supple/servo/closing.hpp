@@ -3,7 +3,8 @@
 // Loops are the first of the held tasks. A step within the limits may be unable to keep them
 // closed: joints whose speeds depend on each other must brake together, which the limits of each
 // joint do not know. As a real mechanism cannot open, the limits of acceleration and jerk then give
-// way, and if that is not enough, the step is shortened until it can be taken.
+// way, and if that is not enough, the step is shortened until it can be taken. Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/servo/holding.hpp"

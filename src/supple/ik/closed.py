@@ -30,6 +30,7 @@ from supple.tasks.closure import closure_tasks
 if TYPE_CHECKING:
     from supple.ik.solver import Solver
 
+# Tuned constants are explained in docs/constants.md.
 _TARGET = 1e-13  # error at which Newton's method ends [m, rad]
 # Largest tolerance of the search [m, rad]: a nearly singular solution of the tree that is met less
 # exactly may not be near one that is closed.
