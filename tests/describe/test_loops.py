@@ -106,6 +106,13 @@ def test_a_replicated_loop_closes_each_copy() -> None:
     np.testing.assert_allclose(robot.loop_error(q), read.loop_error(q), atol=1e-12)
 
 
+def test_files_with_too_many_loops_are_refused() -> None:
+    copies = """<mujoco><worldbody><replicate count="600"><body name="a"><joint/></body></replicate>
+      </worldbody><equality>{}</equality></mujoco>"""
+    with pytest.raises(DescriptionError, match="more than 1000 loops"):
+        sp.mjcf(copies.format('<connect body1="a" anchor="0 0 0"/>' * 3000))
+
+
 def test_inactive_loops_and_those_of_mocap_bodies_are_ignored() -> None:
     assert sp.mjcf(SITES.format('<weld body1="one" body2="two" active="false"/>')).is_tree
     moved = SITES.replace('name="two"', 'name="two" mocap="true"').replace(

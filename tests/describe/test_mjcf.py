@@ -165,16 +165,18 @@ def test_a_welded_mjcf_joint_is_at_its_reference_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("equality", "message"),
+    ("equality", "joints"),
     [
-        ('<joint joint1="left" joint2="pan" polycoef="0 1 2 0 0"/>', "'left' follows 'pan' by a"),
-        ('<joint joint1="right" joint2="pan"/>', "'right' follows two joints: 'left' and 'pan'"),
-        ('<joint joint1="left" joint2="right"/>', "mimic each other in a cycle"),
+        ('<joint joint1="left" joint2="pan" polycoef="0 1 2 0 0"/>', ("left", "pan")),
+        ('<joint joint1="right" joint2="pan"/>', ("left", "pan")),
+        ('<joint joint1="left" joint2="right"/>', ("left", "left")),
     ],
 )
-def test_equalities_that_are_no_mimic_are_refused(equality: str, message: str) -> None:
-    with pytest.raises(DescriptionError, match=message):
-        mjcf(HARD.replace("</equality>", f"{equality}</equality>"))
+def test_equalities_that_are_no_mimic_are_couplings(equality: str, joints: tuple[str, str]) -> None:
+    """Those of joints that follow others become couplings of these (test_loops.py)."""
+    assert not mjcf(HARD).couplings
+    (made,) = mjcf(HARD.replace("</equality>", f"{equality}</equality>")).couplings
+    assert (made.follower, made.leader) == joints
 
 
 def test_duplicate_generated_names_in_mjcf_are_made_unique() -> None:

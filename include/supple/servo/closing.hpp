@@ -3,16 +3,20 @@
 // Loops are the first of the held tasks. A step within the limits may be unable to keep them
 // closed: joints whose speeds depend on each other must brake together, which the limits of each
 // joint do not know. As a real mechanism cannot open, the limits of acceleration and jerk then give
-// way, and if that is not enough, the step is shortened until it can be taken.
+// way, and if that is not enough, the step is shortened until it can be taken. Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/servo/holding.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// The largest error of a loop after a step [m or rad].
+// The largest error of a loop after a step [m or rad], above that at which corrections end, and
+// before it, with room for rounding.
 template <class T>
-inline constexpr T closed_tolerance = sizeof(T) == 8 ? T(1e-10) : T(1e-5);
+inline constexpr T closed_tolerance = sizeof(T) == 8 ? T(5e-10) : T(2e-5);
+template <class T>
+inline constexpr T closed_before = T(1.5) * closed_tolerance<T>;
 inline constexpr int closing_rounds = 8, shortenings = 6;
 
 // Returns the largest error of the loops among the errors of all held tasks.
@@ -52,7 +56,7 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
     return largest_opening(servo, held, off);
   };
   const T start = largest_opening(servo, held, held.e);
-  if (!(start <= closed_tolerance<T>) || opening(x) <= closed_tolerance<T>) return;
+  if (!(start <= closed_before<T>) || opening(x) <= closed_tolerance<T>) return;
   loose_box(servo, state, low, high);
   const auto is_loop = [&](int k) { return k < servo.loops; };
   T share(1);

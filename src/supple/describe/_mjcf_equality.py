@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from supple.describe._mjcf_tree import Instance, TreeBody
 
 READ = ("joint", "connect", "weld")
+_MAX_LOOPS = 1_000  # bounds the time for any file; robots have tens of them
 _Copies = tuple[int, ...]
 
 
@@ -61,8 +63,12 @@ class Equalities:
                     continue
                 if element.tag == "joint":
                     self.couplings.extend(self._coupling(values, instance))
-                else:
-                    self.loops.extend(self._loops(element, values, instance))
+                    continue
+                for loop in self._loops(element, values, instance):
+                    self.loops.append(loop)
+                    if len(self.loops) > _MAX_LOOPS:
+                        most = f"contains more than {_MAX_LOOPS} loops, counting copies"
+                        raise DescriptionError(f"{most}.")
 
     def _coupling(self, values: Values, instance: Instance) -> Iterator[Equality]:
         """Yield the coupling of a <joint> of <equality> for each copy of its joints."""
@@ -142,7 +148,7 @@ class Equalities:
 
         Without a relative pose, they are those that coincide at MuJoCo's qpos0.
         """
-        T = np.linalg.inv(self._world(one)) @ self._world(two)
+        T = np.linalg.inv(self._world[one]) @ self._world[two]
         anchor = values.numbers("anchor", 3, (0, 0, 0))
         if kind == "point":
             at = T[:3, :3].T @ (anchor - T[:3, 3])
@@ -152,10 +158,10 @@ class Equalities:
         given = bool(relative[3:].any())
         return from_wxyz(relative[:3], relative[3:]) if given else T @ on, on
 
-    def _world(self, body: int) -> Array:
-        """Return the pose of a body in the world at qpos0."""
-        T = np.eye(4)
-        while body > 0:
-            T = self.bodies[body].pose @ T
-            body = self.bodies[body].parent
-        return T
+    @cached_property
+    def _world(self) -> list[Array]:
+        """The poses of all bodies in the world at qpos0."""
+        poses: list[Array] = []
+        for body in self.bodies:
+            poses.append(body.pose if body.parent < 0 else poses[body.parent] @ body.pose)
+        return poses

@@ -230,13 +230,16 @@ class MjcfReader:
         added: list[Frame] = []
         loops: list[Loop] = []
         names: set[str] = set()
+        on: dict[str, list[Frame]] = {}
+        for site in sites:
+            on.setdefault(site.link, []).append(site)
         for each in self.tree.loops:
             name = _unique(each.name, names)
             names.add(name)
             ends = []
             for body, T, end in zip(each.bodies, each.poses, "ab", strict=True):
                 link = self.bodies[body]
-                same = (f for f in sites if f.link == link and (f.placement == T).all())
+                same = (f for f in on.get(link, ()) if (f.placement == T).all())
                 frame = link if (np.eye(4) == T).all() else next((f.name for f in same), None)
                 if frame is None:
                     frame = _unique(f"{name}/{end}", taken)

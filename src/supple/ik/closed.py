@@ -30,12 +30,14 @@ from supple.tasks.closure import closure_tasks
 if TYPE_CHECKING:
     from supple.ik.solver import Solver
 
+# Tuned constants are explained in docs/constants.md.
 _TARGET = 1e-13  # error at which Newton's method ends [m, rad]
 # Largest tolerance of the search [m, rad]: a nearly singular solution of the tree that is met less
 # exactly may not be near one that is closed.
 _TOLERANCE = 1e-8
 _MAX_SEEDS = 4096  # default number of seeds: loops leave few of them near a solution
-_PATIENCE, _STARTS = 12, 64  # of Newton's method for couplings: iterations, and random starts
+_PATIENCE = 12  # iterations in which Newton's method must halve the error of couplings
+_STARTS = 64  # number of its random starts
 
 
 class ClosedSearch:

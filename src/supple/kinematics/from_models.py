@@ -31,7 +31,7 @@ def from_mujoco(
 
     Raises:
         InputError: The argument is not an `MjModel`.
-        DescriptionError: A joint follows another one by a nonlinear polynomial.
+        DescriptionError: The model has no joint that moves.
         MissingExtraError: MuJoCo is not installed.
         UnknownNameError: A name in `fixed` or `tips` does not exist.
     """
