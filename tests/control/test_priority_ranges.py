@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from generated import seeds
 from loops import robot
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, StepStatus, damping
-from supple.redundancy import Priority
+from supple.redundancy import OpenTask, Priority
 from supple.steps import Pseudoinverse
 
 Array = np.ndarray
@@ -83,15 +84,40 @@ def drawn(rng: np.random.Generator) -> tuple[Array, list[PositionTask], list[Arr
     return q, tasks, targets, levels
 
 
-@pytest.mark.parametrize("seed", seeds(40))
-def test_ranges_in_a_hierarchy_are_missed_as_little_as_possible(seed: int) -> None:
+def as_open(task: PositionTask) -> OpenTask:
+    """Return the same task as a function of q."""
+    arm, rows = robot("panda"), ["xyz".index(row) for row in task.rows or "xyz"]
+
+    def position(q: Array) -> tuple[Array, Array]:
+        return arm.fk(q, task.frame)[rows, 3], arm.jacobian(q, task.frame)[rows]
+
+    return OpenTask(position, rows=[f"p{k}" for k in rows], tolerance=renamed(task))
+
+
+def renamed(task: PositionTask) -> dict[str, tuple[float, float]] | None:
+    """Return the ranges of a task by the names of `as_open`."""
+    given: Any = dict(task.tolerance or ())
+    return {f"p{'xyz'.index(row)}": ends for row, ends in given.items()} or None
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["kernel", "open tasks"])
+@pytest.mark.parametrize("seed", seeds(30))
+def test_ranges_in_a_hierarchy_are_missed_as_little_as_possible(seed: int, own: bool) -> None:
     """The misses of all tasks, from the first on, are the least of all sets of active rows."""
     q, tasks, targets, levels = drawn(np.random.default_rng(seed))
+    given: Any = tasks
+    if own:
+        given = [as_open(task) for task in tasks]
+        targets = [
+            target[["xyz".index(row) for row in task.rows or "xyz"]]
+            for task, target in zip(tasks, targets, strict=True)
+        ]
+    least, free = least_misses(levels), Limits.none(robot("panda"))
     for step in (Pseudoinverse(), DLS(damping.Constant(1e-14))):
-        free = Limits.none(robot("panda"))
-        servo = Servo(robot("panda"), tasks, dt=1e-3, step=Priority(step), limits=free, gain=GAIN)
+        servo = Servo(robot("panda"), given, dt=1e-3, step=Priority(step), limits=free, gain=GAIN)
         servo(q, target=targets)
-        np.testing.assert_allclose(misses(levels, servo.qd), least_misses(levels), atol=1e-6)
+        np.testing.assert_allclose(misses(levels, servo.qd), least, atol=1e-6)
+        np.testing.assert_allclose(servo.missed, least, atol=1e-6)
 
 
 def test_drawn_hierarchies_have_conflicts_at_every_level_but_the_first() -> None:

@@ -72,3 +72,32 @@ def test_polygons_without_room_are_refused(
 ) -> None:
     with pytest.raises(InputError, match="SupportPolygon"):
         SupportPolygon(points, margin)
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_a_support_polygon_has_its_place_in_the_order_of_priorities(seed: int) -> None:
+    """After a hand it gives way to it, and only as far as necessary; before it, it holds."""
+    rng = np.random.default_rng(seed)
+    robot = drawn_figure(rng)
+    start = robot.random(seed=rng)
+    corners = robot.center_of_mass(start)[:2] + 0.1 * np.array([[1, 0], [-1, 1], [-1, -1]])
+    support = SupportPolygon(corners, margin=0.01)
+    balance, hand = support.task(robot), sp.PositionTask("l2")
+    step = sp.DLS(sp.damping.Constant(1e-3))
+    order, free = sp.redundancy.Priority(step), sp.Limits.none(robot)
+    twist = 0.3 * rng.normal(size=3)
+    for tasks in ([hand, balance], [balance, hand]):
+        servo = sp.Servo(robot, [*tasks, sp.PoseTask("body")], dt=0.01, step=order, limits=free)
+        alone = sp.Servo(robot, hand, dt=0.01, step=step, limits=free)
+        q, nearest = start, np.inf
+        for _ in range(60):
+            first = tasks[0] is hand
+            speeds = (twist, None) if first else (None, twist)
+            rooms = (None, np.zeros(3)) if first else (np.zeros(3), None)
+            alone(q, twist)
+            J = robot.jacobian(q, "l2")[:3]
+            q = servo(q, (*speeds, np.zeros(6)), (*rooms, None))
+            nearest = min(nearest, float(support.distance(robot.center_of_mass(q))))
+            if first:
+                np.testing.assert_allclose(J @ servo.qd, J @ alone.qd, atol=1e-9)
+        assert first or 0.05 > nearest > 0.01 - 2e-3

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+import supple as sp
 from solving import solve
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping, linearize
 from supple.errors import InputError, UnknownNameError
@@ -249,3 +250,24 @@ def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
     assert found.position_error == pytest.approx(1.5 - np.sin(found.q[0]), abs=1e-12)
     assert found.position_error < 0.51  # nearly as close as the sine comes
     assert found.restarts == 1
+
+
+def test_open_tasks_work_on_robots_with_a_floating_base() -> None:
+    """J has one column for each velocity; by differences it is the Jacobian, also of a second."""
+    arm = sp.load("panda").with_base("floating")
+    q, qd = arm.random(seed=3), np.random.default_rng(4).normal(size=arm.nv)
+
+    def hand(q: np.ndarray) -> np.ndarray:
+        return arm.fk(q)[:3, 3]
+
+    def with_jacobian(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return hand(q), arm.jacobian(q)[:3]
+
+    exact = sp.linearize(arm, sp.PositionTask(), q).J
+    ahead, behind = (arm.jacobian(arm.integrate(q, h * qd))[:3] @ qd for h in (1e-5, -1e-5))
+    for function in (hand, with_jacobian):
+        task = OpenTask(function)
+        np.testing.assert_allclose(sp.linearize(arm, task, q).J, exact, atol=1e-8)
+        np.testing.assert_allclose(
+            task.on(arm).bias(q, qd), (ahead - behind) / 2e-5, rtol=1e-4, atol=1e-4
+        )

@@ -389,7 +389,7 @@ class ServoLoop {
   }
 
   // Calls a step in Python, which returns q̇ or q̈, λ², and the matrix of the norm that it
-  // minimizes, flattened (n * n,), or None.
+  // minimizes, flattened (n * n,), or None; then the rows J and e that it kept, if it chose them.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.nv;
     const nb::object e = copy(state.e, {servo_.rows});
@@ -400,12 +400,29 @@ class ServoLoop {
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
     state.lambda2 = nb::cast<double>(parts[1]);
+    if (parts.size() == 5) {
+      const nb::object J = parts[3], kept = parts[4];
+      keep_rows(J, kept, state);
+    }
     state.metric = nullptr;
     if (metric.is_none()) return;
     if (!contiguous_data(metric, n * n))
       throw nb::value_error("the norm of a step in Python must be an array (n * n,) of float64");
     std::copy_n(data_of<double>(metric), n * n, memory_.metric);
     state.metric = memory_.metric;
+  }
+
+  // Replaces the rows of the tasks by those that a step in Python kept: J (m, n) and e (m,).
+  void keep_rows(const nb::object& J, const nb::object& e, ServoState<double>& state) const {
+    const int n = servo_.chain.nv, m = servo_.rows;
+    if (!contiguous_data(J, m, n) || !contiguous_data(e, m))
+      throw nb::value_error("the step in Python must return arrays J (m, n) and e (m,) of float64");
+    std::copy_n(data_of<double>(J), m * n, state.J);
+    for (int i = 0; i < m; ++i) {
+      const double moved = data_of<double>(e)[i] - state.e[i];
+      state.e[i] += moved;
+      state.desired[i] += moved;
+    }
   }
 
   nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, constraint_rows_,

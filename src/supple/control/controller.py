@@ -16,6 +16,7 @@ from supple._core import (
     SecondarySpec,
     StepSpec,
 )
+from supple.control.intervals import Intervals
 from supple.control.wrapped import damping_used, minimized_norm, priority_norm
 from supple.damping import Constant
 from supple.damping.rule import KernelRule
@@ -99,9 +100,17 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
 
 
 def open_rows(
-    layout: CompiledTasks, gain: float, rate_gain: float, *, second_order: bool
+    layout: CompiledTasks,
+    gain: float,
+    rate_gain: float,
+    intervals: Intervals | None,
+    *,
+    second_order: bool,
 ) -> Callable[..., None] | None:
-    """Return the function that evaluates open tasks in a control loop; None without open tasks."""
+    """Return the function that evaluates open tasks in a control loop; None without open tasks.
+
+    It writes the intervals of rows with ranges to `intervals`, if there are any.
+    """
     if not layout.open:
         return None
 
@@ -115,6 +124,8 @@ def open_rows(
         acceleration: Array | None,
     ) -> None:
         """Write the rows of open tasks into J (m, n) and `desired` (m,), the desired J q̇ or J q̈."""
+        if intervals is not None:
+            intervals.clear()
         for part in layout.open:
             x, slopes = part.open.linear(q)
             asked = np.zeros(len(x))
@@ -132,9 +143,20 @@ def open_rows(
             weights = layout.weights[part.rows]
             J[part.rows] = weights[:, None] * slopes
             desired[part.rows] = weights * asked
-            if target is not None and part.open.lower:
-                idle = part.rows.start + np.flatnonzero(np.array(part.open.ranged) & (e == 0))
-                J[idle], desired[idle] = 0.0, 0.0
+            if target is None or not part.open.lower:
+                continue
+            free = np.array(part.open.ranged)
+            if intervals is not None:
+                offset = target[part.targets] - x
+                moving = asked - gain * e  # the commanded velocity
+                low = moving + gain * (offset - part.open.upper)
+                high = moving + gain * (offset - part.open.lower)
+                for i in np.flatnonzero(free & np.isfinite(offset) & (weights > 0)):
+                    row, w = part.rows.start + int(i), weights[i]
+                    intervals.add(row, J[row].copy(), w * low[i], w * high[i])
+                    free[i] = False
+            idle = part.rows.start + np.flatnonzero(free & (e == 0))
+            J[idle], desired[idle] = 0.0, 0.0
 
     return evaluate
 
@@ -195,45 +217,62 @@ class PythonStep:
         several = isinstance(step, Priority | Augmented)
         self._ends = np.cumsum(layout.counts)[:-1] if several else None
         self._remembering = tuple(stateful_inside(self._step))
+        # A step with memory is taken once; its rows in their ranges are zero.
+        ordered = isinstance(step, Priority) and not self._remembering
+        self.intervals = Intervals() if ordered else None
         self._before: Linearization | None = None
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
-    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float, Array | None]:
-        """Return the step (n,), its λ², and the norm of its cost, flattened to (n²,), or None."""
+    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Any, ...]:
+        """Return the step (n,), its λ², and the norm of its cost, flattened to (n²,), or None.
+
+        In a hierarchy with ranges, J (m, n) and e (m,) follow, with the rows that the step kept.
+        """
         self._undo = self.state
         try:
-            lin = Linearization(
-                J,
-                e,
-                before=self._before,
-                rows=self._layout.rows,
-                q=q,
-                effectors=self._layout.all_effectors,
-            )
-            given: Any = lin if self._ends is None else self._split(lin)
-            step: Any = self._step
-            if isinstance(step, Augmented):  # one step for all rows, with the weights at this q
-                step, given = step.at(given), lin
-            made: Any = step(given)
-            try:
-                dq = numbers_of(made, "a step")
-            except InputError:
-                dq = np.array(np.nan)
-            if dq.shape != q.shape:
-                raise InputError(
-                    f"a step must return finite numbers of shape {q.shape}; given: "
-                    f"{short_repr(made)} returned by {short_repr(self._step)}"
-                )
-            lambda2 = damping_used(step, lin)
-            if isinstance(step, Priority):
-                norm = priority_norm(given)
+            if self.intervals is not None and self.intervals.J:
+                dq, J, e = self.intervals.step(J, e, lambda J, e: self._taken(self._at(J, e, q))[0])
+                lin = self._at(J, e, q)
+                made = (dq, 0.0, priority_norm(self._split(lin)).reshape(-1), J, e)
             else:
-                norm = minimized_norm(step, lin, lambda2)
+                lin = self._at(J, e, q)
+                dq, step = self._taken(lin)
+                lambda2 = damping_used(step, lin)
+                if isinstance(step, Priority):
+                    norm: Array | None = priority_norm(self._split(lin))
+                else:
+                    norm = minimized_norm(step, lin, lambda2)
+                flat = None if norm is None else np.ascontiguousarray(norm).reshape(-1)
+                made = (dq, lambda2, flat)  # type: ignore[assignment]
         except BaseException:
             self.undo()
             raise
         self._before = lin
-        return dq, lambda2, None if norm is None else np.ascontiguousarray(norm).reshape(-1)
+        return made
+
+    def _at(self, J: Array, e: Array, q: Array) -> Linearization:
+        """Return the linearization of all rows."""
+        rows, effectors = self._layout.rows, self._layout.all_effectors
+        return Linearization(J, e, before=self._before, rows=rows, q=q, effectors=effectors)
+
+    def _taken(self, lin: Linearization) -> tuple[Array, Any]:
+        """Return the step (n,) for all rows, and the object that computed it."""
+        given: Any = lin if self._ends is None else self._split(lin)
+        step: Any = self._step
+        if isinstance(step, Augmented):  # one step for all rows, with the weights at this q
+            step, given = step.at(given), lin
+        made: Any = step(given)
+        n = lin.J.shape[1]
+        try:
+            dq = numbers_of(made, "a step")
+        except InputError:
+            dq = np.array(np.nan)
+        if dq.shape != (n,):
+            raise InputError(
+                f"a step must return finite numbers of shape ({n},); given: "
+                f"{short_repr(made)} returned by {short_repr(self._step)}"
+            )
+        return dq, step
 
     def undo(self) -> None:
         """Restore the state before the last call, because its step was not taken."""

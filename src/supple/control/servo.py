@@ -242,7 +242,14 @@ class Servo(LastStep):
 
     def _open_rows(self) -> Callable[..., None] | None:
         """Return the function that evaluates open tasks; None without open tasks."""
-        return open_rows(self._layout, self._gain, self._rate_gain, second_order=self._order == 2)
+        intervals = self._own.intervals if self._own and self._order == 1 else None
+        return open_rows(
+            self._layout,
+            self._gain,
+            self._rate_gain,
+            intervals,
+            second_order=self._order == 2,
+        )
 
     def _default_step(self, plain: bool) -> AnyStep:
         """Return the default step for the mode of the limits and the order."""

@@ -175,7 +175,7 @@ class PoseFilter:
         self._shown = max(self._shown, end)
         self._forget(end - self.smoothing)
         if self.smoothing == 0 or len(self._path) == 1:
-            return self._between(np.array([end]))[0]
+            return np.asarray(self._between(np.array([end]))[0])
         poses = self._between(end - self.smoothing * _CENTERS)
         mean = np.tensordot(_WEIGHTS, poses, axes=1)
         left, _, right = np.linalg.svd(mean[:3, :3])  # the closest rotation is left @ right

@@ -6,7 +6,7 @@
 | `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
-| `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
+| `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
 
 `CenterOfMassTask` is a task for the balance of humanoids, `SupportPolygon` a constraint of a
 `Servo` that keeps the center of mass above the feet. `OpenTask` is a user-defined task

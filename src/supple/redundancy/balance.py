@@ -13,6 +13,7 @@ from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.readable import Readable
 from supple.tasks.center_of_mass import CenterOfMassTask
+from supple.tasks.open_task import OpenTask
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,6 +76,23 @@ class SupportPolygon(Readable):
         rows = CenterOfMassTask(("x", "y")).on(robot)
         room = normals @ robot.center_of_mass(q)[:2] - offsets - self.margin
         return normals @ rows.jacobian(robot, q), -self.rate * room
+
+    def task(self, robot: Robot) -> OpenTask:
+        """Return the polygon as a task for any place in the order of a `Priority`.
+
+        Its rows are the distances of the center of mass from the edges beyond the margin, one for
+        each edge, with the target zero and the range (0, inf) [m]. Tasks before it may move the
+        center of mass out; tasks after it may not. The rate of approach is the gain of the `Servo`.
+        """
+        normals, offsets = self.__dict__["_edges"]
+        rows = CenterOfMassTask(("x", "y")).on(robot)
+
+        def room(q: Array) -> tuple[Array, Array]:
+            distances = normals @ robot.center_of_mass(q)[:2] - offsets - self.margin
+            return distances, normals @ rows.jacobian(robot, q)
+
+        names = [f"edge {k} of the support polygon" for k in range(len(normals))]
+        return OpenTask(room, rows=names, tolerance=(0.0, np.inf))
 
 
 def _has_room(corners: Array, normals: Array, offsets: Array) -> bool:

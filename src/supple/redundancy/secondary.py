@@ -9,7 +9,7 @@ q -> ∇h. The linearization must contain q. `explain` reports the leakage of v 
 | `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
 | `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
-| `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
+| `Priority` | none: tasks of lower priority do not disturb those of higher | with `transition` |
 """
 
 from __future__ import annotations

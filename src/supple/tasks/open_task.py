@@ -14,7 +14,7 @@ from supple._arrays.checks import finite_array, names_of
 from supple._core import InputSpec
 from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import integrate_coordinate
+from supple.kinematics.configuration import integrate
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.readable import Readable
 from supple.tasks import Task, Weight
@@ -111,10 +111,12 @@ class OpenRows(PostureRows):
     """The rows of an open task on a robot; in the kernel, placeholders with one number per row.
 
     Attributes:
-        function: f, from q (n,) to x (k,), or to a pair of x (k,) and J (k, n).
+        function: f, from q (nq,) to x (k,), or to a pair of x (k,) and J (k, n).
+        robot: The robot.
     """
 
     function: Function | None = None
+    robot: Robot | None = None
 
     def value(self, q: Array) -> Array:
         """Return x (k,) at a configuration (n,)."""
@@ -124,12 +126,15 @@ class OpenRows(PostureRows):
         """Return x (k,) and J (k, n), not weighted, at a configuration (n,)."""
         x, J = self._evaluated(q)
         if J is None:
-            J = np.empty((len(x), len(q)))
-            for j in range(len(q)):
-                h = _FIRST * max(1.0, abs(q[j]))
-                ahead, behind = q.copy(), q.copy()
-                ahead[j], behind[j] = integrate_coordinate(q[j], h), integrate_coordinate(q[j], -h)
-                J[:, j] = (self.value(ahead) - self.value(behind)) / (ahead[j] - behind[j])
+            n = len(q) if self.robot is None else self.robot.nv
+            J = np.empty((len(x), n))
+            for j in range(n):
+                h = _FIRST * max(1.0, abs(q[j]) if n == len(q) else 1.0)
+                along = np.zeros(n)
+                along[j] = h
+                ahead, behind = (integrate(self.robot, q, s * along) for s in (1, -1))
+                moved = ahead[j] - behind[j] if n == len(q) else 2 * h  # without rounding
+                J[:, j] = (self.value(ahead) - self.value(behind)) / moved
         return x, J
 
     def bias(self, q: Array, qd: Array) -> Array:
@@ -139,7 +144,7 @@ class OpenRows(PostureRows):
             return np.zeros(len(self.names))
         h = _SECOND * max(1.0, float(np.abs(q).max())) / speed
         ahead, middle, behind = (
-            self._evaluated(integrate_coordinate(q, k * h * qd)) for k in (1, 0, -1)
+            self._evaluated(integrate(self.robot, q, k * h * qd)) for k in (1, 0, -1)
         )
         if ahead[1] is not None and behind[1] is not None:
             change: Array = (ahead[1] - behind[1]) @ qd / (2 * h)
@@ -164,14 +169,15 @@ class OpenRows(PostureRows):
 
     def _evaluated(self, q: Array) -> tuple[Array, Array | None]:
         assert self.function is not None
-        return _value(self.function, q, len(self.names))
+        n = len(q) if self.robot is None else self.robot.nv
+        return _value(self.function, q, len(self.names), n)
 
 
 @lru_cache(maxsize=64)  # cached, because counting the rows calls f
 def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
     names = task.rows
     if names is None:
-        names = len(_value(task.function, robot.neutral(), None)[0])
+        names = len(_value(task.function, robot.neutral(), None, robot.nv)[0])
     if isinstance(names, int):
         whole = getattr(task.function, "__name__", type(task.function).__name__)
         name = "open" if whole == "<lambda>" else whole
@@ -187,12 +193,13 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
         weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),
         function=task.function,
+        robot=robot,
     )
     ranges = dict(ranges_of(task.tolerance, names, "OpenTask: tolerance", single=True) or ())
     return within(made, [ranges.get(name) for name in names])
 
 
-def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array | None]:
+def _value(function: Function, q: Array, rows: int | None, n: int) -> tuple[Array, Array | None]:
     """Return x (rows,) and J (rows, n); J is None if the function does not return it.
 
     Raises:
@@ -208,8 +215,8 @@ def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array
     if not pair:
         return x, None
     J = numbers_of(made[1], f"{name} at q = {_short(q)}")
-    if J.shape != (len(x), len(q)):
-        raise InputError(f"{name} must return J of shape {(len(x), len(q))}; given: {J.shape}")
+    if J.shape != (len(x), n):
+        raise InputError(f"{name} must return J of shape {(len(x), n)}; given: {J.shape}")
     return x, J
 
 
