@@ -47,7 +47,7 @@ def test_kinematics_in_gpu_memory_are_those_of_the_cpu(dtype: Any) -> None:
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     close = {"rtol": 0, "atol": tolerance}
     wide = dtype == np.float64 or NIGHTLY  # compiling takes most of the time of these tests
-    for frame in (None, robot.tips[0]) if wide else (None,):
+    for frame in (None, robot.tips[0]) if NIGHTLY else (None,):
         T = numbers(robot.fk(there(q), frame))
         assert T.dtype == dtype
         np.testing.assert_allclose(T, robot.fk(q, frame), **close)
