@@ -19,8 +19,8 @@ import pytest
 
 from supple.control import gpu_velocities
 from supple.ik import arguments, problem
-from supple.ik.gpu import branches, position, request, subproblems, targets
-from supple.kinematics import plausible
+from supple.ik.gpu import branches, gradients, position, request, subproblems, targets
+from supple.kinematics import gpu_frames, plausible
 from supple.steps import weighted
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
@@ -37,6 +37,8 @@ MIRRORS = [
     (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
     (gpu_velocities.Request, "Request", "control/velocity.cu"),
     (branches.Request, "BranchRequest", "ik/gpu/branches.cu"),
+    (gpu_frames.Request, "Request", "kinematics/kinematics.cu"),
+    (gradients.Request, "Request", "ik/gpu/gradients.cu"),
 ]
 
 

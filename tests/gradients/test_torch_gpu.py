@@ -7,10 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import emulator
 import supple
+from supple.errors import InputError
+from supple.gpu import libraries
 
 torch = pytest.importorskip("torch")
 st = pytest.importorskip("supple.torch")
@@ -83,3 +86,44 @@ def there(robot: supple.Robot, name: str) -> Any:
         return torch.from_numpy(found.numpy())
 
     return run
+
+
+def test_tensors_are_made_readable_for_cuda_kernels_by_their_library() -> None:
+    """C-contiguous float32 and float64 tensors are not copied; others are, once."""
+    x = torch.arange(24, dtype=torch.float64).reshape(4, 6)
+    for dense in (x, x.float()):
+        assert libraries.readable(dense).data_ptr() == dense.data_ptr()
+    negative = torch.complex(x, x).conj().imag
+    assert negative.is_neg()
+    for other in (x.T, x[:, ::2], x.half(), x.bfloat16(), x.int(), negative, x.expand(2, 4, 6)):
+        found = libraries.readable(other)
+        assert found.is_contiguous()
+        assert found.dtype == torch.float64
+        assert torch.equal(found, other.double())
+    for wrong, message in (
+        (x.clone().requires_grad_(), r"supple\.torch"),
+        (x + 0j, "complex"),
+        (x > 0, "bool"),
+    ):
+        with pytest.raises(InputError, match=message):
+            libraries.readable(wrong)
+    with torch.no_grad():
+        assert not libraries.readable(x.clone().requires_grad_()).requires_grad
+
+
+def test_results_for_tensors_are_allocated_by_pytorch() -> None:
+    like = torch.zeros(3, 7, dtype=torch.float32)
+    made = libraries.new_result(like, (3, 4, 4), np.dtype(np.float32), None, 0)  # type: ignore[arg-type]
+    assert made.returned().shape == (3, 4, 4)
+    assert made.returned().dtype == like.dtype
+    assert made.pointer == made.returned().data_ptr()
+
+
+def test_arrays_of_jax_are_made_readable_for_cuda_kernels() -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.arange(6.0).reshape(2, 3)
+    assert libraries.readable(x) is x
+    half = libraries.readable(x.astype(jax.numpy.bfloat16))
+    assert half.dtype in (np.float32, np.float64)
+    with pytest.raises(InputError, match="traced by JAX"):
+        jax.jit(libraries.readable)(x)

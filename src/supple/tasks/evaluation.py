@@ -62,7 +62,8 @@ def linearize(
     except InputError:
         if not any(on_a_gpu(one) for one in given):
             raise
-    return _linearize(robot, tasks, *(in_host_memory(one) for one in given), threads)
+    q, target, velocity, qd = (in_host_memory(one) for one in given)
+    return _linearize(robot, tasks, q, target, velocity, qd, threads)
 
 
 def _linearize(
