@@ -15,18 +15,53 @@ For a joint with one coordinate, which has a position limit or may differ by ful
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from supple.errors import InputError
+from supple.kinematics.rotation import right_jacobian_inverse
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 
-def integrate(robot: Robot | None, q: Any, v: Any) -> Any:
+@dataclass(frozen=True)
+class Coordinates:
+    """The numbers of configurations and of velocities of a robot, also of one that is not known.
+
+    Attributes:
+        nq: Length of a configuration.
+        nv: Length of a velocity.
+    """
+
+    nq: int
+    nv: int
+    _balls: tuple[int, ...] = ()  # index of the first velocity of each ball joint
+
+    @staticmethod
+    def of_names(names: Sequence[str]) -> Coordinates:
+        """Return the coordinates of a configuration from `Robot.position_names`."""
+        scalars = [i for i, name in enumerate(names) if name.endswith("/qw")]
+        balls = tuple(i - before for before, i in enumerate(scalars))
+        return Coordinates(len(names), len(names) - len(balls), balls)
+
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        """Names of the positions: numbers of the velocities, with "/qw" to "/qz" of quaternions."""
+        names: list[str] = []
+        for _, by, is_ball in _parts(self):
+            each = [str(j) for j in range(by.start, by.stop)]
+            names += [f"{each[0]}/q{part}" for part in "wxyz"] if is_ball else each
+        return tuple(names)
+
+
+Layout: TypeAlias = "Robot | Coordinates | None"
+
+
+def integrate(robot: Layout, q: Any, v: Any) -> Any:
     """Return the configurations (..., nq) that displacements v (..., nv) reach from q (..., nq).
 
     The robot is None where it is unknown: every joint then has one coordinate.
@@ -44,7 +79,7 @@ def integrate(robot: Robot | None, q: Any, v: Any) -> Any:
     return made
 
 
-def difference(robot: Robot | None, q1: Any, q0: Any) -> Any:
+def difference(robot: Layout, q1: Any, q0: Any) -> Any:
     """Return the displacements (..., nv) from q0 to q1, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
         return coordinate_difference(q1, q0)
@@ -59,7 +94,7 @@ def difference(robot: Robot | None, q1: Any, q0: Any) -> Any:
     return made
 
 
-def mirrored(robot: Robot | None, q: Any, center: Any) -> Any:
+def mirrored(robot: Layout, q: Any, center: Any) -> Any:
     """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
         return 2 * center - q
@@ -87,9 +122,9 @@ def twice_from_middle(q: Any, lower: Any, upper: Any) -> Any:
 # ---- coordinates of the kernel -------------------------------------------------------------------
 
 
-def to_kernel(robot: Robot, q: Any) -> Any:
+def to_kernel(robot: Layout, q: Any) -> Any:
     """Convert configurations (..., nq) to coordinates of the kernel (..., nv)."""
-    if robot.nq == robot.nv:
+    if robot is None or robot.nq == robot.nv:
         return q
     q = np.asarray(q)
     made = np.empty((*q.shape[:-1], robot.nv), q.dtype)
@@ -98,7 +133,7 @@ def to_kernel(robot: Robot, q: Any) -> Any:
     return made
 
 
-def from_kernel(robot: Robot, x: Any) -> Any:
+def from_kernel(robot: Robot | Coordinates, x: Any) -> Any:
     """Convert coordinates of the kernel (..., nv) to configurations (..., nq)."""
     if robot.nq == robot.nv:
         return x
@@ -121,7 +156,35 @@ def uniform_rotation(share: Any) -> Any:
     return _log(np.stack(wxyz, axis=-1))
 
 
-def _parts(robot: Robot) -> Iterator[tuple[slice, slice, bool]]:
+def position_of(robot: Robot | Coordinates, j: int) -> int:
+    """Return the index in q of the joint with the velocity j; of qw, qx or qy in a quaternion."""
+    return j + sum(ball + 3 <= j for ball in robot._balls)
+
+
+def in_balls(robot: Robot | Coordinates) -> Any:
+    """Return which velocities (nv,) are those of ball joints."""
+    made = np.zeros(robot.nv, np.bool_)
+    for ball in robot._balls:
+        made[ball : ball + 3] = True
+    return made
+
+
+def gradient_of(robot: Robot, away: Any, slopes: Any) -> Any:
+    """Return the gradient (nv,) with respect to displacements of q, in the axes of velocities.
+
+    Args:
+        robot: The robot.
+        away: The displacement (nv,) to q from any other configuration.
+        slopes: The derivatives (nv,) with respect to the numbers of that displacement.
+    """
+    made = np.array(slopes)
+    for ball in robot._balls:
+        own = slice(ball, ball + 3)
+        made[own] = right_jacobian_inverse(away[own]).T @ made[own]
+    return made
+
+
+def _parts(robot: Robot | Coordinates) -> Iterator[tuple[slice, slice, bool]]:
     """Yield the indices in q and in v of each ball joint, and of the joints between them."""
     at = by = 0
     for ball in robot._balls:
