@@ -39,8 +39,8 @@ def check_plausible(robot: Robot, q: NDArray[Any], name: str) -> None:
     if not wrong.any():
         return
     index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    j = int(index[-1])
-    place = ", ".join(str(int(i)) for i in (*index[:-1], position_of(robot, j)))
+    *batch, j = (int(i) for i in index)
+    place = ", ".join(map(str, (*batch, position_of(robot, j))))
     raise InputError(
         f"{name} must be in radians; given: {name}[{place}] = {q[index]:g} for the joint "
         f"{robot.joint_names[j]!r}, whose limits are {robot.lower[j]:.4g} and "

@@ -111,8 +111,6 @@ def simulate(
         duration=duration,
         feedforward=feedforward,
     )
-    if world is not None:
-        refuse_balls(robot, "simulate with a world")
     if limits is not None and limits_for(limits, robot).mode == "path":
         refuse_balls(robot, 'mode "path"')
         fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
