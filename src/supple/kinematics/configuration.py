@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from supple.errors import InputError
-from supple.kinematics.rotation import right_jacobian_inverse
+from supple.kinematics.rotation_vectors import right_jacobian_inverse
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -161,11 +161,35 @@ def position_of(robot: Robot | Coordinates, j: int) -> int:
     return j + sum(ball + 3 <= j for ball in robot._balls)
 
 
+def clipped(robot: Robot, q: Any, lower: Any = None, upper: Any = None) -> Any:
+    """Return configurations (..., nq) inside position limits (nv,), with unit quaternions.
+
+    The limits are those of the robot by default.
+    """
+    lower = robot.lower if lower is None else lower
+    upper = robot.upper if upper is None else upper
+    if robot.nq == robot.nv:
+        return np.clip(q, lower, upper)
+    made = np.array(q)
+    for at, by, is_ball in _parts(robot):
+        own = made[..., at]
+        made[..., at] = _unit(own) if is_ball else np.clip(own, lower[by], upper[by])
+    return made
+
+
 def in_balls(robot: Robot | Coordinates) -> Any:
     """Return which velocities (nv,) are those of ball joints."""
     made = np.zeros(robot.nv, np.bool_)
     for ball in robot._balls:
         made[ball : ball + 3] = True
+    return made
+
+
+def quaternions(robot: Robot | Coordinates) -> Any:
+    """Return which positions (nq,) are those of quaternions."""
+    made = np.zeros(robot.nq, np.bool_)
+    for at, _, is_ball in _parts(robot):
+        made[at] = is_ball
     return made
 
 

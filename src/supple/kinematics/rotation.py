@@ -8,8 +8,6 @@ from supple.kinematics.chain import Matrix
 
 _FOUR = np.arange(4)
 
-_SMALL = 0.05  # angle below which series are exact to rounding errors [rad]
-
 
 def _quaternion_products() -> tuple[Matrix, Matrix]:
     """Return A (9, 16) and b (16,) with 4 q qᵀ = R A + b, where R and q qᵀ are flattened."""
@@ -93,39 +91,11 @@ def exp(r: Matrix) -> Matrix:
     """Return the rotations (..., 3, 3) by rotation vectors (..., 3) [rad]: the inverse of `log`."""
     half = np.linalg.norm(r, axis=-1)[..., None, None] / 2
     k = np.sinc(half / np.pi)  # sin(half)/half
-    K = _cross(r)
+    K = cross_matrix(r)
     return np.asarray(np.eye(3) + k * np.cos(half) * K + k**2 / 2 * (K @ K))
 
 
-def right_jacobian(r: Matrix) -> Matrix:
-    """Return J (..., 3, 3) of rotation vectors r (..., 3): J ṙ is the velocity in body axes.
-
-    J = I - (1 - cos θ)/θ² [r]× + (θ - sin θ)/θ³ [r]×²,  θ = ‖r‖
-    """
-    angle = np.linalg.norm(r, axis=-1)[..., None, None]
-    square, small = angle * angle, angle < _SMALL
-    safe = np.where(small, 1.0, angle)
-    series = 1 / 6 - square / 120 * (1 - square / 42)
-    cubic = np.where(small, series, (safe - np.sin(safe)) / safe**3)
-    k, K = np.sinc(angle / (2 * np.pi)), _cross(r)
-    return np.asarray(np.eye(3) - k**2 / 2 * K + cubic * (K @ K))
-
-
-def right_jacobian_inverse(r: Matrix) -> Matrix:
-    """Return the inverses (..., 3, 3) of `right_jacobian`, for angles below 2π.
-
-    J⁻¹ = I + [r]×/2 + (1 - θ/2 cot(θ/2))/θ² [r]×²
-    """
-    angle = np.linalg.norm(r, axis=-1)[..., None, None]
-    square, small = angle * angle, angle < _SMALL
-    half = np.where(small, 1.0, angle) / 2
-    series = 1 / 12 + square / 720 * (1 + square / 42)
-    bend = np.where(small, series, (1 - half / np.tan(half)) / (4 * half**2))
-    K = _cross(r)
-    return np.asarray(np.eye(3) + K / 2 + bend * (K @ K))
-
-
-def _cross(r: Matrix) -> Matrix:
+def cross_matrix(r: Matrix) -> Matrix:
     """Return [r]× (..., 3, 3), the matrix of the cross product with r (..., 3) from the left."""
     x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
     zero = np.zeros_like(x)

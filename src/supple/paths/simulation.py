@@ -22,7 +22,6 @@ from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
-from supple.kinematics.configuration import refuse_balls
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits
@@ -112,7 +111,6 @@ def simulate(
         feedforward=feedforward,
     )
     if limits is not None and limits_for(limits, robot).mode == "path":
-        refuse_balls(robot, 'mode "path"')
         fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
         given = [name for name, value in fixed.items() if value is not None]
         given += ["constraints"] if check_constraints(constraints) else []
