@@ -86,17 +86,17 @@ def spherical(seed: int) -> sp.Robot:
 
 def test_two_ball_joints_and_an_elbow_move_on_a_circle() -> None:
     """The swivel: shoulder and wrist rest, the elbow turns about the line between them."""
-    for seed in range(4):
+    for seed in range(2):
         arm = spherical(seed)
         q = arm.random(seed=seed)
         flipped = q.copy()
         flipped[:4] *= -1
-        curve, other = (self_motion(arm, each, step=0.05) for each in (q, flipped))
+        curve, other = (self_motion(arm, each, step=0.15) for each in (q, flipped))
         assert curve.closed
         assert np.abs(arm.fk(curve.q) - arm.fk(q)).max() < 1e-9
         np.testing.assert_allclose(np.linalg.norm(curve.q[:, :4], axis=1), 1, atol=1e-12)
         steps = arm.difference(curve.q[1:], curve.q[:-1])
-        np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 0.05, atol=1e-3)
+        np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 0.15, atol=0.01)
         assert np.abs(curve.q[:, 4] - q[4]).max() < 1e-9
         np.testing.assert_allclose(arm.difference(other.q, curve.q), 0, atol=1e-9)
         away = arm.fk(curve.q, "lower")[:, :3, 3] - arm.fk(q, "hand")[:3, 3]

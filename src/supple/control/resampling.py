@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from supple.kinematics.configuration import Layout, difference, integrate, mirrored
+from supple.kinematics.configuration import (
+    Layout,
+    difference,
+    integrate,
+    interpolated,
+    mirrored,
+)
 from supple.motion.linearization import Array
 
 
@@ -40,19 +46,14 @@ def resampled_at(layout: Layout, t: Array, q: Array, at: Array) -> Array:
         q: Samples (K + 1, nq) [rad or m].
         at: Times (L,), from the first to the last sample [s].
     """
-    simple = layout is None or layout.nq == layout.nv
     if not _even(t):
-        if simple:
-            return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
-        k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 2)
-        share = ((at - t[k]) / (t[k + 1] - t[k]))[:, None]
-        return np.asarray(integrate(layout, q[k], share * difference(layout, q[k + 1], q[k])))
+        return np.asarray(interpolated(layout, t, q, at))
     # one more point at either end, mirrored: the spline begins and ends at the samples
     points = np.concatenate([[mirrored(layout, q[1], q[0])], q, [mirrored(layout, q[-2], q[-1])]])
     place = (at - t[0]) * ((len(t) - 1) / (t[-1] - t[0]))
     k = np.clip(place.astype(int), 0, len(t) - 2)
     x = (place - k)[:, None]
-    if not simple:
+    if layout is not None and layout.nq != layout.nv:
         return _cumulative(layout, points, k, x)
     a, b, c, d = (points[k + i] for i in range(4))
     y = 1 - x

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -94,6 +95,24 @@ def difference(robot: Layout, q1: Any, q0: Any) -> Any:
     return made
 
 
+def interpolated(robot: Layout, t: Any, q: Any, at: Any) -> Any:
+    """Return configurations (L, nq) at places `at` (L,), on the shortest ways between q (K, nq).
+
+    Args:
+        robot: The robot, or its coordinates.
+        t: Places of the configurations q (K,), increasing.
+        q: Configurations (K, nq).
+        at: Places (L,), from the first to the last of t.
+    """
+    if robot is None or robot.nq == robot.nv:
+        return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
+    k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, max(0, len(t) - 2))
+    then = np.minimum(k + 1, len(t) - 1)
+    with np.errstate(invalid="ignore"):
+        share = np.nan_to_num((at - t[k]) / (t[then] - t[k]))[:, None]
+    return integrate(robot, q[k], share * difference(robot, q[then], q[k]))
+
+
 def mirrored(robot: Layout, q: Any, center: Any) -> Any:
     """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
@@ -144,6 +163,23 @@ def from_kernel(robot: Robot | Coordinates, x: Any) -> Any:
     return made
 
 
+def unwound(robot: Robot, q: Any) -> Any:
+    """Convert sequences of configurations (L, ..., nq) to coordinates of the kernel (L, ..., nv).
+
+    From one to the next, rotation vectors have the representative that is nearest, also beyond π.
+    """
+    made = np.array(to_kernel(robot, q))
+    for ball in robot._balls:
+        own = made[..., ball : ball + 3]
+        for before, here in pairwise(own):
+            angle = np.linalg.norm(here, axis=-1, keepdims=True)
+            axis = here / np.where(angle > 0, angle, 1)
+            along = (before * axis).sum(-1, keepdims=True)
+            turns = np.rint(coordinate_difference(along, angle) / (2 * np.pi))
+            here += 2 * np.pi * np.nan_to_num(turns) * axis
+    return made
+
+
 def uniform_rotation(share: Any) -> Any:
     """Return rotation vectors (..., 3) of uniform orientations, from numbers (..., 3) in [0, 1].
 
@@ -182,6 +218,16 @@ def in_balls(robot: Robot | Coordinates) -> Any:
     made = np.zeros(robot.nv, np.bool_)
     for ball in robot._balls:
         made[ball : ball + 3] = True
+    return made
+
+
+def of_positions(robot: Robot, values: Any) -> Any:
+    """Return values (nv,) of the velocities for the positions (nq,), the first one of each ball."""
+    if robot.nq == robot.nv:
+        return values
+    made = np.empty(robot.nq, np.asarray(values).dtype)
+    for at, by, is_ball in _parts(robot):
+        made[at] = values[by.start] if is_ball else values[by]
     return made
 
 
