@@ -179,7 +179,7 @@ def test_a_lower_bound_is_close_to_the_smallest_distance(seed: int) -> None:
     q = np.clip(case.q[:1] + 0.1 * (case.q - case.q[:1]), robot.lower, robot.upper)
     if len(q) < 2:
         q = np.repeat(q, 2, axis=0)
-    made = curve_certificate(model, 0.0, [polygon(np.arange(len(q), dtype=float), q)])
+    made = curve_certificate(model, 0.0, [polygon(robot, np.arange(len(q), dtype=float), q)])
     least = least_distance(model, places(q, 3000))
     slack = max(1e-4, 0.01 * abs(least))
     speed = case.size * 3 * np.abs(np.diff(q, axis=0)).sum() / 3000  # between samples

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import supple as sp
+from supple.describe import Description, Joint
 from supple.errors import InputError
 from supple.redundancy import self_motion
 
@@ -69,3 +70,50 @@ def test_self_motion_of_isolated_configurations_is_refused() -> None:
         self_motion(ur5e, np.full(6, 100.0))
     with pytest.raises(InputError, match="step must be positive"):
         self_motion(ur5e, np.zeros(6), step=0.0)
+
+
+def spherical(seed: int) -> sp.Robot:
+    """Return an arm with a ball joint as shoulder, an elbow and a ball joint as wrist."""
+    rng = np.random.default_rng(seed)
+    elbow, end = sp.pose([0.5, 0.0, 0.1]), sp.pose([0.4, 0.1, 0.0])
+    joints = (
+        Joint("shoulder", "ball", "base", "upper", origin=sp.pose(rng.normal(size=3))),
+        Joint("elbow", "revolute", "upper", "lower", origin=elbow, axis=np.array([0.0, 0.0, 1.0])),
+        Joint("wrist", "ball", "lower", "hand", origin=end),
+    )
+    return sp.Robot(Description("spherical", joints))
+
+
+def test_two_ball_joints_and_an_elbow_move_on_a_circle() -> None:
+    """The swivel: shoulder and wrist rest, the elbow turns about the line between them."""
+    for seed in range(2):
+        arm = spherical(seed)
+        q = arm.random(seed=seed)
+        flipped = q.copy()
+        flipped[:4] *= -1
+        curve, other = (self_motion(arm, each, step=0.15) for each in (q, flipped))
+        assert curve.closed
+        assert np.abs(arm.fk(curve.q) - arm.fk(q)).max() < 1e-9
+        np.testing.assert_allclose(np.linalg.norm(curve.q[:, :4], axis=1), 1, atol=1e-12)
+        steps = arm.difference(curve.q[1:], curve.q[:-1])
+        np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 0.15, atol=0.01)
+        assert np.abs(curve.q[:, 4] - q[4]).max() < 1e-9
+        np.testing.assert_allclose(arm.difference(other.q, curve.q), 0, atol=1e-9)
+        away = arm.fk(curve.q, "lower")[:, :3, 3] - arm.fk(q, "hand")[:3, 3]
+        length = np.linalg.norm(away, axis=1)
+        np.testing.assert_allclose(length, length[0], atol=1e-9)
+
+
+def test_an_arm_on_a_base_that_cannot_move_has_the_self_motion_of_the_arm() -> None:
+    """A ball joint that does not move the frame takes no part in its self-motion."""
+    arm = sp.load("panda")
+    far = Joint("other", "ball", arm.description.root, "extra")
+    robot = sp.Robot(Description("both", (far, *arm.description.joints)))
+    assert robot.nq == arm.nq + 4
+    q, aside = arm.random(seed=1), robot.random(seed=2)[:4]
+    frame = arm.description.leaves[0]
+    alone = self_motion(arm, q, frame=frame)
+    curve = self_motion(robot, np.concatenate([aside, q]), frame=frame)
+    np.testing.assert_allclose(curve.q[:, 4:], alone.q, atol=1e-7)
+    np.testing.assert_allclose(curve.q[:, :4], np.tile(aside, (len(curve), 1)), atol=1e-15)
+    assert curve.ends == alone.ends

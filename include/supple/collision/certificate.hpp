@@ -14,6 +14,10 @@
 //
 // which is concave in s: over the whole motion it is smallest at one of the two ends. Only joints
 // between A and B count. docs/collision.md explains the derivation.
+//
+// A ball joint with the displacement Δ (3,) turns about one axis, as fast in s² as
+// ‖Δ × (Δ × r)‖ <= (Σ_l |Δ_l|)² ‖r‖: the formula holds for its three axes if ρ is the distance from
+// its center.
 #pragma once
 
 #include "supple/collision/placed.hpp"
@@ -115,7 +119,7 @@ SUPPLE_FN T motion_bound(const CollisionModel<T>& model, const Placed<T>& placed
     const int j = model.chain.support[s].joint;
     const Pose<T>& at = placed.joint[j];
     T lever(1);
-    if (model.chain.joint[j].motion == Motion::revolute) {
+    if (model.chain.joint[j].motion != Motion::prismatic) {
       const Vec3<T> arm = cross(at.R.z, center - at.p);
       lever = sqrt(dot(arm, arm)) + body.bound + moved;
     }
@@ -159,7 +163,9 @@ SUPPLE_FN GapBounds<T> gap_bounds(const CollisionModel<T>& model, const Placed<T
       return;
     }
     const Vec3<T> arm = cross(at.R.z, c - at.p);
-    const T length = sqrt(dot(arm, arm)) + around;
+    const Motion kind = model.chain.joint[j].motion;
+    const Vec3<T> lengthwise = kind == Motion::ball || kind == Motion::ball_axis ? c - at.p : arm;
+    const T length = sqrt(dot(lengthwise, lengthwise)) + around;
     v = fma(arm, along, v);
     w = fma(at.R.z, along, w);
     aside = fma(abs(dot(n, arm)) + around, off, aside);

@@ -13,7 +13,9 @@
 
 namespace supple {
 
-// Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1].
+// Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1]. A ball
+// joint has the rotation vector coefficient[0][i] at s[i], and turns with the constant velocity
+// coefficient[1][i] in its own axes; its other coefficients are zero.
 template <class T>
 struct JointCurve {
   int pieces;
@@ -109,18 +111,26 @@ SUPPLE_FN int piece_at(const JointCurve<T>& curve, T u, bool before) {
 }
 
 template <class T>
-SUPPLE_FN void curve_position(const JointCurve<T>& curve, int width, T u, T* to) {
-  const int piece = piece_at(curve, u, false);
-  for (int j = 0; j < width; ++j) to[j] = piece_value(curve, width, piece, j, u - curve.s[piece]);
+SUPPLE_FN void curve_position(const JointCurve<T>& curve, const Chain<T>& chain, T u, T* to) {
+  const int piece = piece_at(curve, u, false), width = chain.nq, stride = curve.pieces * width;
+  const T x = u - curve.s[piece];
+  visit_joints(
+      chain, [&](int j) { to[j] = piece_value(curve, width, piece, j, x); },
+      [&](int j) {
+        const T* const c = curve.coefficient + piece * width + j;
+        set_vector(to + j, integrate_ball(vector_at(c), vector_at(c + stride) * x));
+      });
 }
 
 // Writes the chord (n,) from the position `from` (n,) at u to that at v, and the largest deviations
-// (n,) of the curve from it, by the Bernstein coefficients of their difference.
+// (n,) of the curve from it, by the Bernstein coefficients of their difference. In one piece, a
+// ball joint turns about one axis, on its chord. In several, neither the rotation from `from` to
+// the curve nor that to the chord is larger than the angle by which it turns.
 template <class T>
 SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T u, T v,
                            const T* from, T* end, T* chord, T* aside) {
   const int width = chain.nq;
-  curve_position(curve, width, v, end);
+  curve_position(curve, chain, v, end);
   difference(chain, static_cast<const T*>(end), from, chord);
   for (int j = 0; j < width; ++j) aside[j] = T(0);
   const T low = min(u, v), high = max(u, v), length = v - u;
@@ -129,7 +139,7 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
     const T begin = max(curve.s[i], low), stop = min(curve.s[i + 1], high),
             third = (stop - begin) / T(3);
     if (!(third > 0)) continue;
-    for (int j = 0; j < width; ++j) {
+    const auto coordinate = [&](int j) {
       const T x0 = begin - curve.s[i], x1 = stop - curve.s[i];
       const T y0 = piece_value(curve, width, i, j, x0), y3 = piece_value(curve, width, i, j, x1);
       const T y[] = {y0, fma(third, piece_slope(curve, width, i, j, x0), y0),
@@ -139,7 +149,13 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
         const T on_chord = integrate_coordinate(from[j], chord[j], share);
         aside[j] = max(aside[j], abs(coordinate_difference(y[k], on_chord)));
       }
-    }
+    };
+    visit_joints(chain, coordinate, [&](int j) {
+      if (first == last) return;
+      const Vec3<T> rate = vector_at(curve.coefficient + (curve.pieces + i) * width + j);
+      const T turned = sqrt(dot(rate, rate)) * (stop - begin);
+      for (int k = j; k < j + 3; ++k) aside[k] += T(2) * turned;
+    });
   }
   // Between its ends on one piece, a cubic uses at most 3/4 of its two inner coefficients.
   if (first == last) {
@@ -181,7 +197,7 @@ template <class T>
 SUPPLE_FN T prepare_part(const CollisionModel<T>& model, const JointCurve<T>& curve, T begin,
                          T middle, T end, CurveMemory<T>& m) {
   const Chain<T>& chain = model.chain;
-  curve_position(curve, chain.nq, middle, m.at);
+  curve_position(curve, chain, middle, m.at);
   T turn(0);
   for (int j = 0; j < chain.joints; ++j) m.reach[j] = T(0);
   for (int k = 0; k < 2; ++k) {
@@ -192,10 +208,21 @@ SUPPLE_FN T prepare_part(const CollisionModel<T>& model, const JointCurve<T>& cu
       m.off[k][j] = abs(joint.scale * m.aside[joint.v_index]);
       const T size = abs(m.along[k][j]) + m.off[k][j];
       m.reach[j] = max(m.reach[j], size);
-      if (joint.motion == Motion::revolute) turn += size;
+      if (joint.motion != Motion::prismatic) turn += size;
     }
   }
   return turn;
+}
+
+// Returns the place where a part is divided: its middle or, with ball joints, the end of a piece
+// inside it, beyond which they turn about other axes.
+template <class T>
+SUPPLE_FN T division(const JointCurve<T>& curve, const Chain<T>& chain, T begin, T end) {
+  if (chain.balls > 0) {
+    const int first = piece_at(curve, begin, false), last = piece_at(curve, end, true);
+    if (first < last) return curve.s[(first + last + 1) / 2];
+  }
+  return begin + T(0.5) * (end - begin);
 }
 
 // Returns a bound of the distances of all pairs along a curve.
@@ -205,7 +232,7 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
   const T low = curve.s[0], high = curve.s[curve.pieces], length = high - low;
   CurveBound<T> made{Number<T>::huge, Number<T>::huge, low, high, -1};
   for (int i = 0; i < first_places; ++i) {
-    curve_position(curve, model.chain.nq, fma(length, T(i) / T(first_places - 1), low), m.at);
+    curve_position(curve, model.chain, fma(length, T(i) / T(first_places - 1), low), m.at);
     place<L>(model, m.at, m.placed);
     Contact<T> contact;
     if (closest_pair<L>(model, m.placed, demand.clearance, contact) >= 0)
@@ -217,7 +244,7 @@ SUPPLE_FN CurveBound<T> curve_bound(const CollisionModel<T>& model, const JointC
   ends[0] = high, halvings[0] = 0;
   T begin = low;
   while (left > 0) {
-    const T end = ends[left - 1], middle = begin + T(0.5) * (end - begin);
+    const T end = ends[left - 1], middle = division(curve, model.chain, begin, end);
     const int depth = halvings[left - 1];
     const bool divisible = depth < most_halvings && parts < most_parts;
     const T turn = prepare_part(model, curve, begin, middle, end, m);

@@ -173,6 +173,14 @@ nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, 
     if (!std::isfinite(curve.coefficient[i]))
       throw_field_error("coefficients", "finite", curve.coefficient[i]);
   }
+  for (int b = 0; b < model.chain.balls; ++b) {
+    for (std::ptrdiff_t i = 2 * pieces; i < 4 * pieces; ++i) {
+      for (int k = 0; k < 3; ++k) {
+        const double bent = curve.coefficient[i * n + model.chain.ball[b] + k];
+        if (bent != 0) throw_field_error("coefficients of a ball joint", "linear", bent);
+      }
+    }
+  }
   const CollisionKernel& kernel = *isa().collision;
   Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
   const CurveBound<double> found = kernel.curve_bound(

@@ -15,7 +15,7 @@ from supple.collision.model import CollisionModel, model_of
 from supple.collision.parts import Array
 from supple.collision.world import World
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference
+from supple.kinematics.configuration import difference, to_kernel
 
 # The lower bound of the distances is within one of these of the smallest distance on the curve.
 _ABSOLUTE = 1e-4  # [m]
@@ -113,17 +113,24 @@ class Certified:
 
 
 class Curve(NamedTuple):
-    """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`."""
+    """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`.
+
+    Of the three coordinates of a ball joint, the first coefficients are a rotation vector, and the
+    second ones an angular velocity in the axes of the body; the others are zero.
+    """
 
     s: Array
     coefficients: Array
 
 
-def polygon(s: Array, q: Array) -> Curve:
-    """Return the curve that is linear between configurations q (N + 1, n) at s (N + 1,)."""
-    made = np.zeros((4, len(s) - 1, q.shape[1]))
-    made[0] = q[:-1]
-    made[1] = coordinate_difference(q[1:], q[:-1]) / np.diff(s)[:, None]
+def polygon(robot: Robot, s: Array, q: Array) -> Curve:
+    """Return the curve through configurations q (N + 1, nq) at s (N + 1,).
+
+    Between them, joints move linearly, and ball joints turn by the shortest rotations.
+    """
+    made = np.zeros((4, len(s) - 1, robot.nv))
+    made[0] = to_kernel(robot, q[:-1])
+    made[1] = difference(robot, q[1:], q[:-1]) / np.diff(s)[:, None]
     return Curve(s, made)
 
 
@@ -164,7 +171,7 @@ def curve_certificate(
 def polygon_certificate(
     model: CollisionModel, clearance: float, t: Array, q: Array, *, first: bool = False
 ) -> Certificate:
-    """Return the certificate of a motion (K, n) that is linear between samples at t (K,)."""
+    """Return the certificate of a motion (K, nq) that is linear between samples at t (K,)."""
     if len(t) == 1:
         t, q = np.array([t[0], t[0] + 1.0]), np.repeat(q, 2, axis=0)
-    return curve_certificate(model, clearance, [polygon(t, q)], first=first)
+    return curve_certificate(model, clearance, [polygon(model.robot, t, q)], first=first)

@@ -15,6 +15,7 @@ from supple import _core, damping
 from supple._arrays.checks import number
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import from_kernel, in_balls
 from supple.kinematics.frames import ancestors
 from supple.kinematics.plausible import check_plausible
 from supple.motion.limits import Limits
@@ -74,6 +75,10 @@ def limits_for(limits: object, robot: Robot) -> Limits:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
         )
+    limited = in_balls(robot) & (np.isfinite(limits.lower) | np.isfinite(limits.upper))
+    if limited.any():
+        name = robot.joint_names[int(limited.argmax())]
+        raise InputError(f"the orientation of a ball joint has no limits; given: limits of {name}")
     return limits
 
 
@@ -173,7 +178,7 @@ def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any
 
     def convert(name: str, given: Any) -> Array:
         if name == "q":  # (n,), outside `plausible_range`
-            check_plausible(layout.robot, given, name)
+            check_plausible(layout.robot, from_kernel(layout.robot, given), name)
             return np.asarray(given)
         given = per_task(given, single, layout.tasks, name)
         numbers = layout.targets(given) if name == "target" else layout.velocities(given)

@@ -182,7 +182,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
             ControlMode.SECONDARY,
             (inner,),
             secondary=spec,
-            secondary_velocity=secondary_velocity(step),  # type: ignore[arg-type]
+            secondary_velocity=secondary_velocity(step, layout.robot.nv),  # type: ignore[arg-type]
             max_speed=spec.max_speed if isinstance(step, TotalSpeed) else math.inf,
         )
     spec = with_effectors(kernel_of(step), layout.all_effectors, len(layout.rows))

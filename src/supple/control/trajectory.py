@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from supple._arrays.checks import number
 from supple._arrays.tables import read_table, write_table
 from supple.collision.certificate import Certificate, Certified, certificate_of_both
+from supple.control.resampling import resampled_at, rested
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory_file import check_robot_of, from_table, to_table
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, difference, mirrored
+from supple.kinematics.configuration import Coordinates, Layout, difference, to_kernel
 from supple.kinematics.unit_text import error_text
 from supple.motion.linearization import Array
 from supple.steps.estimate import Estimates
@@ -37,7 +38,7 @@ class Trajectory(Certified):
 
     Attributes:
         t: Times (K + 1,) [s].
-        q: Joint coordinates (K + 1, n) [rad or m].
+        q: Joint coordinates (K + 1, nq) [rad or m].
         qd: Joint speeds of each step (K, n) [rad/s or m/s].
         lambda2: Damping of each step (K,).
         sigma_min: Smallest singular value of the weighted J at each step (K,).
@@ -70,9 +71,20 @@ class Trajectory(Certified):
     estimates: Estimates | None = None
     robot: Robot | None = None
     certificate: Certificate | None = None
+    _coordinates: Coordinates | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.qd)
+
+    @property
+    def _layout(self) -> Layout:
+        """The robot or, in a motion from a file, what is known about its coordinates."""
+        return self._coordinates if self.robot is None else self.robot
+
+    @property
+    def _positions(self) -> Array:
+        """A position for each velocity (K + 1, n), rotation vectors instead of quaternions."""
+        return np.asarray(to_kernel(self._layout, self.q))
 
     def __repr__(self) -> str:
         whose = "" if self.robot is None else f" of {self.robot.name}"
@@ -160,7 +172,8 @@ class Trajectory(Certified):
         and passes the samples at a distance of about q̈ dt²/6. A motion that begins at rest becomes
         one old step longer, and one more if it ends at rest. With uneven steps, q is linear between
         the samples. Other values are those of the old step that contains the middle of the new
-        step.
+        step. The orientation of a ball joint is a cumulative B-spline: its angular speed is at most
+        the largest one of the samples (Kim, Kim & Shin 1995).
 
         Args:
             dt: Length of the new steps [s]. The motion ends within the last step, and then rests.
@@ -168,10 +181,11 @@ class Trajectory(Certified):
         dt = number(dt, "dt", above=0)
         if not len(self):
             return self
-        old, points = _rested(self.t, self.q)
+        layout = self._layout
+        old, points = rested(layout, self.t, self.q)
         steps = max(1, int(np.ceil((old[-1] - old[0]) / dt - 1e-9)))
         t = old[0] + dt * np.arange(steps + 1)
-        q = _between(old, points, np.minimum(t, old[-1]))
+        q = resampled_at(layout, old, points, np.minimum(t, old[-1]))
         own = t - t[0] + self.t[0]
         middle = np.clip((t[1:] + t[:-1]) / 2, self.t[0], self.t[-1])
         at = np.clip(np.searchsorted(self.t, middle, side="right") - 1, 0, len(self) - 1)
@@ -185,7 +199,7 @@ class Trajectory(Certified):
             self,
             t=own,
             q=q,
-            qd=difference(self.robot, q[1:], q[:-1]) / dt,
+            qd=difference(layout, q[1:], q[:-1]) / dt,
             certificate=None if self.certificate is None else self.certificate.again(own, q),
             status=StatusArray.of(StepStatus, np.asarray(self.status)[at]),
             estimates=estimates,
@@ -278,48 +292,14 @@ def _check_continues(first: Trajectory, second: Trajectory) -> None:
             "two motions that are joined must have the same tasks; given: the rows "
             f"{join_names(first.rows)}, and {join_names(second.rows)}"
         )
-    gap = np.abs(difference(first.robot, second.q[0], first.q[-1]))
+    layout = first._layout if first.robot is not None else second._layout
+    gap = np.abs(difference(layout, second.q[0], first.q[-1]))
     if not gap.max() <= _SAME:
         j = int(gap.argmax())
         robot = a if a is not None else b
+        before, then = (to_kernel(layout, q)[j] for q in (first.q[-1], second.q[0]))
         name = f"joint {j}" if robot is None else robot.joint_names[j]
         raise InputError(
             "the second of two motions must begin where the first one ends, with "
-            f"q0=first.q[-1]; given: {name} at {first.q[-1, j]:.9g}, then at {second.q[0, j]:.9g}"
+            f"q0=first.q[-1]; given: {name} at {before:.9g}, then at {then:.9g}"
         )
-
-
-def _even(t: Array) -> bool:
-    return np.allclose(np.diff(t), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-6, atol=0)
-
-
-def _rested(t: Array, q: Array) -> tuple[Array, Array]:
-    """Add a step of rest before a motion that begins at rest, and after one that ends at rest.
-
-    A motion begins at rest if its second step is faster than its first one by a third or more.
-    """
-    if len(t) < 4 or not _even(t):
-        return t, q
-    speeds = np.linalg.norm(coordinate_difference(q[1:], q[:-1]), axis=1)
-    h = (t[-1] - t[0]) / (len(t) - 1)
-    if speeds[0] < 0.75 * speeds[1]:
-        t, q = np.append(t[0] - h, t), np.concatenate([q[:1], q])
-    if speeds[-1] < 0.75 * speeds[-2]:
-        t, q = np.append(t, t[-1] + h), np.concatenate([q, q[-1:]])
-    return t, q
-
-
-def _between(t: Array, q: Array, at: Array) -> Array:
-    """Return q (L, n) at times `at` (L,), by a cubic B-spline, or linearly if t is uneven."""
-    if not _even(t):
-        return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
-    # one more point at either end, mirrored: the spline begins and ends at the samples
-    points = np.concatenate([[mirrored(None, q[1], q[0])], q, [mirrored(None, q[-2], q[-1])]])
-    place = (at - t[0]) * ((len(t) - 1) / (t[-1] - t[0]))
-    k = np.clip(place.astype(int), 0, len(t) - 2)
-    x = (place - k)[:, None]
-    a, b, c, d = (points[k + i] for i in range(4))
-    y = 1 - x
-    return np.asarray(
-        (a * y**3 + d * x**3 + b * (4 - 6 * x**2 + 3 * x**3) + c * (4 - 6 * y**2 + 3 * y**3)) / 6
-    )

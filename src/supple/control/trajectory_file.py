@@ -14,6 +14,7 @@ from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.configuration import Coordinates
 from supple.steps.estimate import Estimates
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 
 def to_table(motion: Trajectory) -> Table:
     """Return a motion as a table; statuses are stored by name, because their values may change."""
-    n = motion.q.shape[1]
-    numbered = tuple(str(joint) for joint in range(n))
-    joints = numbered if motion.robot is None else motion.robot.joint_names
+    nq, nv = motion.q.shape[1], motion.qd.shape[1]
+    known = motion._coordinates or Coordinates(nq, nv)
+    joints, positions = tuple(str(joint) for joint in range(nv)), known.numbered
+    if motion.robot is not None:
+        joints, positions = motion.robot.joint_names, motion.robot.position_names
     names: dict[str, Sequence[str]] = {
         **dict.fromkeys(_BY_JOINT, joints),
-        "q": numbered if motion.robot is None else motion.robot.position_names,
+        "q": positions,
         **dict.fromkeys(_BY_ROW, motion.rows),
     }
     order = ("t", "q", "qd", "lambda2", "sigma_min", *_BY_ROW, "active")
@@ -59,7 +62,7 @@ def check_robot_of(table: Table, robot: Robot, what: str) -> None:
     """
     n = table.arrays["q"].shape[1]
     names = tuple(table.labels.get("q", ()))
-    known = names != tuple(str(j) for j in range(n))  # else it was saved without a robot
+    known = names != Coordinates.of_names(names).numbered  # else it was saved without a robot
     whose = "".join(f" of {short_repr(each)}" for each in table.labels.get("robot", ()))
     if n != robot.nq:
         is_of, given = f"has {n} joints", f"{robot.name} with {robot.nq}"
@@ -93,7 +96,8 @@ def from_table(table: Table) -> dict[str, Any]:
     steps, n = made["qd"].shape if made["qd"].ndim == 2 else (-1, 0)
     rows = tuple(table.labels.get("command", ()))
     # A quaternion has one number more than its velocity: see `Robot.position_names`.
-    quaternions = sum(str(name).endswith("/qw") for name in table.labels.get("q", ()))
+    coordinates = Coordinates.of_names([str(name) for name in table.labels.get("q", ())])
+    quaternions = coordinates.nq - coordinates.nv
     shapes = {
         "t": (steps + 1,),
         "q": (steps + 1, n + quaternions),
@@ -108,6 +112,8 @@ def from_table(table: Table) -> dict[str, Any]:
     made["active"] = made["active"].astype(np.int8)
     made["status"] = _statuses(arrays["status"])
     made["rows"] = rows
+    if quaternions:
+        made["_coordinates"] = coordinates
     if all(name in arrays for name in _ESTIMATES):
         made["estimates"] = Estimates(*(np.asarray(arrays[name]) for name in _ESTIMATES))
     return made

@@ -21,9 +21,11 @@ from supple.damping.scale import Rows
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.configuration import (
-    coordinate_difference,
     difference,
+    gradient_of,
+    in_balls,
     integrate,
+    to_kernel,
 )
 from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
@@ -42,9 +44,12 @@ class Criterion(Protocol):
 class RestPosture(ReadOnlyArrays):
     """A criterion to stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
 
+    The difference to the orientation of a ball joint is the rotation vector from one to the other.
+
     Attributes:
-        q_rest: The rest posture (n,) [rad or m].
+        q_rest: The rest posture (nq,) [rad or m].
         weight: One weight for all joints, or one per joint (n,); not negative.
+        robot: The robot, which is needed only if a joint has a quaternion.
 
     References:
         Liégeois 1977; Wampler 1986, eq. (33).
@@ -52,13 +57,18 @@ class RestPosture(ReadOnlyArrays):
 
     q_rest: Array
     weight: Array | float = 1.0
+    robot: Robot | None = None
 
     def __post_init__(self) -> None:
         rest = _vector(self.q_rest, "RestPosture: q_rest")
+        shape = rest.shape
+        if self.robot is not None:
+            _check_robot(self, self.robot)
+            rest, shape = _configuration(rest, self.robot.nq, "q_rest"), (self.robot.nv,)
         weight = numbers_of(self.weight, "RestPosture: weight")
-        if weight.shape not in ((), rest.shape) or (weight < 0).any():
+        if weight.shape not in ((), shape) or (weight < 0).any():
             raise InputError(
-                f"RestPosture: weight must be a number or {rest.shape}, not negative; "
+                f"RestPosture: weight must be a number or {shape}, not negative; "
                 f"given: {short_repr(self.weight)}"
             )
         object.__setattr__(self, "q_rest", rest)
@@ -66,15 +76,18 @@ class RestPosture(ReadOnlyArrays):
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
-        return np.asarray(self.weight * self._away(q))
+        away = self._away(q)
+        gradient = np.asarray(self.weight * away)
+        return gradient if self.robot is None else gradient_of(self.robot, away, gradient)
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
-        return float(self(q) @ self._away(q)) / 2
+        away = self._away(q)
+        return float((self.weight * away) @ away) / 2
 
     def _away(self, q: ArrayLike) -> Array:
         at = _configuration(q, len(self.q_rest))
-        return np.asarray(coordinate_difference(at, self.q_rest))
+        return np.asarray(difference(self.robot, at, self.q_rest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +96,14 @@ class LimitDistance(ReadOnlyArrays):
 
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
-    A joint with an infinite limit, or with equal limits, does not contribute. h is 1/8 where all
-    joints are at a limit, and grows further beyond: the criterion alone does not enforce limits.
+    A joint with an infinite limit, or with equal limits, or of a ball joint does not contribute.
+    h is 1/8 where all joints are at a limit, and grows further beyond: the criterion alone does not
+    enforce limits.
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m]; may be infinite.
         upper: Upper joint limits (n,) [rad or m]; may be infinite.
+        robot: The robot, which is needed only if a joint has a quaternion.
 
     References:
         Liégeois 1977; Deo & Walker 1995, section 4.
@@ -96,6 +111,7 @@ class LimitDistance(ReadOnlyArrays):
 
     lower: Array
     upper: Array
+    robot: Robot | None = None
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
@@ -110,26 +126,40 @@ class LimitDistance(ReadOnlyArrays):
                 "LimitDistance: lower must have the length of upper and not exceed it; "
                 f"given: {short_repr(self.lower)} and {short_repr(self.upper)}"
             )
+        if self.robot is not None:
+            _check_robot(self, self.robot)
+            if len(self.lower) != self.robot.nv:
+                raise InputError(
+                    f"LimitDistance: lower must be ({self.robot.nv},), a limit of each joint of "
+                    f"{self.robot.name}; given: {self.lower.shape}"
+                )
 
     @classmethod
     def for_robot(cls, robot: Robot) -> LimitDistance:
         """Return the criterion for the joint limits of a robot."""
-        return cls(robot.lower, robot.upper)
+        return cls(robot.lower, robot.upper, robot if robot.nq != robot.nv else None)
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
         middle, scale = self._scale
-        return (_configuration(q, len(middle)) - middle) * scale
+        return (self._positions(q) - middle) * scale
 
     def value(self, q: ArrayLike) -> float:
         """Return h."""
         middle, scale = self._scale
-        return float(((_configuration(q, len(middle)) - middle) ** 2 * scale).sum()) / 2
+        return float(((self._positions(q) - middle) ** 2 * scale).sum()) / 2
+
+    def _positions(self, q: ArrayLike) -> Array:
+        """Return a position for each limit (n,), those of ball joints of no importance."""
+        at = _configuration(q, len(self.lower) if self.robot is None else self.robot.nq)
+        return np.asarray(to_kernel(self.robot, at))
 
     @cached_property
     def _scale(self) -> tuple[Array, Array]:
         """The midpoints of the k finite joint ranges, and 1/(k range²); zero for other joints."""
         ranged = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.lower < self.upper)
+        if self.robot is not None:
+            ranged &= ~in_balls(self.robot)
         lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
         room = np.where(ranged, upper - lower, 1.0)
         return (lower + upper) / 2, ranged / room**2 / max(1, ranged.sum())
@@ -292,10 +322,10 @@ def _vector(given: ArrayLike, name: str) -> Array:
     return vector
 
 
-def _configuration(q: ArrayLike, n: int) -> Array:
-    vector = numbers_of(q, "q")
+def _configuration(q: ArrayLike, n: int, name: str = "q") -> Array:
+    vector = numbers_of(q, name)
     if vector.shape != (n,):
-        raise InputError(f"q must be ({n},); given: {vector.shape}")
+        raise InputError(f"{name} must be ({n},); given: {vector.shape}")
     return vector
 
 

@@ -15,18 +15,54 @@ For a joint with one coordinate, which has a position limit or may differ by ful
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from supple.errors import InputError
+from supple.kinematics.rotation_vectors import right_jacobian_inverse
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
 
 
-def integrate(robot: Robot | None, q: Any, v: Any) -> Any:
+@dataclass(frozen=True)
+class Coordinates:
+    """The numbers of configurations and of velocities of a robot, also of one that is not known.
+
+    Attributes:
+        nq: Length of a configuration.
+        nv: Length of a velocity.
+    """
+
+    nq: int
+    nv: int
+    _balls: tuple[int, ...] = ()  # index of the first velocity of each ball joint
+
+    @staticmethod
+    def of_names(names: Sequence[str]) -> Coordinates:
+        """Return the coordinates of a configuration from `Robot.position_names`."""
+        scalars = [i for i, name in enumerate(names) if name.endswith("/qw")]
+        balls = tuple(i - before for before, i in enumerate(scalars))
+        return Coordinates(len(names), len(names) - len(balls), balls)
+
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        """Names of the positions: numbers of the velocities, with "/qw" to "/qz" of quaternions."""
+        names: list[str] = []
+        for _, by, is_ball in _parts(self):
+            each = [str(j) for j in range(by.start, by.stop)]
+            names += [f"{each[0]}/q{part}" for part in "wxyz"] if is_ball else each
+        return tuple(names)
+
+
+Layout: TypeAlias = "Robot | Coordinates | None"
+
+
+def integrate(robot: Layout, q: Any, v: Any) -> Any:
     """Return the configurations (..., nq) that displacements v (..., nv) reach from q (..., nq).
 
     The robot is None where it is unknown: every joint then has one coordinate.
@@ -44,7 +80,7 @@ def integrate(robot: Robot | None, q: Any, v: Any) -> Any:
     return made
 
 
-def difference(robot: Robot | None, q1: Any, q0: Any) -> Any:
+def difference(robot: Layout, q1: Any, q0: Any) -> Any:
     """Return the displacements (..., nv) from q0 to q1, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
         return coordinate_difference(q1, q0)
@@ -95,7 +131,25 @@ def velocity_gradient(robot: Robot, q: Any, q_bar: Any) -> Any:
     return made
 
 
-def mirrored(robot: Robot | None, q: Any, center: Any) -> Any:
+def interpolated(robot: Layout, t: Any, q: Any, at: Any) -> Any:
+    """Return configurations (L, nq) at places `at` (L,), on the shortest ways between q (K, nq).
+
+    Args:
+        robot: The robot, or its coordinates.
+        t: Places of the configurations q (K,), increasing.
+        q: Configurations (K, nq).
+        at: Places (L,), from the first to the last of t.
+    """
+    if robot is None or robot.nq == robot.nv:
+        return np.stack([np.interp(at, t, column) for column in q.T], axis=-1)
+    k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, max(0, len(t) - 2))
+    then = np.minimum(k + 1, len(t) - 1)
+    with np.errstate(invalid="ignore"):
+        share = np.nan_to_num((at - t[k]) / (t[then] - t[k]))[:, None]
+    return integrate(robot, q[k], share * difference(robot, q[then], q[k]))
+
+
+def mirrored(robot: Layout, q: Any, center: Any) -> Any:
     """Return the configurations as far beyond a center as q is before it, both (..., nq)."""
     if robot is None or robot.nq == robot.nv:
         return 2 * center - q
@@ -123,9 +177,9 @@ def twice_from_middle(q: Any, lower: Any, upper: Any) -> Any:
 # ---- coordinates of the kernel -------------------------------------------------------------------
 
 
-def to_kernel(robot: Robot, q: Any) -> Any:
+def to_kernel(robot: Layout, q: Any) -> Any:
     """Convert configurations (..., nq) to coordinates of the kernel (..., nv)."""
-    if robot.nq == robot.nv:
+    if robot is None or robot.nq == robot.nv:
         return q
     q = np.asarray(q)
     made = np.empty((*q.shape[:-1], robot.nv), q.dtype)
@@ -134,7 +188,7 @@ def to_kernel(robot: Robot, q: Any) -> Any:
     return made
 
 
-def from_kernel(robot: Robot, x: Any) -> Any:
+def from_kernel(robot: Robot | Coordinates, x: Any) -> Any:
     """Convert coordinates of the kernel (..., nv) to configurations (..., nq)."""
     if robot.nq == robot.nv:
         return x
@@ -142,6 +196,23 @@ def from_kernel(robot: Robot, x: Any) -> Any:
     made = np.empty((*x.shape[:-1], robot.nq), x.dtype)
     for at, by, is_ball in _parts(robot):
         made[..., at] = _exp(x[..., by]) if is_ball else x[..., by]
+    return made
+
+
+def unwound(robot: Robot, q: Any) -> Any:
+    """Convert sequences of configurations (L, ..., nq) to coordinates of the kernel (L, ..., nv).
+
+    From one to the next, rotation vectors have the representative that is nearest, also beyond π.
+    """
+    made = np.array(to_kernel(robot, q))
+    for ball in robot._balls:
+        own = made[..., ball : ball + 3]
+        for before, here in pairwise(own):
+            angle = np.linalg.norm(here, axis=-1, keepdims=True)
+            axis = here / np.where(angle > 0, angle, 1)
+            along = (before * axis).sum(-1, keepdims=True)
+            turns = np.rint(coordinate_difference(along, angle) / (2 * np.pi))
+            here += 2 * np.pi * np.nan_to_num(turns) * axis
     return made
 
 
@@ -157,7 +228,69 @@ def uniform_rotation(share: Any) -> Any:
     return _log(np.stack(wxyz, axis=-1))
 
 
-def _parts(robot: Robot) -> Iterator[tuple[slice, slice, bool]]:
+def position_of(robot: Robot | Coordinates, j: int) -> int:
+    """Return the index in q of the joint with the velocity j; of qw, qx or qy in a quaternion."""
+    return j + sum(ball + 3 <= j for ball in robot._balls)
+
+
+def clipped(robot: Robot, q: Any, lower: Any = None, upper: Any = None) -> Any:
+    """Return configurations (..., nq) inside position limits (nv,), with unit quaternions.
+
+    The limits are those of the robot by default.
+    """
+    lower = robot.lower if lower is None else lower
+    upper = robot.upper if upper is None else upper
+    if robot.nq == robot.nv:
+        return np.clip(q, lower, upper)
+    made = np.array(q)
+    for at, by, is_ball in _parts(robot):
+        own = made[..., at]
+        made[..., at] = _unit(own) if is_ball else np.clip(own, lower[by], upper[by])
+    return made
+
+
+def in_balls(robot: Robot | Coordinates) -> Any:
+    """Return which velocities (nv,) are those of ball joints."""
+    made = np.zeros(robot.nv, np.bool_)
+    for ball in robot._balls:
+        made[ball : ball + 3] = True
+    return made
+
+
+def of_positions(robot: Robot, values: Any) -> Any:
+    """Return values (nv,) of the velocities for the positions (nq,), the first one of each ball."""
+    if robot.nq == robot.nv:
+        return values
+    made = np.empty(robot.nq, np.asarray(values).dtype)
+    for at, by, is_ball in _parts(robot):
+        made[at] = values[by.start] if is_ball else values[by]
+    return made
+
+
+def quaternions(robot: Robot | Coordinates) -> Any:
+    """Return which positions (nq,) are those of quaternions."""
+    made = np.zeros(robot.nq, np.bool_)
+    for at, _, is_ball in _parts(robot):
+        made[at] = is_ball
+    return made
+
+
+def gradient_of(robot: Robot, away: Any, slopes: Any) -> Any:
+    """Return the gradient (nv,) with respect to displacements of q, in the axes of velocities.
+
+    Args:
+        robot: The robot.
+        away: The displacement (nv,) to q from any other configuration.
+        slopes: The derivatives (nv,) with respect to the numbers of that displacement.
+    """
+    made = np.array(slopes)
+    for ball in robot._balls:
+        own = slice(ball, ball + 3)
+        made[own] = right_jacobian_inverse(away[own]).T @ made[own]
+    return made
+
+
+def _parts(robot: Robot | Coordinates) -> Iterator[tuple[slice, slice, bool]]:
     """Yield the indices in q and in v of each ball joint, and of the joints between them."""
     at = by = 0
     for ball in robot._balls:

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple._arrays.checks import FloatArray, coordinates, finite_array, like
-from supple._core import AXES_WORLD
+from supple._core import AXES_WORLD, Motion
 from supple.describe import Inertia
 from supple.describe.inertia import check_moments
 from supple.errors import DescriptionError, join_names
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, chain
+from supple.kinematics.configuration import Coordinates, from_kernel, to_kernel
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 
 if TYPE_CHECKING:
@@ -186,9 +187,12 @@ def gravity_torques(
 
 
 def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
-    """Return ∂(gravity torques)/∂q (n, n) at one configuration, symmetric.
+    """Return the derivatives (n, n) of the gravity torques at one configuration.
 
-    For a point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j.
+    Entry (i, j) is the derivative of torque j with respect to a displacement of coordinate i. For a
+    point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j, and
+    the order of i and j does not matter. For two axes of a ball joint, which both move with the
+    body, it matters, and the formula holds for either order.
     """
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:
@@ -196,11 +200,18 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     # The displacement of each joint per unit of each coordinate.
     moves = np.zeros((len(joints), robot.dof))
     moves[np.arange(len(joints)), [j.coordinate for j in joints]] = [j.scale for j in joints]
-    at = moves @ q + [joint.offset for joint in joints]
+    at = moves @ to_kernel(robot, q) + [joint.offset for joint in joints]
+    firsts = tuple(i for i, joint in enumerate(joints) if joint.motion == Motion.BALL)
+    at = from_kernel(Coordinates(len(joints) + len(firsts), len(joints), firsts), at)
     J = _chain_of_joints(robot).jacobian(at, DEFAULT_THREADS)
     turned = np.cross(-gravity, J[:, 3:], axisb=-2, axisc=-2)  # -g·(w_i × v_j) = -(g × w_i)·v_j
-    upper = np.triu(np.einsum("k,kai,kaj->ij", each.mass, turned, J[:, :3]))
-    return np.asarray(moves.T @ (upper + np.triu(upper, 1).T) @ moves)
+    second = np.einsum("k,kai,kaj->ij", each.mass, turned, J[:, :3])
+    upper = np.triu(second)
+    made = upper + np.triu(upper, 1).T
+    for first in firsts:
+        ball = slice(first, first + 3)
+        made[ball, ball] = second[ball, ball]
+    return np.asarray(moves.T @ made @ moves)
 
 
 def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError
-from supple.kinematics.configuration import to_kernel
+from supple.kinematics.configuration import position_of, to_kernel
 from supple.kinematics.robot import Robot
 
 LARGEST_ANGLE = 4 * np.pi  # as for the angles of poses [rad]
@@ -39,7 +39,8 @@ def check_plausible(robot: Robot, q: NDArray[Any], name: str) -> None:
     if not wrong.any():
         return
     index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    j, place = int(index[-1]), ", ".join(str(int(i)) for i in index)
+    *batch, j = (int(i) for i in index)
+    place = ", ".join(map(str, (*batch, position_of(robot, j))))
     raise InputError(
         f"{name} must be in radians; given: {name}[{place}] = {q[index]:g} for the joint "
         f"{robot.joint_names[j]!r}, whose limits are {robot.lower[j]:.4g} and "

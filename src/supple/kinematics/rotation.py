@@ -89,9 +89,14 @@ def log(R: Matrix) -> Matrix:
 
 def exp(r: Matrix) -> Matrix:
     """Return the rotations (..., 3, 3) by rotation vectors (..., 3) [rad]: the inverse of `log`."""
-    x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
     half = np.linalg.norm(r, axis=-1)[..., None, None] / 2
     k = np.sinc(half / np.pi)  # sin(half)/half
-    zero = np.zeros_like(x)
-    K = np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))
+    K = cross_matrix(r)
     return np.asarray(np.eye(3) + k * np.cos(half) * K + k**2 / 2 * (K @ K))
+
+
+def cross_matrix(r: Matrix) -> Matrix:
+    """Return [r]× (..., 3, 3), the matrix of the cross product with r (..., 3) from the left."""
+    x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
+    zero = np.zeros_like(x)
+    return np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))

@@ -174,7 +174,8 @@ def with_limits(
         robot.with_limits(margin=0.05)                      0.05 inside the present limits
 
     Each argument is one number for all joints, an array (n,), or a mapping from joint names to
-    numbers that leaves the other joints as they are. Infinite means no limit.
+    numbers that leaves the other joints as they are. Infinite means no limit. Planar, ball and
+    floating joints have no limits; one number for all joints does not count for them.
 
     Args:
         lower: Lower position limits [rad or m].
@@ -186,7 +187,8 @@ def with_limits(
 
     Raises:
         InputError: An argument does not consist of numbers in one of these forms, a lower limit is
-            above the upper one, or a limit of speed, acceleration or jerk is not positive.
+            above the upper one, a limit of speed, acceleration or jerk is not positive, or a joint
+            with several coordinates is given a limit of its own.
         UnknownNameError: A name is not in `joint_names`.
     """
     names = self.joint_names
@@ -196,6 +198,18 @@ def with_limits(
     low, high = moved_limits(low, high, inwards)
     given = {"max_speed": max_speed, "max_acceleration": max_acceleration, "max_jerk": max_jerk}
     rates = {key: joint_values(each, getattr(self, key), names, key) for key, each in given.items()}
+    single = {joint.name for joint in self.description.joints}
+    every = {"lower": (lower, low), "upper": (upper, high)}
+    every |= {key: (each, rates[key]) for key, each in given.items()}
+    for key, (argument, values) in every.items():
+        one = not isinstance(argument, Mapping) and np.ndim(argument) == 0  # type: ignore[arg-type]
+        finite = zip(names, np.isfinite(values).tolist(), strict=True)
+        other = [name for name, each in finite if each and name not in single]
+        if other and not one:
+            raise InputError(
+                f"joints with several coordinates have no limits in a description (a Servo limits "
+                f"them with Limits.for_robot); given: {key} of {join_names(other)}"
+            )
     return self._changed(joint_limits.with_limits(self.description, names, low, high, rates))
 
 

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple.kinematics import Robot
+from supple.kinematics.configuration import unwound
 from supple.motion.linearization import Array
 
 Indices = NDArray[np.intp]
@@ -58,12 +60,15 @@ class PathGraph:
         steps: The columns where the steps from each of the first L - 1 layers to the next begin and
             end. None if each column is a branch, continuous over successive layers.
         cost: Cost of the steps and reconfigurations.
+        robot: The robot, if a joint has a quaternion. The joint motion is then that of rotation
+            vectors, which do not jump at half turns along a column.
     """
 
     x: Array
     q: Array
     steps: Sequence[tuple[Indices, Indices]] | None
     cost: Cost
+    robot: Robot | None = None
 
     @cached_property
     def weights(self) -> Array | None:
@@ -77,9 +82,10 @@ class PathGraph:
     @cached_property
     def routes(self) -> _core.Routes:
         """The routes through the graph."""
-        turns = np.zeros(self.q.shape[2]) if self.cost.turns is None else self.cost.turns
-        units = np.ones(self.q.shape[2]) if self.cost.units is None else self.cost.units
-        q = np.ascontiguousarray(self.q)
+        n = self.q.shape[2] if self.robot is None else self.robot.nv
+        turns = np.zeros(n) if self.cost.turns is None else self.cost.turns
+        units = np.ones(n) if self.cost.units is None else self.cost.units
+        q = np.ascontiguousarray(self.q if self.robot is None else unwound(self.robot, self.q))
         made = _core.Routes(x=self.x, q=q, weights=self.weights, turns=turns, units=units)
         if self.steps is not None:
             ends = np.cumsum([len(a) for a, _ in self.steps], dtype=np.int32)

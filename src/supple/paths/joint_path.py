@@ -15,7 +15,12 @@ from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, difference, refuse_balls
+from supple.kinematics.configuration import (
+    clipped,
+    coordinate_difference,
+    difference,
+    to_kernel,
+)
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.robot import check_robot
 from supple.kinematics.unit_text import joint_unit
@@ -42,7 +47,7 @@ class JointPath(ReadOnlyArrays):
 
     Attributes:
         robot: The robot.
-        q: Joint coordinates (N, n), N >= 1 [rad or m]; successive configurations differ.
+        q: Joint coordinates (N, nq), N >= 1 [rad or m]; successive configurations differ.
         s: Parameter of each configuration (N,), increasing; by default the sum of distances
             between successive configurations [rad and m mixed].
 
@@ -56,7 +61,6 @@ class JointPath(ReadOnlyArrays):
 
     def __init__(self, robot: Robot, q: ArrayLike, s: ArrayLike | None = None) -> None:
         check_robot(robot)
-        refuse_balls(robot, "JointPath")
         refuse_loops(robot, "JointPath")
         points = coordinates(q, robot.nq, "q").astype(np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
@@ -89,19 +93,23 @@ class JointPath(ReadOnlyArrays):
     @cached_property
     def spline(self) -> Spline:
         """The spline through q; it needs two configurations or more."""
-        return Spline.inside(self.s, self.q, self.robot.lower, self.robot.upper)
+        return Spline.inside(self.s, self.q, self.robot.lower, self.robot.upper, self.robot)
 
     @cached_property
     def extremes(self) -> tuple[Array, Array]:
-        """The smallest and the largest value of each joint (n,) anywhere on the path [rad or m]."""
+        """The smallest and the largest value of each joint (n,) anywhere on the path [rad or m].
+
+        Those of ball joints are of rotation vectors from one configuration to the next.
+        """
         if len(self) == 1:
-            return self.q[0], self.q[0]
+            only = to_kernel(self.robot, self.q[0])
+            return only, only
         low, high = self.spline.extremes()
         lower, upper = self.robot.lower, self.robot.upper
         return np.clip(low.min(axis=0), lower, upper), np.clip(high.max(axis=0), lower, upper)
 
     def at(self, s: ArrayLike) -> Array:
-        """Return the configurations (..., n) at parameters s (...).
+        """Return the configurations (..., nq) at parameters s (...).
 
         Args:
             s: Parameters between the first and the last one of the path.
@@ -112,9 +120,8 @@ class JointPath(ReadOnlyArrays):
             raise InputError(f"s must be from {self.s[0]:g} to {self.s[-1]:g}; given: {given}")
         if len(self) == 1:
             return np.broadcast_to(self.q[0], (*where.shape, self.robot.nq)).copy()
-        q = self.spline(where.ravel())
-        inside = np.clip(q, self.robot.lower, self.robot.upper)  # of rounding errors
-        return inside.reshape(*where.shape, self.robot.nq)
+        inside = clipped(self.robot, self.spline(where.ravel()))  # of rounding errors
+        return np.asarray(inside).reshape(*where.shape, self.robot.nq)
 
     def check_inside(self, limits: Limits) -> None:
         """Raise an InputError if the path leaves the position limits of `limits`."""
@@ -157,13 +164,13 @@ class JointPath(ReadOnlyArrays):
             InputError: A joint that moves has no limit, or the path leaves the position limits.
         """
         dt, own = step_length(dt), limits_for(limits, self.robot)
-        bounds = bounds_of(self.robot, np.ptp(self.q, axis=0) > 0, own, tool_speed, frame)
+        moves = (difference(self.robot, self.q, self.q[:1]) != 0).any(axis=0)
+        bounds = bounds_of(self.robot, moves, own, tool_speed, frame)
         self.check_inside(own)
         layout, _ = compile_selected(self.robot, frame, None)
         if len(self) == 1:
             return to_trajectory(layout, [np.repeat(self.q, 2, axis=0)], dt, bounds)
-        q = sampled(time_law(self.spline, bounds), dt)
-        inside = np.clip(q, self.robot.lower, self.robot.upper)  # of rounding errors
+        inside = clipped(self.robot, sampled(time_law(self.spline, bounds), dt))  # of rounding
         return to_trajectory(layout, [inside], dt, bounds)
 
 
@@ -185,15 +192,16 @@ def _inside(robot: Robot, q: Array) -> Array:
         InputError: A configuration is outside the limits.
     """
     low, high = robot.lower, robot.upper
-    inside = np.clip(q, low, high)
-    out = np.abs(coordinate_difference(q, inside)) > _SAME * np.maximum(1, np.abs(inside))
+    inside = clipped(robot, q)
+    at, near = to_kernel(robot, q), to_kernel(robot, inside)
+    out = np.abs(coordinate_difference(at, near)) > _SAME * np.maximum(1, np.abs(near))
     if out.any():
         i, j = np.argwhere(out)[0]
         raise InputError(
-            f"q must be inside the position limits of the joints; given: {q[i, j]:g} for "
+            f"q must be inside the position limits of the joints; given: {at[i, j]:g} for "
             f"{robot.joint_names[j]} of configuration {i}, with limits {low[j]:g} and {high[j]:g}"
         )
-    return inside
+    return np.asarray(inside)
 
 
 def bounds_of(
@@ -243,7 +251,7 @@ def to_trajectory(
     J = np.asarray(layout.jacobian(q[:-1]), dtype=np.float64)
     rows = np.einsum("kmn,kn->km", J, qd) / layout.weights
     # accelerations at both ends of each step; the joints rest before and after the motion
-    resting = np.zeros((1, q.shape[1]))
+    resting = np.zeros((1, qd.shape[1]))
     second = np.diff(np.concatenate([resting, qd, resting]), axis=0) / dt
     third = np.diff(second, axis=0) / dt
     ratios = (

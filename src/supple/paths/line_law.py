@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from supple.kinematics.configuration import coordinate_difference, integrate_coordinate
+from supple.kinematics.configuration import Layout, coordinate_difference, integrate
 from supple.motion.linearization import Array
 from supple.paths.speed_grid import turning_points
 from supple.paths.spline import Spline
@@ -43,12 +43,14 @@ class LineLaw:
         t: Times at which the phases begin, and at which the motion ends (P + 1,) [s].
         states: Position on the line and its first three derivatives, at the beginning of each phase
             (P, 4).
+        layout: The robot, or its coordinates, if a joint has a quaternion.
     """
 
     first: Array
     rise: Array
     t: Array
     states: Array
+    layout: Layout = None
 
     @staticmethod
     def fastest(spline: Spline, bounds: Bounds) -> LineLaw | None:
@@ -73,7 +75,8 @@ class LineLaw:
             longest = min(speed / acceleration, float(np.sqrt(distances.max() / acceleration)))
             jerk = acceleration / (_SUDDEN * longest)
         limits = _Limits.of(speed, acceleration, jerk, distances)
-        return LineLaw(spline(spline.s[:1])[0], rise, *_phases(turns, limits))
+        first = spline(spline.s[:1])[0]
+        return LineLaw(first, rise, *_phases(turns, limits), spline.layout)
 
     @property
     def duration(self) -> float:
@@ -86,7 +89,7 @@ class LineLaw:
         phase = np.clip(np.searchsorted(self.t, t, side="right") - 1, 0, len(self.states) - 1)
         x = _after(self.states[phase].T, t - self.t[phase])
         moved, first, second, third = np.multiply.outer(x, self.rise)
-        return integrate_coordinate(self.first, moved), first, second, third
+        return integrate(self.layout, self.first, moved), first, second, third
 
 
 class _Limits(NamedTuple):
@@ -208,6 +211,8 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
     The positions are relative to the first end, in units of the direction. None if the path is not
     a straight line, there and back.
     """
+    if spline.anchors is not None:
+        return _rotation(spline)
     q = spline(spline.s)
     size = float(np.abs(q).max()) or 1.0
     far = coordinate_difference(q, q[0])
@@ -235,3 +240,14 @@ def _line(spline: Spline) -> tuple[Array, Array] | None:
         if len(short) == 0 or len(x) == 2:
             return rise, x
         x = np.delete(x, short[0] if short[0] else 1)
+
+
+def _rotation(spline: Spline) -> tuple[Array, Array] | None:
+    """Return the direction and the ends of a path of one piece on which all joints move evenly."""
+    if len(spline.s) != 2:
+        return None
+    slope, *bends = spline.coefficients[1:, 0] * np.diff(spline.s)[0] ** np.arange(1, 4)[:, None]
+    size = float(np.abs(slope).max())
+    if size == 0 or np.abs(bends).max() > _STRAIGHT * size:
+        return None
+    return slope, np.array([0.0, 1.0])

@@ -16,7 +16,13 @@ import numpy as np
 from supple.control.servo import Servo
 from supple.control.status import StepStatus
 from supple.errors import InputError
-from supple.kinematics.configuration import coordinate_difference
+from supple.kinematics import Robot
+from supple.kinematics.configuration import (
+    Coordinates,
+    clipped,
+    coordinate_difference,
+    to_kernel,
+)
 from supple.kinematics.rotation import exp, log
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -37,7 +43,7 @@ class PathMotion(NamedTuple):
 
     Attributes:
         t: Times (K + 1,) [s].
-        q: Joint coordinates (K + 1, n) [rad or m].
+        q: Joint coordinates (K + 1, nq) [rad or m].
         s: Path parameter at each time (K + 1,): the time for which this point is commanded [s].
         targets: Targets at these parameters (K + 1, k), in the kernel's layout.
         status: Status of the step toward the first target not reached; 0 if all are reached.
@@ -65,7 +71,7 @@ def path_motion(
     Args:
         layout: The tasks.
         limits: Limits of the joints.
-        q0: Initial joint coordinates (n,), at the first target.
+        q0: Initial joint coordinates (nq,), at the first target.
         commands: Targets and their times.
         dt: Length of a step of the motion [s].
         tolerance: Largest deviation of a row of the tasks from the path [m or rad].
@@ -75,6 +81,7 @@ def path_motion(
     """
     if commands.targets is None:
         raise InputError('mode "path" needs a target at each time; given: none')
+    robot = layout.robot
     q, splines, status = _joint_path(layout, limits, q0, commands)
     t, targets = commands.t[: len(q)], commands.targets[: len(q)]
     off = np.abs(layout.error(q0, targets[0]) / layout.weights).max()
@@ -102,7 +109,7 @@ def path_motion(
         made.append(law.at(np.linspace(0, law.duration, steps + 1)[1:])[0])
     every = np.concatenate(made)
     s = np.clip(every[:, -1], t[0], t[-1])
-    inside = np.clip(every[:, :-1], limits.lower, limits.upper)  # of rounding errors
+    inside = clipped(robot, every[:, :-1], limits.lower, limits.upper)  # of rounding errors
     times = t[0] + dt * np.arange(len(every))
     return PathMotion(times, inside, s, _at(layout, commands, s), status)
 
@@ -131,16 +138,18 @@ def _joint_path(
     does not help, the motion stops there: each spline is a motion from rest to rest.
 
     Returns:
-        Configurations at the targets (K, n), splines through them (none if K = 1), and the status
+        Configurations at the targets (K, nq), splines through them (none if K = 1), and the status
         of the step toward the first target that is not reached (0 if all are).
     """
     assert commands.targets is not None
-    begin = np.clip(q0, limits.lower, limits.upper)  # the motion begins where the robot is
-    margin = np.zeros(len(begin))
+    robot = layout.robot
+    begin = clipped(robot, q0, limits.lower, limits.upper)  # the motion begins where the robot is
+    margin = np.zeros(robot.nv)
     q, status = _joints(layout, limits, margin, begin, commands.targets)
     for _ in range(_NARROWED):
         q[0] = begin
-        over = _overshoot(_spline(commands.t, q), limits).max(axis=0) if len(q) > 1 else np.zeros(1)
+        spline = _spline(robot, commands.t, q) if len(q) > 1 else None
+        over = np.zeros(1) if spline is None else _overshoot(spline, limits).max(axis=0)
         if not over.any():
             break
         margin += 2 * over
@@ -149,12 +158,13 @@ def _joint_path(
             break  # the robot needs its whole range to reach all targets
         q, status = found, its_status
     q[0] = begin
-    return q, _splines(commands.t[: len(q)], q, limits), status
+    return q, _splines(robot, commands.t[: len(q)], q, limits), status
 
 
-def _spline(t: Array, q: Array) -> Spline:
-    """Return the spline through q (K, n) at the first K of the times, with a coordinate s = t."""
-    return Spline.through(t[: len(q)], np.column_stack([q, t[: len(q)]]))
+def _spline(robot: Robot, t: Array, q: Array) -> Spline:
+    """Return the spline through q (K, nq) at the first K of the times, with a coordinate s = t."""
+    layout = Coordinates(robot.nq + 1, robot.nv + 1, robot._balls)
+    return Spline.through(t[: len(q)], np.column_stack([q, t[: len(q)]]), layout)
 
 
 def _overshoot(spline: Spline, limits: Limits) -> Array:
@@ -165,22 +175,24 @@ def _overshoot(spline: Spline, limits: Limits) -> Array:
     return np.where(over > rounding, over, 0)
 
 
-def _splines(t: Array, q: Array, limits: Limits) -> list[Spline]:
-    """Return splines through q (K, n) that stay inside the ranges of all joints.
+def _splines(robot: Robot, t: Array, q: Array, limits: Limits) -> list[Spline]:
+    """Return splines through q (K, nq) that stay inside the ranges of all joints.
 
     A spline that does not is divided at the target next to its largest overshoot, where the joint
     turns more sharply; a spline of two targets is a line and stays inside.
     """
     made, waiting = [], [(0, len(q))] if len(q) > 1 else []
+    positions = to_kernel(robot, q)
     while waiting:
         first, end = waiting.pop()
-        spline = _spline(t[first:end], q[first:end])
+        spline = _spline(robot, t[first:end], q[first:end])
         over = _overshoot(spline, limits)
         if end - first == 2 or not over.any():
             made.append(spline)
             continue
         piece, joint = np.unravel_index(over.argmax(), over.shape)
-        steps = coordinate_difference(q[first + 1 : end, joint], q[first : end - 1, joint])
+        own = positions[first:end, joint]
+        steps = coordinate_difference(own[1:], own[:-1])
         turn = np.abs(np.diff(steps))  # at the targets 1, 2, ...
         near = np.clip([piece, piece + 1], 1, end - first - 2)
         at = first + int(near[np.argmax(turn[near - 1])])
@@ -191,21 +203,21 @@ def _splines(t: Array, q: Array, limits: Limits) -> list[Spline]:
 def _joints(
     layout: CompiledTasks, limits: Limits, margin: Array, begin: Array, targets: Array
 ) -> tuple[Array, int]:
-    """Return q (K, n) at the targets before the first one that is out of reach, and its status.
+    """Return q (K, nq) at the targets before the first one that is out of reach, and its status.
 
     The joints keep distances `margin` (n,) from their position limits, those that begin closer to
-    a limit (`begin`, (n,)) after a few targets.
+    a limit (`begin`, (nq,)) after a few targets.
     """
     q = np.empty((len(targets), layout.robot.nq))
-    here = begin
+    here, first = begin, to_kernel(layout.robot, begin)
     for k, target in enumerate(targets):
         if k <= _EASED and (k == 0 or margin.any()):
             part = margin * (k / _EASED)
             servo = _unhurried(
                 layout,
                 limits,
-                np.minimum(limits.lower + margin, np.maximum(begin, limits.lower + part)),
-                np.maximum(limits.upper - margin, np.minimum(begin, limits.upper - part)),
+                np.minimum(limits.lower + margin, np.maximum(first, limits.lower + part)),
+                np.maximum(limits.upper - margin, np.minimum(first, limits.upper - part)),
             )
         for _ in range(_ROUNDS):
             if np.abs(layout.error(here, target)).max() < MET:

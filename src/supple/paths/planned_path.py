@@ -11,7 +11,7 @@ from supple.control.arguments import limits_for, step_length
 from supple.control.trajectory import Trajectory
 from supple.errors import InputError
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, difference
+from supple.kinematics.configuration import clipped, difference, to_kernel
 from supple.kinematics.unit_text import error_text
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -43,6 +43,7 @@ class Reconfiguration:
     after: Array
     reason: str
     via: Array = field(default_factory=lambda: np.empty((0, 0)))
+    _robot: Robot | None = field(default=None, repr=False)
 
     @property
     def q(self) -> Array:
@@ -52,7 +53,7 @@ class Reconfiguration:
         )
 
     def __str__(self) -> str:
-        far = np.abs(self.after - self.before).max()
+        far = np.abs(difference(self._robot, self.after, self.before)).max()
         return f"at {self.at:g}: {self.reason}; a joint moves by {far:.3g} rad or m"
 
 
@@ -143,16 +144,17 @@ class PlannedPath(Certified):
         dt, own = step_length(dt), limits_for(limits, self.robot)
         layout, _ = compile_selected(self.robot, frame, None)
         lines = [each.q for each in self.reconfigurations]
-        every = [*lines, *(np.stack(piece.extremes) for piece in self.pieces)]
+        every = [difference(self.robot, each, each[:1]) for each in lines]
+        every += [np.stack(piece.extremes) for piece in self.pieces]
         moves = np.any([np.ptp(each, axis=0) > 0 for each in every], axis=0)
         bounds = bounds_of(self.robot, moves, own, tool_speed, frame)
         made: list[Array] = []
         if len(lines) == len(self.pieces):  # q0 was outside the limits
-            made += _lines(lines.pop(0), bounds, dt)
+            made += _lines(self.robot, lines.pop(0), bounds, dt)
         for i, piece in enumerate(self.pieces):
             piece.check_inside(own)
             for each in lines[max(0, i - 1) : i]:
-                made += _lines(each, bounds, dt)
+                made += _lines(self.robot, each, bounds, dt)
             made += _timed(piece, bounds, dt)
         made += made * (sum(map(len, made)) == 1)
         motion = to_trajectory(layout, made, dt, bounds)
@@ -161,17 +163,19 @@ class PlannedPath(Certified):
         return replace(motion, certificate=self.certificate.again(motion.t, motion.q))
 
 
-def _lines(q: Array, bounds: Bounds, dt: float) -> list[Array]:
-    """Return straight motions through configurations (K, n), which rest at each of them."""
-    return [_line(ends, bounds, dt) for ends in np.stack([q[:-1], q[1:]], axis=1)]
+def _lines(robot: Robot, q: Array, bounds: Bounds, dt: float) -> list[Array]:
+    """Return straight motions through configurations (K, nq), which rest at each of them."""
+    return [_line(robot, ends, bounds, dt) for ends in np.stack([q[:-1], q[1:]], axis=1)]
 
 
-def _line(ends: Array, bounds: Bounds, dt: float) -> Array:
-    """Return the straight motion (K, n) between two configurations (2, n) at intervals of dt."""
-    if np.abs(coordinate_difference(ends[1], ends[0])).max() <= _EQUAL_WITHIN:
+def _line(robot: Robot, ends: Array, bounds: Bounds, dt: float) -> Array:
+    """Return the straight motion (K, nq) between two configurations (2, nq) at intervals of dt."""
+    if np.abs(difference(robot, ends[1], ends[0])).max() <= _EQUAL_WITHIN:
         return ends
-    law = time_law(Spline.through(np.array([0.0, 1.0]), ends), bounds._replace(tool=None))
-    return np.clip(sampled(law, dt), ends.min(axis=0), ends.max(axis=0))  # of rounding errors
+    law = time_law(Spline.through(np.array([0.0, 1.0]), ends, robot), bounds._replace(tool=None))
+    both = to_kernel(robot, ends)
+    made = clipped(robot, sampled(law, dt), both.min(axis=0), both.max(axis=0))
+    return np.asarray(made)  # without rounding errors
 
 
 def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
@@ -186,5 +190,5 @@ def _timed(path: JointPath, bounds: Bounds, dt: float) -> list[Array]:
         if len(own):
             part = path.spline.between(path.s[own[0]], path.s[own[-1] + 1])
             q = sampled(time_law(part, bounds), dt)
-            made.append(np.clip(q, robot.lower, robot.upper))  # of rounding errors
+            made.append(np.asarray(clipped(robot, q)))  # of rounding errors
     return made

@@ -27,7 +27,7 @@ from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
-from supple.kinematics.configuration import refuse_balls
+from supple.kinematics.configuration import of_positions, refuse_balls, to_kernel
 from supple.kinematics.environment import thread_count
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
@@ -112,8 +112,9 @@ def plan_path(
         InputError: The path is malformed, or q0 does not reach its first target.
     """
     check_robot(robot)
-    refuse_balls(robot, "plan_path")
     refuse_loops(robot, "plan_path")
+    if world is not None:
+        refuse_balls(robot, "plan_path with a world")
     selected, single = selected_tasks(robot, frame, tasks)
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:
@@ -131,7 +132,7 @@ def plan_path(
     )
     cost = Cost(units=targets.units)
     if prefer != "motion":
-        cost = Cost(lambda q: costs(prefer, problem, q, None))
+        cost = Cost(lambda q: costs(prefer, problem, to_kernel(robot, q), None))
     tried = int(number(samples, "samples", least=1, most=1e7))
     obstacles = Obstacles.of(WorldCheck.of(robot, world, clearance), tried)
     own = PathProblem(problem, targets, tolerances, cost, count, obstacles=obstacles)
@@ -143,7 +144,8 @@ def plan_path(
     if joint is None or not found.pieces:
         return found
     after, reason = found.pieces[0].q[0], f"{joint} starts outside its limits"
-    back = _around(own, Reconfiguration(float(targets.x[0]), given, after, reason))
+    change = Reconfiguration(float(targets.x[0]), given, after, reason, _robot=robot)
+    back = _around(own, change)
     certificate = found.certificate
     if obstacles is not None and certificate is not None:
         certificate = obstacles.line(back.q).at(back.at) & certificate
@@ -249,8 +251,10 @@ def _turned(path: PathProblem, tracks: list[Track]) -> list[Track]:
     made, robot = tracks[:1], path.robot
     for track in tracks[1:]:
         turned = path.turned(track.q, track.q[0], made[-1].q[-1])
-        inside = ((robot.lower <= turned) & (turned <= robot.upper)).all(axis=0)
-        made.append(track._replace(q=np.where(inside, turned, track.q)))
+        at = to_kernel(robot, turned)
+        inside = ((robot.lower <= at) & (at <= robot.upper)).all(axis=0)
+        chosen = of_positions(robot, inside)
+        made.append(track._replace(q=np.where(chosen, turned, track.q)))
     return made
 
 
@@ -291,6 +295,7 @@ def _result(path: PathProblem, route: _Route) -> PlannedPath:
                 before.joints.q[-1],
                 after.joints.q[0],
                 reason,
+                _robot=path.robot,
             ),
         )
         for (before, after), reason in zip(pairwise(pieces), route.reasons, strict=True)

@@ -24,7 +24,14 @@ from supple.ik.seeds import turns
 from supple.ik.task_errors import rotating_rows
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
-from supple.kinematics.configuration import coordinate_difference, difference, integrate
+from supple.kinematics.configuration import (
+    clipped,
+    coordinate_difference,
+    difference,
+    from_kernel,
+    integrate,
+    to_kernel,
+)
 from supple.motion.linearization import Array
 from supple.paths.graph import Cost
 from supple.paths.obstacles import Obstacles
@@ -85,6 +92,11 @@ class PathProblem:
     def robot(self) -> Robot:
         """The robot."""
         return self.problem.layout.robot
+
+    @property
+    def turning(self) -> Robot | None:
+        """The robot, if a joint has a quaternion, else None."""
+        return self.robot if self.robot.nq != self.robot.nv else None
 
     @cached_property
     def exact(self) -> Array:
@@ -159,7 +171,8 @@ class PathProblem:
 
     def errors(self, q: Array, targets: Array) -> Array:
         """Return position and rotation errors (K, 2) [m, rad] at configurations (K, n)."""
-        return _core.interval_errors(self.problem.kernel, q[:, None], targets)[0]
+        at = np.ascontiguousarray(to_kernel(self.robot, q[:, None]))
+        return _core.interval_errors(self.problem.kernel, at, targets)[0]
 
     def deviation(self, q: Array, x: Array) -> Array:
         """Return the errors (K, 2) [m, rad] of configurations (K, n) at places x (K,) of a path."""
@@ -175,7 +188,8 @@ class PathProblem:
             a parabola through three neighbors exceeds them by at most an eighth of their second
             difference; twice that also covers a second difference that varies.
         """
-        at, bend = _core.interval_errors(self.problem.kernel, q, self.targets(x.ravel()))
+        own = np.ascontiguousarray(to_kernel(self.robot, q))
+        at, bend = _core.interval_errors(self.problem.kernel, own, self.targets(x.ravel()))
         kinds = np.concatenate(self.rotating)
         return at, at + bend / 4 + self.exact * np.array([not kinds.all(), kinds.any()])
 
@@ -239,7 +253,7 @@ class PathProblem:
 
     def near(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the solutions at places x (K,) found from q (K, n), and a mask (K,) of success."""
-        found = self.driver().solve_batch(self.targets(x), q)
+        found = self.driver().solve_batch(self.targets(x), to_kernel(self.robot, q))
         return found.q, np.asarray(found.success)
 
     def nearest(self, x: Array, q: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -298,8 +312,9 @@ class PathProblem:
 
     def outside(self, q: Array) -> str | None:
         """Return the name of a joint of q (n,) that is outside its limits; None if none is."""
-        inside = np.clip(q, self.robot.lower, self.robot.upper)
-        out = np.abs(coordinate_difference(q, inside)) > EDGE * np.maximum(
+        at = to_kernel(self.robot, q)
+        inside = to_kernel(self.robot, clipped(self.robot, q))
+        out = np.abs(coordinate_difference(at, inside)) > EDGE * np.maximum(
             self.units, np.abs(inside)
         )
         return self.robot.joint_names[int(np.argmax(out))] if out.any() else None
@@ -315,7 +330,7 @@ class PathProblem:
                 f"q0 must be at the first target; given: a configuration {error[0] * 1e3:.3g} mm "
                 f"and {error[1] * 1e3:.3g} mrad away"
             )
-        inside = np.clip(q0, self.robot.lower, self.robot.upper)
+        inside = clipped(self.robot, q0)
         exact, good = self.near(self.targets.x[:1], inside[None])
         if good[0]:
             return np.asarray(exact[0])
@@ -343,7 +358,10 @@ class PathProblem:
         spec = self._track_spec
         if divisions != spec.divisions:
             spec = spec.replace(divisions=divisions)
-        return _core.tracked(self.problem.kernel, q, course, spec)
+        own = np.ascontiguousarray(to_kernel(self.robot, q))
+        return np.asarray(
+            from_kernel(self.robot, _core.tracked(self.problem.kernel, own, course, spec))
+        )
 
     def advanced(self, q: Array, x0: Array, x1: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Track configurations (K, n) from places x0 (K,) to x1 (K,).

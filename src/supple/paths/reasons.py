@@ -6,7 +6,7 @@ import numpy as np
 
 from supple.ik.branches.arms import AnyArm, ClosedFormArm
 from supple.ik.status import SolveStatus
-from supple.kinematics.configuration import coordinate_difference
+from supple.kinematics.configuration import coordinate_difference, to_kernel
 from supple.motion.linearization import Array
 from supple.paths.problem import PathProblem
 
@@ -71,8 +71,9 @@ def why(path: PathProblem, at: int, q: Array) -> str:
 
 def _room(path: PathProblem, q: Array) -> Array:
     """Return the distances (n,) of the joints of q (n,) from their limits, in their units."""
-    below = coordinate_difference(q, path.robot.lower)
-    above = coordinate_difference(path.robot.upper, q)
+    at = to_kernel(path.robot, q)
+    below = coordinate_difference(at, path.robot.lower)
+    above = coordinate_difference(path.robot.upper, at)
     return np.asarray(np.minimum(below, above) / path.units)
 
 

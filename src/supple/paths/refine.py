@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from supple.kinematics.configuration import difference, integrate
+from supple.kinematics.configuration import (
+    clipped,
+    difference,
+    integrate,
+    interpolated,
+    to_kernel,
+)
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices
 from supple.paths.joint_path import JointPath
@@ -45,7 +51,7 @@ def refined(path: PathProblem, track: Track) -> Refined:
     own = targets[(track.x[0] <= targets) & (targets <= track.x[-1])]
     x, q, whole = np.union1d(track.x, own), track.q, len(track.x) == given
     if len(x) > len(track.x):
-        guess = np.stack([np.interp(x, track.x, column) for column in track.q.T], axis=-1)
+        guess = interpolated(path.robot, track.x, track.q, x)
         q, end = _filled(path, guess, x)
         x, q, whole = x[:end], q[:end], whole and end == len(x)
     smallest = np.diff(targets).min(initial=np.inf) / 2**_HALVINGS
@@ -83,7 +89,8 @@ def refined(path: PathProblem, track: Track) -> Refined:
 def _inside(path: PathProblem, track: Track) -> Track:
     """Return a track up to its first configuration outside the joint limits."""
     low, high = path.robot.lower - EDGE, path.robot.upper + EDGE
-    out = ((track.q < low) | (track.q > high)).any(axis=1)
+    q = to_kernel(path.robot, track.q)
+    out = ((q < low) | (q > high)).any(axis=1)
     end = int(out.argmax()) if out.any() else len(track.x)
     return track._replace(x=track.x[:end], q=track.q[:end])
 
@@ -117,8 +124,9 @@ def _deviating(
     own = slice(max(0, checked[0] - _MARGIN), checked[-1] + 2 + _MARGIN)
     begin, length = x[checked], x[checked + 1] - x[checked]
     between = begin[:, None] + length[:, None] * _CHECKS
-    spline = Spline.inside(x[own], np.clip(q[own], lower, upper), lower, upper)
-    at = np.clip(spline(between.ravel()), lower, upper)
+    robot = path.robot
+    spline = Spline.inside(x[own], clipped(robot, q[own]), lower, upper, robot)
+    at = clipped(robot, spline(between.ravel()))
     error, most = path.between(at.reshape(*between.shape, -1), between)
     excess = (most / path.tolerances).max(axis=1)
     worst = most.max(axis=0)

@@ -22,7 +22,6 @@ from supple.control.trajectory import Trajectory
 from supple.errors import HINTS, InputError, join_names, known_arguments, short_repr
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
-from supple.kinematics.configuration import refuse_balls
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
 from supple.kinematics.robot import FrameNames
@@ -114,10 +113,7 @@ def simulate(
         duration=duration,
         feedforward=feedforward,
     )
-    if world is not None:
-        refuse_balls(robot, "simulate with a world")
     if limits is not None and limits_for(limits, robot).mode == "path":
-        refuse_balls(robot, 'mode "path"')
         refuse_loops(robot, 'mode "path"')
         fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
         given = [name for name, value in fixed.items() if value is not None]

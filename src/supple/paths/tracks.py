@@ -44,7 +44,7 @@ def tracks(path: PathProblem, x: Array, samples: Mapping[int, Array]) -> PathGra
     """
     columns = [np.empty((len(x), 0, path.robot.nq))]
     columns += [_both_ways(path, x, at, q) for at, q in samples.items()]
-    return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost)
+    return PathGraph(x, np.concatenate(columns, axis=1), None, path.cost, path.turning)
 
 
 def _both_ways(path: PathProblem, x: Array, at: int, q: Array) -> Array:
@@ -146,7 +146,7 @@ class Tracks(Layers):
                 self.tracks[each] = _both_ways(self.path, x, at, self._samples(each))
         none = np.empty((len(x), 0, self.path.robot.nq))
         q = np.concatenate([none, *self.tracks.values()], axis=1)
-        return PathGraph(x, q, None, self.path.cost)
+        return PathGraph(x, q, None, self.path.cost, self.path.turning)
 
     def _with_layers(self, origin: int, layers: Indices) -> Array:
         """Return the tracks (L, K, n) from an origin in more layers.

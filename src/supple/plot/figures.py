@@ -171,7 +171,7 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
         t, after = np.asarray(motion.t), np.asarray(motion.t)[1:]
         names, robot = _names(motion), motion.robot
         low, high, fastest = _ranges(motion)
-        q = motion.q if robot is None else _positions(robot, motion.q)
+        q = motion._positions
         for j, name in enumerate(names):
             how = _style(j)
             if np.isfinite(high[j] - low[j]) and high[j] > low[j]:
@@ -244,25 +244,14 @@ def _style(j: int) -> dict[str, Any]:
 
 def _names(motion: Any) -> Sequence[str]:
     if motion.robot is None:
-        return [f"q[{j}]" for j in range(motion.q.shape[1])]
+        return [f"q[{j}]" for j in range(motion.qd.shape[1])]
     names: Sequence[str] = motion.robot.joint_names
     return names
 
 
-def _positions(robot: Any, q: Matrix) -> Matrix:
-    """Return a position for each degree of freedom (k, n); rotation vectors for quaternions."""
-    if robot.nq == robot.nv:
-        return q
-    made = np.array(robot.difference(q, robot.neutral()))
-    for j, name in enumerate(robot.joint_names):
-        if name in robot.position_names:
-            made[:, j] = q[:, robot.position_names.index(name)]
-    return made
-
-
 def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:
     """Return lower and upper limits and speed limits of the joints (n,)."""
-    free = np.full(motion.q.shape[1], np.inf)
+    free = np.full(motion.qd.shape[1], np.inf)
     robot = motion.robot
     if robot is None:
         return -free, free, free

@@ -128,7 +128,7 @@ def _joint_names(motion: Any) -> Sequence[str]:
     if motion.robot is not None:
         names: Sequence[str] = motion.robot.joint_names
         return names
-    return [f"q[{j}]" for j in range(motion.q.shape[1])]
+    return [f"q[{j}]" for j in range(motion.qd.shape[1])]
 
 
 def _number(value: float) -> str:

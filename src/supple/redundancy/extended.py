@@ -10,7 +10,7 @@ import numpy as np
 from supple.criteria.criterion import Criterion
 from supple.errors import InputError
 from supple.kinematics import Robot
-from supple.kinematics.configuration import integrate
+from supple.kinematics.configuration import integrate, to_kernel
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, numbers_of
 from supple.redundancy.secondary import check_callable
@@ -82,12 +82,10 @@ class _Stationarity:
         check_callable(self, "criterion", self.criterion)
 
     def __call__(self, q: Array) -> tuple[Array, Array]:
-        n = len(q)
-        steps = _STEP * np.maximum(1.0, np.abs(q))
+        robot = self.layout.robot
+        n, steps = robot.nv, _STEP * np.maximum(1.0, np.abs(to_kernel(robot, q)))
         both = np.diag(steps), -np.diag(steps)
-        around = np.concatenate(
-            [q[None], *(integrate(self.layout.robot, q, each) for each in both)]
-        )
+        around = np.concatenate([q[None], *(integrate(robot, q, each) for each in both)])
         J = np.asarray(self.layout.jacobian(around), dtype=np.float64)
         gradient = np.array([self._gradient(one) for one in around])
         U, sigma, Vt = np.linalg.svd(J[0])
@@ -101,9 +99,10 @@ class _Stationarity:
 
     def _gradient(self, q: Array) -> Array:
         gradient = numbers_of(self.criterion(q.copy()), "the gradient of a criterion")
-        if gradient.shape != q.shape:
+        n = self.layout.robot.nv
+        if gradient.shape != (n,):
             raise InputError(
-                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape}"
+                f"a criterion must return a gradient of shape {(n,)}; given: {gradient.shape}"
             )
         return gradient
 

@@ -309,14 +309,14 @@ def _size(x: Array) -> float:
     return largest * float(np.linalg.norm(x / largest)) if largest > 0 else 0.0
 
 
-def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
-    """Return the function q (n,) -> v = -gain ∇h (n,), which checks the gradient."""
+def secondary_velocity(step: Secondary, n: int) -> Callable[[Array], Array]:
+    """Return the function q (nq,) -> v = -gain ∇h (n,), which checks the gradient."""
 
     def velocity(q: Array) -> Array:
         gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
-        if gradient.shape != q.shape:
+        if gradient.shape != (n,):
             raise InputError(
-                f"a criterion must return a gradient of shape {q.shape}; given: {gradient.shape} "
+                f"a criterion must return a gradient of shape {(n,)}; given: {gradient.shape} "
                 f"from {short_repr(step.criterion)}"
             )
         return -step.gain * gradient
@@ -330,7 +330,7 @@ def _secondary(step: Secondary, linearization: Linearization) -> Array:
         raise InputError(
             f"{type(step).__name__}: the linearization must contain q; given: q = None"
         )
-    return secondary_velocity(step)(q)
+    return secondary_velocity(step, linearization.J.shape[-1])(q)
 
 
 def _check(owner: object, criterion: object) -> None:

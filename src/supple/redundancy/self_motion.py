@@ -12,8 +12,10 @@ from supple.kinematics import Robot
 from supple.kinematics.configuration import (
     coordinate_difference,
     difference,
+    in_balls,
     integrate,
-    refuse_balls,
+    position_of,
+    to_kernel,
 )
 from supple.kinematics.loops import refuse_loops
 from supple.motion.linearization import Array
@@ -33,7 +35,7 @@ class SelfMotion:
     """A curve of configurations that keep the pose of a frame.
 
     Attributes:
-        q: Configurations (k, n) [rad or m] along the curve, at equal distances ‖Δq‖ except at
+        q: Configurations (k, nq) [rad or m] along the curve, at equal distances ‖Δq‖ except at
             its two ends.
         start: Index of the given configuration.
         closed: Whether the curve returns to its start, up to full turns of joints; the last
@@ -69,7 +71,7 @@ def self_motion(
 
     Args:
         robot: The robot.
-        q: Configuration (n,) [rad or m], inside the limits.
+        q: Configuration (nq,) [rad or m], inside the limits.
         frame: Name of the frame whose pose is kept; the first end effector by default.
         step: Distance ‖Δq‖ of consecutive configurations [rad].
 
@@ -77,14 +79,13 @@ def self_motion(
         InputError: The null space of J at q does not have exactly one dimension, q is outside the
             limits, or an argument is malformed.
     """
-    refuse_balls(robot, "self_motion")
     refuse_loops(robot, "self_motion")
     at = np.array(q, dtype=np.float64)
     if at.shape != (robot.nq,) or not np.isfinite(at).all():
         raise InputError(f"q must be {robot.nq} finite numbers; given: {short_repr(q)}")
     if not (np.isfinite(step) and step > 0):
         raise InputError(f"step must be positive and finite; given: {short_repr(step)}")
-    if ((at < robot.lower) | (at > robot.upper)).any():
+    if not _inside(robot, at):
         raise InputError(f"q must be inside the limits; given: {short_repr(q)}")
     tracer = _Tracer(robot, frame or robot.tips[0], at, float(step))
     along = tracer.null_space(at)
@@ -99,6 +100,12 @@ def self_motion(
     return SelfMotion(np.array([*backward[::-1], at, *forward]), len(backward), False, (begin, end))
 
 
+def _inside(robot: Robot, q: Array) -> bool:
+    """Return whether a configuration (nq,) is inside the limits."""
+    at = to_kernel(robot, q)
+    return bool(((robot.lower <= at) & (at <= robot.upper)).all())
+
+
 class _Tracer:
     """A tracer of the self-motion that keeps the pose of a frame; points are `step` apart."""
 
@@ -108,14 +115,14 @@ class _Tracer:
         # Joints that do not move the frame are excluded from its self-motion.
         names = set(robot._structure(frame).joints)
         self.moves: NDArray[np.bool_] = np.array([name in names for name in robot.joint_names])
-        self.turn = np.where(robot.prismatic, np.inf, 2 * np.pi)
+        self.turn = np.where(robot.prismatic | in_balls(robot), np.inf, 2 * np.pi)
 
     def null_space(self, q: Array) -> Array:
         """Return an orthonormal basis (k, n) of the motions that keep the pose."""
         J = linearize(self.robot, self.frame, q, self.target, threads=1).J[:, self.moves]
         _, sigma, Vt = np.linalg.svd(J)
         rank = int((sigma > _SINGULAR * sigma[0]).sum())
-        basis = np.zeros((len(Vt) - rank, len(q)))
+        basis = np.zeros((len(Vt) - rank, self.robot.nv))
         basis[:, self.moves] = Vt[rank:]
         return basis
 
@@ -137,7 +144,7 @@ class _Tracer:
         """Return configurations, the joint whose limit ends the curve, and whether it closes."""
         found: list[Array] = []
         q, before = self.start, along
-        nothing = np.zeros(len(q), dtype=np.bool_)
+        nothing = np.zeros(self.robot.nv, dtype=np.bool_)
         while len(found) < _MAX_POINTS:
             length = self.step
             for _ in range(_HALVINGS):
@@ -150,11 +157,7 @@ class _Tracer:
                 length /= 2
             else:
                 return found, "", False
-            over = np.maximum(
-                coordinate_difference(made, self.robot.upper),
-                coordinate_difference(self.robot.lower, made),
-            )
-            if over.max() > 0:
+            if not _inside(self.robot, made):
                 return self._stopped(found, q, made)
             if len(found) > 1 and self._passes_start(q, made):
                 return found, "", True
@@ -170,15 +173,16 @@ class _Tracer:
     ) -> tuple[list[Array], str, bool]:
         """End the curve where the first joint reaches its limit, between two configurations."""
         robot, move = self.robot, difference(self.robot, beyond, q)
+        at = to_kernel(robot, q)
         with np.errstate(divide="ignore", invalid="ignore"):
-            above = coordinate_difference(robot.upper, q)
-            room = np.where(move > 0, above, coordinate_difference(q, robot.lower)) / np.abs(move)
+            above = coordinate_difference(robot.upper, at)
+            room = np.where(move > 0, above, coordinate_difference(at, robot.lower)) / np.abs(move)
         room = np.where(move == 0, np.inf, room)
         joint = int(np.argmin(room))
         near = integrate(robot, q, room[joint] * move)
-        near[joint] = robot.upper[joint] if move[joint] > 0 else robot.lower[joint]
-        last = self.corrected(near, np.arange(len(q)) == joint)
-        if last is not None and ((robot.lower <= last) & (last <= robot.upper)).all():
+        near[position_of(robot, joint)] = (robot.upper if move[joint] > 0 else robot.lower)[joint]
+        last = self.corrected(near, np.arange(robot.nv) == joint)
+        if last is not None and _inside(robot, last):
             found.append(last)
         return found, robot.joint_names[joint], False
 

@@ -1,0 +1,93 @@
+"""Rotation vectors that change in time: the angular velocity in body axes, and its derivatives.
+
+The velocity of the rotation exp(r) in body axes is J(r) ṙ, with
+
+    J = I - a [r]× + b [r]×²,    a = (1 - cos θ)/θ²,    b = (θ - sin θ)/θ³,    θ = ‖r‖.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supple.kinematics.chain import Matrix
+from supple.kinematics.rotation import cross_matrix
+
+_SERIES = 1.0  # angle below which a and b are series in θ² [rad]
+_TERMS = 12  # enough for rounding errors
+_A = np.array([(-1) ** k / math.factorial(2 * k + 2) for k in range(_TERMS)])
+_B = np.array([(-1) ** k / math.factorial(2 * k + 3) for k in range(_TERMS)])
+
+
+def right_jacobian(r: Matrix) -> Matrix:
+    """Return J (..., 3, 3) of rotation vectors r (..., 3)."""
+    (a, *_), (b, *_) = (each[..., None, None] for each in _factors(r))
+    K = cross_matrix(r)
+    return np.asarray(np.eye(3) - a * K + b * (K @ K))
+
+
+def right_jacobian_inverse(r: Matrix) -> Matrix:
+    """Return the inverses of J (..., 3, 3), for angles below 2π."""
+    return np.asarray(np.linalg.inv(right_jacobian(r)), np.float64)
+
+
+def body_velocity(r: Matrix, r1: Matrix, r2: Matrix, r3: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Return the angular velocity in body axes (..., 3) and its first two derivatives.
+
+    Args:
+        r: Rotation vectors (..., 3).
+        r1: Their first derivatives (..., 3).
+        r2: Their second derivatives (..., 3).
+        r3: Their third derivatives (..., 3).
+    """
+    (a, a1, a2), (b, b1, b2) = (each[..., None] for each in _factors(r))
+    # Time derivatives of a and b: a1 is (da/dθ)/θ, and a2 is (da1/dθ)/θ.
+    along = (r * r1).sum(-1, keepdims=True)
+    bent = (r1 * r1 + r * r2).sum(-1, keepdims=True)
+    da, db = a1 * along, b1 * along
+    dda, ddb = a2 * along**2 + a1 * bent, b2 * along**2 + b1 * bent
+    side, far = np.cross(r, r1), np.cross(r, np.cross(r, r1))
+    whirl = np.cross(r1, side)
+
+    def turned(v: Matrix) -> Matrix:  # J v
+        return np.asarray(v - a * np.cross(r, v) + b * np.cross(r, np.cross(r, v)))
+
+    first = turned(r2) - da * side + db * far + b * whirl
+    # J r3 + 2 J' r2 + J'' r1
+    second = (
+        turned(r3)
+        - 2 * (da * np.cross(r, r2) + a * np.cross(r1, r2))
+        + 2 * db * np.cross(r, np.cross(r, r2))
+        + 2 * b * (np.cross(r1, np.cross(r, r2)) + np.cross(r, np.cross(r1, r2)))
+        - dda * side
+        - a * np.cross(r2, r1)
+        + ddb * far
+        + 2 * db * whirl
+        + b * (np.cross(r2, side) + np.cross(r, np.cross(r2, r1)))
+    )
+    return turned(r1), first, second
+
+
+def _factors(r: Matrix) -> tuple[Matrix, Matrix]:
+    """Return a, (da/dθ)/θ and the same again (3, ...), and these of b."""
+    angle = np.linalg.norm(r, axis=-1)
+    square = angle**2
+    near = [_series(coefficients, np.minimum(square, _SERIES**2)) for coefficients in (_A, _B)]
+    t = np.maximum(angle, _SERIES)
+    sine, cosine = np.sin(t), np.cos(t)
+    a1 = (t * sine - 2 + 2 * cosine) / t**4
+    b1 = (3 * sine - 2 * t - t * cosine) / t**5
+    a = (1 - cosine) / t**2, a1, (t * cosine - sine) / t**5 - 4 * a1 / t**2
+    b = (t - sine) / t**3, b1, (2 * cosine - 2 + t * sine) / t**6 - 5 * b1 / t**2
+    small = angle < _SERIES
+    return np.where(small, near[0], np.stack(a)), np.where(small, near[1], np.stack(b))
+
+
+def _series(coefficients: Matrix, x: Matrix) -> Matrix:
+    """Return a series in x = θ² and its derivatives (d/dθ)/θ = 2 d/dx, once and twice."""
+    made = []
+    for _ in range(3):
+        made.append(np.polynomial.polynomial.polyval(x, coefficients))
+        coefficients = np.asarray(2 * np.polynomial.polynomial.polyder(coefficients), np.float64)
+    return np.stack(made)
