@@ -1,0 +1,25 @@
+"""Humanoids that follow human motions (docs/retargeting.md)."""
+
+from supple.retargeting.humanoid import Humanoid, Limb
+from supple.retargeting.mapping import Follow, Mapping, PointMapping, TableMapping
+from supple.retargeting.motion import HumanMotion
+from supple.retargeting.result import Retargeted
+from supple.retargeting.retargeting import Retargeter, default_limits, retarget
+
+__all__ = [
+    "Follow",
+    "HumanMotion",
+    "Humanoid",
+    "Limb",
+    "Mapping",
+    "PointMapping",
+    "Retargeted",
+    "Retargeter",
+    "TableMapping",
+    "default_limits",
+    "retarget",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,102 @@
+"""When the feet of a human stand, and where the feet of a robot then are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.motion.linearization import Array
+from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.rotations import frames_of, orthonormal
+from supple.retargeting.terrain import Terrain
+
+Mask = NDArray[np.bool_]
+
+# A foot begins to stand below the first speed and ceases above the second [m/s].
+SLOW, FAST = 0.25, 0.45
+NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
+SNAP = 0.06  # a standing foot is put on a surface that is so close to its sole [m]
+
+
+def is_still(feet: Array, fps: float, heights: Array, before: Mask) -> Mask:
+    """Return whether feet stand by their speeds, with hysteresis (k, 2).
+
+    Args:
+        feet: Points of both feet (k + 2, 2, p, 3) [m], with a frame before and one after.
+        fps: Frames per second.
+        heights: Heights of the lowest points above the ground (k, 2) [m].
+        before: Whether each foot stood in the frame before (2,).
+    """
+    moved = np.linalg.norm(feet[2:] - feet[:-2], axis=-1).max(axis=-1)
+    speed = 0.5 * fps * moved
+    on, off = (speed < SLOW) & (heights < NEAR), (speed > FAST) | (heights > 1.5 * NEAR)
+    said = np.where(on, 1, np.where(off, 0, -1))
+    said = np.concatenate([before[None].astype(int), said])
+    last = np.where(said >= 0, np.arange(len(said))[:, None], 0)
+    last = np.maximum.accumulate(last, axis=0)
+    return np.asarray(np.take_along_axis(said, last, axis=0)[1:] == 1)
+
+
+def without_short(flags: Mask, least: int) -> Mask:
+    """Return flags (T, 2) without runs shorter than `least` frames; the ends count as repeated."""
+    if least < 2 or not len(flags):
+        return flags
+    padded = np.pad(flags, ((least - 1, least - 1), (0, 0)), mode="edge")
+    total = np.concatenate([np.zeros((1, 2), dtype=int), np.cumsum(padded, axis=0)])
+    full = total[least:] - total[:-least] == least  # windows that begin at each frame
+    count = np.concatenate([np.zeros((1, 2), dtype=int), np.cumsum(full, axis=0)])
+    return np.asarray(count[least:] - count[:-least] > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stance:
+    """Puts the feet of a humanoid flat on the surfaces of a terrain."""
+
+    humanoid: Humanoid
+    terrain: Terrain
+
+    def anchor(self, foot: int, pose: Array) -> Array:
+        """Return the standing pose (4, 4) of a foot next to a pose: flat, its sole on a surface.
+
+        Without a surface within 6 cm the sole keeps its height.
+        """
+        at = self.humanoid.at[self.humanoid.legs[foot].end][:3, :3]
+        sole = self.humanoid.soles[foot]
+        center = pose[:3, :3] @ sole.mean(axis=0) + pose[:3, 3]
+        heights, normals = self.terrain.surfaces(center)
+        near = int(np.abs(heights - center[2]).argmin())
+        on = abs(heights[near] - center[2]) < SNAP
+        n = normals[near] if on else np.array([0.0, 0.0, 1.0])
+        own = at.T @ frames_of(at @ np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
+        ahead = pose[:3, :3] @ own[:, 0]
+        R = frames_of(np.cross(n, ahead), n) @ own.T
+        made = np.eye(4)
+        made[:3, :3], made[:3, 3] = R, pose[:3, 3]
+        if on:
+            lowest = ((R @ sole.T).T @ n).min()
+            surface = np.array([center[0], center[1], heights[near]])
+            made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest) / n[2]
+        return made
+
+    def lift(self, foot: int, poses: Array) -> Array:
+        """Return poses (k, 4, 4) of a foot raised such that no point of the sole is below z = 0."""
+        low = poses[:, 2, 3] + (poses[:, 2, :3] @ self.humanoid.soles[foot].T).min(axis=1)
+        raised = poses.copy()
+        raised[:, 2, 3] += np.maximum(0.0, -low)
+        return raised
+
+
+def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:
+    """Return poses (k, 4, 4) drawn to two others each (k, 4, 4) by shares (k,) that add up to ≤ 1."""
+    before, after = (share[:, None, None] for share in shares)
+    mixed = poses + before * (anchors[0] - poses) + after * (anchors[1] - poses)
+    mixed[:, :3, :3] = orthonormal(mixed[:, :3, :3])
+    return np.asarray(mixed)
+
+
+def smooth(x: Array) -> Array:
+    """Return a smooth rise from 0 to 1 over [0, 1], without acceleration at the ends."""
+    x = np.clip(x, 0.0, 1.0)
+    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))

@@ -1,0 +1,74 @@
+"""The targets of the feet: at rest while they stand, blended into the swing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.motion.linearization import Array
+from supple.retargeting.contacts import Mask, Stance, blended, smooth
+
+
+class Steps:
+    """Targets of one foot, computed block by block with a fixed look-ahead.
+
+    While the foot stands, its target is the standing pose next to the mean of its first frames.
+    `blend` frames before and after, the target moves smoothly from and to the human's pose.
+    """
+
+    def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:
+        self.stance, self.foot, self.blend, self.mean = stance, foot, blend, mean
+        self._anchors: dict[int, Array] = {}  # by the first frame of a stance
+        self._start, self._end = -1, -(10**9)  # of the last stance before the next block
+
+    def targets(self, flags: Mask, poses: Array, first: int, begin: int, end: int) -> Array:
+        """Return the targets (end - begin, 4, 4) of frames [begin, end).
+
+        Args:
+            flags: Whether the foot stands, from frame `first` on.
+            poses: The human's poses of the foot (n, 4, 4), from frame `first` on.
+            first: Index of the first frame given, before `begin` unless that is 0.
+            begin: The first frame of the block, which follows the last block.
+            end: The frame after the block; flags reach `blend` + `mean` frames farther, or to the
+                end of the motion.
+        """
+        seen = flags[max(begin - 1, 0) - first :]
+        origin = max(begin - 1, 0)
+        was = seen[:1] if begin > 0 else np.zeros(1, dtype=bool)
+        now = seen[1:] if begin > 0 else seen
+        origin = begin
+        before = np.concatenate([was, now[:-1]])
+        starts = origin + np.flatnonzero(now & ~before)
+        for s in starts[starts < end + self.blend]:
+            self._anchor(int(s), now[s - origin :], poses[s - first :])
+        k = np.arange(begin, end)
+        stands = now[: end - begin]
+        last = np.full(len(k), self._start)
+        inner = starts[starts < end]
+        last[inner - begin] = inner
+        last = np.maximum.accumulate(last)
+        ended = np.where(stands, k, self._end)
+        ended = np.maximum.accumulate(np.concatenate([[self._end], ended]))[1:]
+        following = np.concatenate([starts, [10**9]])
+        coming = following[np.searchsorted(following, k, side="right")]
+        length = np.minimum(self.blend, coming - ended)
+        shares = [smooth(1 - (k - ended) / length), smooth(1 - (coming - k) / length)]
+        own = poses[begin - first : end - first]
+        pairs = [own.copy(), own.copy()]
+        for s, anchor in self._anchors.items():
+            pairs[0][last == s] = anchor
+            pairs[1][coming == s] = anchor
+        pairs[0][last < 0] = own[last < 0]
+        made = blended(own, (pairs[0], pairs[1]), (np.where(stands, 1.0, shares[0]), np.where(stands, 0.0, shares[1])))
+        made = np.where(stands[:, None, None], pairs[0], self.stance.lift(self.foot, made))
+        self._start, self._end = int(last[-1]), int(ended[-1])
+        self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
+        return np.asarray(made)
+
+    def _anchor(self, start: int, flags: Mask, poses: Array) -> None:
+        """Store the standing pose of the stance that begins at a frame."""
+        if start in self._anchors:
+            return
+        stands = flags[: self.mean + 1]
+        count = len(stands) if stands.all() else int(np.argmin(stands))
+        mean = poses[:count].mean(axis=0)
+        self._anchors[start] = self.stance.anchor(self.foot, mean)
