@@ -20,6 +20,7 @@ struct Constraints {
   // (count,): result, see `RowState`. Rows that the step was not computed for are `met`.
   T* state = nullptr;
   T* scratch = nullptr;  // constraint_scratch(m, n, count) entries, for m = max(rows of J, n)
+  int equal = 0;         // the first rows are equations, G x = h
 };
 
 // What became of a row of constraints.
@@ -53,6 +54,7 @@ SUPPLE_INLINE T sum_of_products(int n, const T* a, const T* b) {
 template <class T>
 struct RowSearch {
   int m, n, count;
+  int equal;            // the first rows are equations
   const T *low, *high;  // (n,)
   T* G;                 // (count, n): rows of length 1, or 0
   T* h;                 // (count,)
@@ -356,7 +358,7 @@ SUPPLE_FN RowSearch<T> row_search(int m, int n, const Constraints<T>& rows, cons
     rest += size;
     return taken;
   };
-  s.n = n, s.count = count, s.low = low, s.high = high;
+  s.n = n, s.count = count, s.equal = rows.equal, s.low = low, s.high = high;
   s.G = take(count * n), s.h = take(count), s.state = take(count), s.J = take(m * n);
   s.x0 = take(n), s.x = take(n), s.side = take(n), s.z = take(n);
   s.multiplier = take(n + count), s.rate = take(n + count), s.locked = take(n + count);
@@ -378,6 +380,28 @@ SUPPLE_FN RowSearch<T> row_search(int m, int n, const Constraints<T>& rows, cons
   return s;
 }
 
+// Prepares to raise an equation: turns it so that it has to be raised.
+template <class T>
+SUPPLE_FN void turn_equation(RowSearch<T>& s, int i) {
+  T* const g = s.G + i * s.n;
+  if (!(sum_of_products(s.n, g, s.x) > s.h[i])) return;
+  for (int j = 0; j < s.n; ++j) g[j] = -g[j];
+  s.h[i] = -s.h[i];
+}
+
+// Keeps an equation that holds. One that is a combination of those before it needs no row.
+template <class T>
+SUPPLE_FN void keep_equation(RowSearch<T>& s, int i) {
+  T& state = s.state[i];
+  if (state == T(int(RowState::met))) {
+    factor_active(s);
+    if (!(direction_of(s, i) > 0)) return;
+    state = T(int(RowState::held));
+    s.multiplier[s.n + i] = T(0);
+  }
+  if (state == T(int(RowState::held))) s.locked[s.n + i] = T(1);
+}
+
 // Treats all rows, starting at s.x, the minimizer inside the box with the active bounds s.side.
 // Returns false where ‖x‖ would exceed `bound`, if x is the shortest step.
 template <class T>
@@ -392,7 +416,9 @@ SUPPLE_FN bool raise_rows(RowSearch<T>& s, const T& bound) {
   bool changed = false;
   for (int i = 0; i < s.count; ++i) s.state[i] = T(int(RowState::waiting));
   for (int i = 0; i < s.count; ++i) {
+    if (i < s.equal) turn_equation(s, i);
     if (!raise_row(s, i, bound)) return false;
+    if (i < s.equal) keep_equation(s, i);
     changed = changed || s.state[i] != T(int(RowState::met));
   }
   if (changed) polish(s);

@@ -10,7 +10,9 @@
 namespace supple {
 
 template <class T>
-struct Constraints;  // constrained.hpp
+struct Constraints;  // row_search.hpp
+template <class T>
+struct Holding;  // holding.hpp
 
 enum class ControlMode : int {
   step,       // one step for all rows
@@ -56,6 +58,9 @@ struct Servo {
   // Condition numbers of J at which the motion begins to slow down and at which it halts; zero if
   // it does not halt.
   T slow_condition = 0, halt_condition = 0;
+  // Tasks that may be held, and the number of their rows (holding.hpp).
+  const Task<T>* held_task = nullptr;
+  int held_tasks = 0, held_rows = 0;
 };
 
 // Targets, velocities and accelerations of all tasks, concatenated; null if not given. A task whose
@@ -108,6 +113,7 @@ struct ServoState {
   L beyond = L(0);         // length of the part of `lost` beyond the end of the reach
   L* ranges = nullptr;     // memory of ranges.hpp; null if no row has an allowed range
   const Constraints<L>* constraints = nullptr;  // on q̇ in this step; null if there are none
+  Holding<L>* holding = nullptr;                // null if no task is held in this step
 };
 
 }  // namespace supple

@@ -44,7 +44,18 @@ class PyServo : public ServoLoop {
 
   int flags() const {
     return step_flags(servo_, memory_.last()) | limits_.excesses(last()) |
-           guard_.flags(memory_.last());
+           guard_.flags(memory_.last()) | holding_.flags();
+  }
+  // Returns the error and the share of each task that may be held (tasks, 2), and their targets.
+  nb::tuple holding() const {
+    const int tasks = holding_.tasks();
+    std::vector<double> each;
+    for (int k = 0; k < tasks; ++k) {
+      each.push_back(holding_.error(k)), each.push_back(holding_.share(k));
+    }
+    const Doubles& targets = holding_.targets();
+    return nb::make_tuple(copy(each.data(), {tasks, 2}),
+                          copy(targets.data(), {int(targets.size())}));
   }
   // The pair of shapes that did not allow the last step as it was, or -1.
   int blocking() const { return guard_.blocking(); }
@@ -77,6 +88,7 @@ class PyServo : public ServoLoop {
     const nb::object all = new_array(NPY_DOUBLE, 1, &size);
     memory_.save(data_of<double>(all));
     limits_.save(data_of<double>(all) + memory_.saved_size());
+    holding_.save(data_of<double>(all) + memory_.saved_size() + limits_.saved_size());
     return all;
   }
   void recall(nb::handle all) {
@@ -84,6 +96,7 @@ class PyServo : public ServoLoop {
     if (!from) throw nb::value_error("memory must come from a Servo with the same robot and tasks");
     memory_.recall(from);
     limits_.recall(from + memory_.saved_size());
+    holding_.recall(from + memory_.saved_size() + limits_.saved_size());
     limits_.apply(last(), servo_);
     guard_.forget();
   }
@@ -149,6 +162,13 @@ void bind_servo(nb::module_& m) {
            "slow_condition"_a, "halt_condition"_a, "open_rows"_a.none(),
            nb::sig("def _set_limits(self, *, limits: LimitsSpec, gain: float, slow_condition: "
                    "float, halt_condition: float, open_rows: typing.Any) -> None"))
+      .def("_hold", &PyServo::hold, "k"_a, "target"_a.none(), "over"_a,
+           nb::sig("def _hold(self, k: int, target: " SUPPLE_ARRAY " | None, over: float) -> None"))
+      .def("_release", &PyServo::release, "k"_a, "over"_a,
+           nb::sig("def _release(self, k: int, over: float) -> None"))
+      .def_prop_ro("_holding", &PyServo::holding,
+                   nb::sig("def _holding(self) -> tuple[numpy.typing.NDArray[numpy.float64], "
+                           "numpy.typing.NDArray[numpy.float64]]"))
       .def_prop_ro("_qd", &PyServo::speeds,
                    nb::sig("def _qd(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_side", &PyServo::sides,

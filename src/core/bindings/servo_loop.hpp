@@ -11,6 +11,7 @@
 
 #include "kernels/isa.hpp"
 #include "bindings/servo_guard.hpp"
+#include "bindings/servo_holding.hpp"
 #include "bindings/servo_inputs.hpp"
 #include "bindings/servo_limits.hpp"
 #include "bindings/servo_memory.hpp"
@@ -49,10 +50,14 @@ class ServoLoop {
         stacked_targets_(stacked_targets),
         stacked_velocities_(stacked_velocities) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
-    const int n = all.chain<double>().nv, m = all.rows();
-    targets_ = all.targets();
-    velocities_ = all.velocities();
-    for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
+    const int n = all.chain<double>().nv, count = int(all.tasks<double>().size());
+    check_index("held_tasks", 0, count, spec.held_tasks);
+    int m = 0;
+    for (int k = 0; k < count - spec.held_tasks; ++k) {
+      const Task<double>& task = all.tasks<double>()[k];
+      rows_.push_back(task.rows);
+      m += task.rows, targets_ += target_size(task), velocities_ += velocity_size(task);
+    }
     const bool by_priority = spec.mode == ControlMode::priority;
     check_length("inputs", rows_.size(), inputs_.size());
     if (!task_gains_.empty()) check_length("task_gains", rows_.size(), task_gains_.size());
@@ -93,6 +98,7 @@ class ServoLoop {
               .whole = spec.whole,
               .slow_condition = spec.slow_condition,
               .halt_condition = spec.halt_condition};
+    holding_.set(all.tasks<double>(), spec.held_tasks, servo_);
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     const bool remembers = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
@@ -152,6 +158,22 @@ class ServoLoop {
     memory_.reset([&speed](int j) { return number(speed, j); });
     limits_.remember_peaks(last(), servo_.dt);
     guard_.forget();
+    holding_.restart();
+  }
+
+  // Begins to hold a task within `over` [s], at a target in the kernel's layout, or where it is
+  // (None).
+  void hold(int k, nb::handle target, double over) {
+    check_index("k", 0, holding_.tasks(), k);
+    const double* const given =
+        target.is_none() ? nullptr : contiguous_data(target, holding_.target_of(k));
+    if (!given && !target.is_none())
+      throw nb::value_error("target must be a C-contiguous float64 array of the task's target");
+    holding_.hold(k, given, over);
+  }
+  void release(int k, double over) {
+    check_index("k", 0, holding_.tasks(), k);
+    holding_.release(k, over);
   }
 
   // Replaces the limits and what depends on them: the gain of the error, the condition numbers of
@@ -194,7 +216,9 @@ class ServoLoop {
 
  protected:
   const ServoState<double>& last() const { return memory_.last().state; }
-  int saved_size() const { return memory_.saved_size() + limits_.saved_size(); }
+  int saved_size() const {
+    return memory_.saved_size() + limits_.saved_size() + holding_.saved_size();
+  }
 
   // Returns the data and the number of rows of an array (count, n + more) of float64.
   std::pair<const double*, int> rows_in(nb::handle given, int more) const {
@@ -232,6 +256,7 @@ class ServoLoop {
   ServoMemory memory_;
   ServoLimits limits_;
   ServoGuard guard_;
+  ServoHolding holding_;
   bool estimates_;  // whether the step keeps estimated directions u
 
  private:
@@ -269,6 +294,10 @@ class ServoLoop {
       }
     }
     if (guard_.active()) memory_.constrain(all_rows_.data(), int(all_rows_.size()) / (n + 2));
+    state.holding = nullptr;
+    if (holding_.any()) {
+      state.holding = holding_.begin(servo_, state.constraints ? state.constraints->count : 0);
+    }
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(configuration(state.q));
       if (!contiguous_data(v, n))
@@ -283,7 +312,10 @@ class ServoLoop {
       decide_in_python(state);
       kernel.advance(servo_, state, memory_.scratch);
     }
-    if (guard_.active()) guard_.secure(servo_, memory_.next());
+    if (guard_.active()) {
+      guard_.secure(servo_, memory_.next());
+      if (state.holding) kernel.measure_held(servo_, state);
+    }
     bool valid = std::isfinite(state.lambda2) && std::isfinite(state.applied_lambda2);
     for (int j = 0; j < nq; ++j) valid = valid && std::isfinite(state.q[j]);
     for (int j = 0; j < n; ++j) valid = valid && std::isfinite(state.qd[j]);
@@ -293,6 +325,7 @@ class ServoLoop {
     }
     layout().from_kernel(state.q, next);
     memory_.accept();
+    if (holding_.any()) holding_.accept();
     if (guard_.active()) guard_.accept(memory_.last());
   }
 
@@ -383,7 +416,7 @@ class ServoLoop {
   const bool wrapped_;  // whether the value of an only task may be in a sequence of one
   const bool stacked_targets_, stacked_velocities_;  // whether an array may hold those of all tasks
   Doubles all_rows_;  // rows of pairs of shapes, then those of constraints
-  int targets_, velocities_;
+  int targets_ = 0, velocities_ = 0;
 };
 
 }  // namespace supple

@@ -45,7 +45,7 @@ inline constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8,
                      over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
                      direction_lost = 512, halts = 1024, over_speed = 2048, over_norm = 4096,
                      at_constraint = 8192, over_constraint = 16384, at_collision = 32768,
-                     over_collision = 65536;
+                     over_collision = 65536, over_held = 131072;
 inline constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
 inline constexpr double noticed = 0.01;  // fraction of a command above which its loss is reported
 

@@ -255,6 +255,7 @@ struct ServoSpec {
   bool whole = false;       // whether to stop where a step cannot perform the whole command
   double slow_condition = 0, halt_condition = 0;  // condition numbers: see `Servo`
   std::vector<InputSpec> inputs = {};             // one for each task
+  int held_tasks = 0;  // the number of tasks after these that may be held
   // (n,), or empty: coordinates outside this range are probably in degrees, and Python decides.
   Doubles plausible_lower = {}, plausible_upper = {};
 

@@ -39,6 +39,11 @@ void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
   advance_and_store(servo, state, memory);
 }
 
+template <class T>
+void measure_held_of(const Servo<T>& servo, const ServoState<T>& state) {
+  measure_held(servo, state);
+}
+
 // Scratch memory of one block of robots, one on each lane.
 template <class L>
 struct Robots {
@@ -116,6 +121,7 @@ const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA) = {
     &evaluate_tasks_of<double>,
     &advance_and_store<double>,
     &run<double>,
+    &measure_held_of<double>,
     {&velocity_memory<double>, &resolve_all<double>},
     {&velocity_memory<float>, &resolve_all<float>},
 };

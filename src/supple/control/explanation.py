@@ -11,6 +11,7 @@ import numpy as np
 from supple.control.constraints import acting
 from supple.control.diagnostics import Report, explain_taken, unlimited_step
 from supple.control.guard import acting_pairs
+from supple.control.holding import missed_words, reason
 from supple.control.status import NEARLY, held_joints
 from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Linearization
@@ -52,6 +53,7 @@ def explain_last_step(servo: Servo) -> Report:
         constraints=(
             *acting(servo.constraints, servo._rows, qd),
             *acting_pairs(servo._guarded, servo._rows, qd, servo._blocking, servo.clearance),
+            *_not_held(servo),
         ),
     )
     return replace(
@@ -60,6 +62,15 @@ def explain_last_step(servo: Servo) -> Report:
         beyond=servo._beyond / asked,
         tasks=_missed_tasks(servo) if len(servo.tasks) > 1 else (),
     )
+
+
+def _not_held(servo: Servo) -> tuple[str, ...]:
+    """Return sentences about held tasks that the last step did not hold exactly."""
+    errors = servo.held_error
+    if not errors.any():
+        return ()
+    held, (each, targets) = servo._contacts, servo._holding
+    return missed_words(held, errors, reason(held, servo.robot, servo._now, targets, each[:, 1]))
 
 
 def _missed_tasks(servo: Servo) -> tuple[tuple[str, float], ...]:

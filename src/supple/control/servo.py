@@ -29,6 +29,7 @@ from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.control.diagnostics import Report
 from supple.control.explanation import explain_last_step
 from supple.control.guard import Nearest, guarded, moved_shapes, nearest_of, tracking_errors
+from supple.control.holding import check_over, held_tasks
 from supple.control.last_step import LastStep
 from supple.damping import Curvature
 from supple.errors import HINTS, InputError, known_arguments, short_repr
@@ -50,7 +51,10 @@ _INSTEAD = {
     "qd": "servo.reset(qd) sets the joint speeds",
     **{
         name: f"make a new Servo(robot, {name}=...)"
-        for name in ("tasks", "step", "dt", "gain", "constraints", "clearance", "tracking_error")
+        for name in (
+            *("tasks", "step", "dt", "gain", "constraints", "clearance", "tracking_error"),
+            "held",
+        )
     },
 }
 
@@ -100,6 +104,7 @@ class Servo(LastStep):
         world: World | None = None,
         clearance: float = 0.01,
         tracking_error: ArrayLike = 0.0,
+        held: TaskLike | Sequence[TaskLike] | None = None,
     ) -> None:
         """Prepare the controller.
 
@@ -129,6 +134,10 @@ class Servo(LastStep):
             clearance: The distance that is kept from obstacles and between links [m].
             tracking_error: Largest deviation of a joint from the commanded motion, one number or
                 (n,) [rad or m]. The clearance holds for all deviations up to it.
+            held: Tasks that are held exactly where they are in the first step, such as feet on the
+                ground: poses, or fewer rows, for example those of a plane. Only the limits of the
+                joints have precedence over them. `release` lets go of one, and `hold` holds it
+                again. They take no command and have no weights.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
@@ -139,6 +148,7 @@ class Servo(LastStep):
         self._tracking_error = tracking_errors(tracking_error, robot)
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self._limits = bounds = limits_for(limits, robot)
+        self._contacts = held_tasks(robot, held, bounds)
         self._dt, self._order = step_length(dt), order
         keeps = bounds.mode != "exact"
         self._default = step is None
@@ -178,6 +188,7 @@ class Servo(LastStep):
             whole=keeps and order == 1 and isinstance(self._step_used, Pseudoinverse),
             slow_condition=slow,
             halt_condition=halt,
+            held_tasks=len(self._contacts.tasks),
             inputs=[
                 input_spec(task, robot, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
@@ -186,7 +197,7 @@ class Servo(LastStep):
             plausible_upper=np.maximum(high, bounds.upper).tolist(),
         )
         super().__init__(
-            tasks=self._layout.kernel,
+            tasks=self._contacts.kernel(robot, self._layout),
             spec=spec,
             convert=command_converter(self._layout, self._single),
             secondary_velocity=controller.secondary_velocity,
@@ -237,7 +248,8 @@ class Servo(LastStep):
     def __repr__(self) -> str:
         step = readable(self.step)
         more = f", constraints={readable(list(self.constraints))}" if self.constraints else ""
-        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {step}, dt={self.dt}{more})"
+        held = f", held={readable(list(self.held))}" if self.held else ""
+        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {step}, dt={self.dt}{more}{held})"
 
     @property
     def robot(self) -> Robot:
@@ -258,6 +270,49 @@ class Servo(LastStep):
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints on the joint speeds, the one with the highest precedence first."""
         return self._constraints
+
+    @property
+    def held(self) -> tuple[Task, ...]:
+        """The tasks that may be held, the one with the highest precedence first."""
+        return self._contacts.tasks
+
+    @property
+    def held_error(self) -> Array:
+        """The largest error of each of these tasks after the last step (k,) [m or rad].
+
+        Zero for a task that is not held, or is being switched on or off.
+        """
+        return self._holding[0][:, 0]
+
+    @property
+    def held_share(self) -> Array:
+        """How far each of these tasks is switched on (k,): 0 if it is free, 1 if it is held."""
+        return self._holding[0][:, 1]
+
+    def hold(
+        self, which: str | int | Task, target: ArrayLike | None = None, *, over: float = 0.1
+    ) -> None:
+        """Begin to hold one of the tasks in `held`, from the next step on.
+
+        While a task is switched on, its rows move at 1 - α times their velocity in the step without
+        it; α rises smoothly from 0 to 1.
+
+        Args:
+            which: The task, its index, or the name of its frame.
+            target: Its target; by default where it is when it is switched on completely.
+            over: Time until it is switched on completely [s].
+        """
+        k = self._contacts.index(which)
+        self._hold(k, self._contacts.target(k, self.robot, target), check_over(over))
+
+    def release(self, which: str | int | Task, *, over: float = 0.1) -> None:
+        """Let go of one of the tasks in `held`, as smoothly as `hold` begins.
+
+        Args:
+            which: The task, its index, or the name of its frame.
+            over: Time until it is free [s].
+        """
+        self._release(self._contacts.index(which), check_over(over))
 
     @property
     def world(self) -> World | None:
@@ -381,6 +436,7 @@ class Servo(LastStep):
             "world": self._world,
             "clearance": self._clearance,
             "tracking_error": self._tracking_error,
+            "held": self._contacts.tasks,
         }
         return _recreated, (type(self), arguments), self.__getstate__()
 

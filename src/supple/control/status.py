@@ -62,6 +62,8 @@ class StepStatus(IntFlag):
         COLLISION_EXCEEDED: Two shapes were closer than the clearance before the step, and are
             driven apart; or joints or obstacles have moved otherwise than foreseen, and the robot
             stops without a certificate.
+        HELD_EXCEEDED: A held task is more than 1e-9 m or rad from where it should be: the limits of
+            the joints, or other held tasks, do not allow more.
     """
 
     FOLLOWING = 0
@@ -82,6 +84,7 @@ class StepStatus(IntFlag):
     CONSTRAINT_EXCEEDED = 16384
     COLLISION_LIMIT = 32768
     COLLISION_EXCEEDED = 65536
+    HELD_EXCEEDED = 131072
 
     @property
     def sentence(self) -> str:
@@ -120,6 +123,7 @@ _SENTENCES = {
     StepStatus.CONSTRAINT_EXCEEDED: "a constraint cannot be met within the limits",
     StepStatus.COLLISION_LIMIT: "the robot keeps its clearance from an obstacle or from itself",
     StepStatus.COLLISION_EXCEEDED: "two shapes are closer than the clearance",
+    StepStatus.HELD_EXCEEDED: "a held task cannot be held exactly",
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)

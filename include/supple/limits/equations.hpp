@@ -1,0 +1,279 @@
+// The best step inside a box that satisfies equations, for one robot: on packs.
+//
+//   minimize  ‖J (x - x0)‖² + λ² ‖x - x0‖²   subject to   A x = b,  low <= x <= high
+//
+// Reflections Q turn the rows of A for the free entries of x into a triangle, A = L Qᵀ. In the
+// turned coordinates w = Qᵀ(x - x0), the equations determine the first entries and the cost the
+// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A row
+// of A that depends on others to working precision is left out.
+//
+// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot be
+// satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are explained
+// in docs/constants.md.
+#pragma once
+
+#include "supple/limits/packed_box.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// The length of what is left of a row of A, relative to the row, below which it depends on others.
+inline constexpr double dependent_row_double = 1e-9;
+inline constexpr float dependent_row_float = 1e-4;
+template <class T>
+inline constexpr T dependent_row =
+    sizeof(T) == 8 ? T(dependent_row_double) : T(dependent_row_float);
+inline constexpr int equation_rounds = 12;
+
+// The problem of a step that satisfies equations.
+template <class T>
+struct Equations {
+  int m, n, count;     // number of rows of J, of joints, of equations
+  const T *J, *A, *b;  // (m, n), (count, n), (count,)
+  T lambda2;
+  const T *low, *high;  // (n,)
+  T tolerance;          // how far a row that depends on others may be off
+};
+
+// Number of entries of scratch memory that `equation_step` needs.
+SUPPLE_FN constexpr int equation_scratch(int m, int n, int count) {
+  return (3 * m + 2 * count + 2 * n + 12) * (n + 16) + count * count + 5 * count + m + 8 * n + 32;
+}
+
+// Returns x·y of padded rows, for their entries [from, to); both ends are multiples of a pack.
+template <class T>
+SUPPLE_INLINE T padded_dot(int from, int to, const T* x, const T* y) {
+  constexpr int W = pack_width<T>;
+  Unrolled<T> sum{T(0)}, other{T(0)};
+  int j = from;
+  for (; j + 2 * W <= to; j += 2 * W) {
+    sum = fma(load_pack(x + j), load_pack(y + j), sum);
+    other = fma(load_pack(x + j + W), load_pack(y + j + W), other);
+  }
+  if (j < to) sum = fma(load_pack(x + j), load_pack(y + j), sum);
+  T lane[W], total(0);
+  store_pack<T>(sum + other, lane);
+  for (int i = 0; i < W; ++i) total += lane[i];
+  return total;
+}
+
+// The rows of A, for the free entries of x: A = L Qᵀ.
+template <class T>
+struct Triangle {
+  int size, rank;  // number of free entries, number of independent rows
+  T* rows;         // (count, size), padded: L, and remainders of rows that are left out
+  T *mirror, *tau;  // (rank, size), padded, and (rank,): the reflections
+  int* order;       // (count,): the independent rows, then the others
+};
+
+template <class T>
+SUPPLE_INLINE void reflect(const Triangle<T>& t, int k, T* row) {
+  const int s = padded<T>(t.size), from = k / pack_width<T> * pack_width<T>;
+  const T* const v = t.mirror + k * s;
+  add_scaled(from, s, T(-t.tau[k] * padded_dot(from, s, v, row)), v, row);
+}
+
+// Computes the triangle of t.rows (count, size), the longest remaining row first.
+template <class T>
+SUPPLE_NOINLINE void make_triangle(int count, Triangle<T>& t, T* left, T* whole) {
+  const int s = padded<T>(t.size);
+  for (int i = 0; i < count; ++i) {
+    t.order[i] = i;
+    whole[i] = left[i] = padded_dot(0, s, t.rows + i * s, t.rows + i * s);
+  }
+  const int most = count < t.size ? count : t.size;
+  for (t.rank = 0; t.rank < most; ++t.rank) {
+    const int k = t.rank;
+    int first = k;
+    for (int i = k + 1; i < count; ++i) {
+      if (left[t.order[i]] > left[t.order[first]]) first = i;
+    }
+    const int i = t.order[first];
+    t.order[first] = t.order[k], t.order[k] = i;
+    T *const row = t.rows + i * s, *const v = t.mirror + k * s;
+    for (int j = 0; j < s; ++j) v[j] = j < k ? T(0) : row[j];
+    const T square = padded_dot(0, s, v, v), least = dependent_row<T> * dependent_row<T>;
+    if (!(square > least * whole[i]) || !(square > 0)) break;
+    const T size = copysign(sqrt(square), v[k]);
+    t.tau[k] = T(1) / (square + abs(v[k] * size));
+    v[k] += size;
+    row[k] = -size;
+    for (int j = k + 1; j < s; ++j) row[j] = T(0);
+    for (int r = k + 1; r < count; ++r) {
+      T* const other = t.rows + t.order[r] * s;
+      reflect(t, k, other);
+      left[t.order[r]] -= other[k] * other[k];
+      if (!(left[t.order[r]] > T(1e-8) * whole[t.order[r]])) {  // cancelled: sum up again
+        T sum(0);
+        for (int j = k + 1; j < t.size; ++j) sum = fma(other[j], other[j], sum);
+        left[t.order[r]] = sum;
+      }
+    }
+  }
+}
+
+// Solves L z = r for the independent rows; returns whether the others hold too. z (rank) may be the
+// front of a longer row.
+template <class T>
+SUPPLE_FN bool solve_triangle(int count, const Triangle<T>& t, const T* r, T tolerance, T* z) {
+  const int s = padded<T>(t.size);
+  bool consistent = true;
+  for (int k = 0; k < count; ++k) {
+    const int i = t.order[k];
+    T sum = r[i];
+    for (int j = 0; j < k && j < t.rank; ++j) sum = fma(-t.rows[i * s + j], z[j], sum);
+    if (k < t.rank) {
+      z[k] = sum / t.rows[i * s + k];
+    } else {
+      consistent = consistent && abs(sum) <= tolerance;
+    }
+  }
+  return consistent;
+}
+
+// Computes w (free entries, zero in the first `rank`), the minimizer of ‖J w + c‖² + λ² ‖w‖² for
+// the turned J (m, size), whose rows are `turned`. c (m) becomes J w + c. Returns false where the
+// equations of the minimizer are singular to working precision.
+template <class T>
+SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T lambda2, T* c, T* w,
+                               T* scratch) {
+  const int s = padded<T>(t.size), k = t.size - t.rank, sk = padded<T>(k);
+  T *rows = scratch, *G = rows + m * sk, *lower = G + k * sk, *g = lower + k * sk, *y = g + sk,
+    *inverse = y + sk;
+  if (k == 0) return true;
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < k; ++j) rows[i * sk + j] = turned[i * s + t.rank + j];
+    for (int j = k; j < sk; ++j) rows[i * sk + j] = T(0);
+  }
+  for (int j = 0; j < sk; ++j) y[j] = T(0);
+  bool any = false;
+  for (int i = 0; i < m; ++i) any = any || c[i] != T(0);
+  if (!any) return true;
+  upper_gram(m, k, rows, G);
+  for (int j = 0; j < k; ++j) G[j * sk + j] += lambda2;
+  if (!(upper_factor(k, G, lower, inverse) > T(0))) return false;
+  T before = Number<T>::huge;
+  for (int round = 0; round < 4; ++round) {
+    rows_times(m, k, rows, c, g);
+    for (int j = 0; j < k; ++j) g[j] = -fma(lambda2, y[j], g[j]);
+    for (int j = k; j < sk; ++j) g[j] = T(0);
+    factor_solve(k, G, lower, inverse, 1, g);
+    T moved(0), most(0);
+    for (int j = 0; j < k; ++j) {
+      y[j] += g[j];
+      moved = max(moved, abs(g[j])), most = max(most, abs(y[j]));
+    }
+    for (int i = 0; i < m; ++i) c[i] += padded_dot(0, sk, rows + i * sk, g);
+    if (moved <= T(1e-12) * most || !(moved < T(0.5) * before)) break;
+    before = moved;
+  }
+  for (int j = 0; j < k; ++j) w[t.rank + j] = y[j];
+  return true;
+}
+
+// Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its lower
+// or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or if the
+// bounds do not allow the equations.
+template <class T>
+SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
+  const int m = of.m, n = of.n, count = of.count, most = padded<T>(n);
+  T *rows = aligned_rows(scratch), *mirror = rows + count * most, *turned = mirror + count * most,
+    *whole = turned + m * most, *w = whole + m * most, *pull = w + most, *delta = pull + most,
+    *work = delta + most, *rest = work + (m + 2 * n + 4) * most, *tau = rest, *left = tau + count,
+    *length2 = left + count, *r = length2 + count, *c = r + count, *end = c + m;
+  int* const order = reinterpret_cast<int*>(end);
+  int* const index = order + count;
+  T squares(0);
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < most; ++j) {
+      const T entry = whole[i * most + j] = j < n ? of.J[i * n + j] : T(0);
+      squares = fma(entry, entry, squares);
+    }
+  }
+  const T lambda2 = max(of.lambda2, max(squares * T(ridge<T>), Number<T>::tiny));
+  for (int j = 0; j < n; ++j) active_set[j] = of.low[j] < of.high[j] ? T(0) : T(1);
+  for (int j = 0; j < most; ++j) delta[j] = T(0);
+  for (int round = 0; round < equation_rounds; ++round) {
+    int f = 0;
+    bool bounded = false;
+    for (int j = 0; j < n; ++j) {
+      delta[j] = T(0);
+      if (active_set[j] == 0) {
+        index[f++] = j;
+      } else {
+        delta[j] = (active_set[j] < 0 ? of.low[j] : of.high[j]) - x[j];
+        bounded = true;
+      }
+    }
+    const int s = padded<T>(f);
+    Triangle<T> t{f, 0, rows, mirror, tau, order};
+    const auto pack = [&](const T* from, int stride, int i, T* to) {
+      for (int a = 0; a < f; ++a) to[i * s + a] = from[i * stride + index[a]];
+      for (int a = f; a < s; ++a) to[i * s + a] = T(0);
+    };
+    for (int i = 0; i < count; ++i) {
+      pack(of.A, n, i, rows);
+      T sum = of.b[i];
+      for (int j = 0; j < n; ++j) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
+      r[i] = sum;
+    }
+    make_triangle(count, t, left, length2);
+    for (int a = 0; a < s; ++a) w[a] = T(0);
+    const bool consistent = solve_triangle(count, t, r, of.tolerance, w);
+    if (!consistent && bounded) return false;
+    for (int i = 0; i < m; ++i) {
+      pack(whole, most, i, turned);
+      for (int k = 0; k < t.rank; ++k) reflect(t, k, turned + i * s);
+      c[i] = bounded ? padded_dot(0, most, whole + i * most, delta) : T(0);
+      for (int k = 0; k < t.rank; ++k) c[i] = fma(turned[i * s + k], w[k], c[i]);
+    }
+    if (m > 0 && !free_part(m, t, turned, lambda2, c, w, work)) return false;
+    for (int k = t.rank - 1; k >= 0; --k) reflect(t, k, w);
+    for (int a = 0; a < f; ++a) delta[index[a]] = w[a];
+    bool wrong = false;
+    if (bounded) {  // the slope of the cost, less what the equations carry
+      rows_times(m, n, whole, c, pull);
+      for (int j = 0; j < n; ++j) pull[j] = fma(lambda2, delta[j], pull[j]);
+      for (int a = 0; a < s; ++a) w[a] = a < f ? pull[index[a]] : T(0);
+      for (int k = 0; k < t.rank; ++k) reflect(t, k, w);
+      T largest(0);
+      for (int j = 0; j < n; ++j) largest = max(largest, abs(pull[j]));
+      for (int k = t.rank - 1; k >= 0; --k) {  // Lᵀ ν = w
+        T sum = w[k];
+        for (int i = k + 1; i < t.rank; ++i) {
+          sum = fma(-rows[order[i] * s + k], left[i], sum);
+        }
+        left[k] = sum / rows[order[k] * s + k];
+      }
+      for (int j = 0; j < n; ++j) {
+        if (active_set[j] == 0 || !(of.low[j] < of.high[j])) continue;
+        T slope = pull[j], size = abs(slope);
+        for (int k = 0; k < t.rank; ++k) {
+          const T part = left[k] * of.A[order[k] * n + j];
+          slope -= part, size += abs(part);
+        }
+        if (active_set[j] * slope > T(4096) * Number<T>::epsilon * max(size, largest)) {
+          active_set[j] = T(0);
+          wrong = true;
+        }
+      }
+    }
+    for (int a = 0; a < f; ++a) {
+      const int j = index[a];
+      const T at = x[j] + delta[j],
+              slack = T(16) * Number<T>::epsilon * (abs(x[j]) + abs(delta[j]));
+      const T out = at < of.low[j] - slack ? T(-1) : at > of.high[j] + slack ? T(1) : T(0);
+      if (out != 0) active_set[j] = out, wrong = true;
+    }
+    if (wrong) continue;
+    for (int j = 0; j < n; ++j) {
+      const T at = active_set[j] < 0   ? of.low[j]
+                   : active_set[j] > 0 ? of.high[j]
+                                       : T(x[j] + delta[j]);
+      x[j] = min(max(at, of.low[j]), of.high[j]);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

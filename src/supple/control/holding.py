@@ -1,0 +1,151 @@
+"""Tasks that a `Servo` holds exactly: which can be held, and what the last step made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple._arrays.checks import number
+from supple.errors import InputError, short_repr, unknown_name_error
+from supple.kinematics import Robot
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.tasks import Task, TaskLike, as_tasks
+from supple.tasks.layout import CompiledTasks, compile_tasks
+from supple.tasks.open_task import OpenRows
+from supple.tasks.rows import WORLD
+
+_CONFLICT = 0.1  # fraction of an error above which no small motion of the joints would remove it
+_NOTICED = 1e-9  # `noticed_error` of bindings/servo_holding.hpp
+
+
+class HeldTasks:
+    """The tasks that a `Servo` may hold.
+
+    Attributes:
+        tasks: The tasks as they were given.
+        layout: The same tasks with weights of 1, compiled; None if there are none.
+    """
+
+    def __init__(self, robot: Robot, tasks: tuple[Task, ...]) -> None:
+        self.tasks = tasks
+        self.plain = tuple(_plain(robot, task) for task in tasks)
+        self.layout = compile_tasks(robot, self.plain) if tasks else None
+        self.names = tuple(getattr(task, "frame", None) or "" for task in self.plain)
+
+    def words(self, k: int) -> str:
+        """Return a task in words."""
+        name, kind = self.names[k], type(self.tasks[k]).__name__
+        return f"{kind} of {name}" if name else kind
+
+    def index(self, which: object) -> int:
+        """Return the index of a task that is given as such, by its index or by its frame."""
+        found = [
+            k
+            for k, (task, name) in enumerate(zip(self.tasks, self.names, strict=True))
+            if which == (name if isinstance(which, str) else task)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if isinstance(which, int) and not isinstance(which, bool) and 0 <= which < len(self.tasks):
+            return which
+        if not self.tasks:
+            raise InputError(
+                f"this Servo holds no tasks: Servo(..., held=[...]) names them; given: "
+                f"{short_repr(which)}"
+            )
+        if found:
+            raise InputError(
+                f"several held tasks have the frame {which!r}; give the task itself or its index, "
+                f"0 to {len(self.tasks) - 1}"
+            )
+        if isinstance(which, str):
+            raise unknown_name_error("held task", which, sorted({*self.names} - {""}))
+        known = ", ".join(map(repr, self.tasks))
+        raise InputError(f"the held tasks are {known}; given: {short_repr(which)}")
+
+    def kernel(self, robot: Robot, layout: CompiledTasks) -> _core.Tasks:
+        """Return the compiled tasks of a layout, followed by the held ones."""
+        if not self.tasks:
+            return layout.kernel
+        return compile_tasks(robot, (*layout.tasks, *self.plain)).kernel
+
+    def target(self, k: int, robot: Robot, given: ArrayLike | None) -> Array | None:
+        """Return a target of a task in the kernel's layout."""
+        if given is None:
+            return None
+        made = self.plain[k].targets(robot, given)
+        if made.ndim != 1:
+            raise InputError(f"target must not be a batch; given: batch axes {made.shape[:-1]}")
+        return np.ascontiguousarray(made)
+
+
+def held_tasks(
+    robot: Robot, held: TaskLike | Sequence[TaskLike] | None, limits: Limits
+) -> HeldTasks:
+    """Return the tasks that are to be held after checking them."""
+    tasks = () if held is None or (isinstance(held, Sequence) and not len(held)) else as_tasks(held)
+    if tasks and limits.mode != "exact":
+        raise InputError(
+            'held tasks need limits of mode "exact", because a step that is only scaled cannot '
+            f"correct them; given: mode={limits.mode!r}"
+        )
+    return HeldTasks(robot, tasks)
+
+
+def _plain(robot: Robot, task: Task) -> Task:
+    """Return a task without weights after checking that it can be held."""
+    rows = task.on(robot)
+    name = type(task).__name__
+    if any(rows.ranged) or _core.TASK_TILT in rows.picked and rows.traits.has_frame:
+        raise InputError(f"a held {name} has no tolerance and no cone; given: {task!r}")
+    if rows.alternate:
+        raise InputError(f"a held {name} must not be alternate; given: {task!r}")
+    fixed = rows.base is None and rows.axes == WORLD
+    if rows.traits.has_pose and rows.axes is not None and not fixed:
+        raise InputError(
+            f"the rows of a held {name} must be in the axes of its base, or of the world; given: "
+            f"axes={rows.axes!r}"
+        )
+    if isinstance(rows, OpenRows):
+        raise InputError(f"a {name} cannot be held; it is computed in Python")
+    plain = {"weight": 1.0, "length": 1.0}
+    return replace(task, **{key: plain[key] for key in plain if hasattr(task, key)})  # type: ignore[type-var]
+
+
+def check_over(over: object) -> float:
+    """Return the time of switching [s] after checking it."""
+    return number(over, "over", least=0)
+
+
+def missed_words(held: HeldTasks, errors: Array, blame: Callable[[int], str]) -> tuple[str, ...]:
+    """Return a sentence about each task that is not where it should be held."""
+    told = []
+    for k in np.flatnonzero(errors > _NOTICED).tolist():
+        told.append(f"{held.words(k)} is {errors[k]:.3g} off where it is held: {blame(k)}")
+    return tuple(told)
+
+
+def reason(held: HeldTasks, robot: Robot, q: Array, targets: Array, shares: Array) -> Any:
+    """Return a function from the index of a task to the reason why it is not held exactly."""
+    assert held.layout is not None
+    J, e, _ = held.layout.kernel.linearize(q, targets, 1)
+    active = np.repeat(shares == 1, held.layout.counts)
+    best = np.linalg.lstsq(J[active], e[active], rcond=1e-9)[0]
+    left = np.zeros(len(e))
+    left[active] = np.abs(e[active] - J[active] @ best)
+    ends = np.cumsum(held.layout.counts)
+
+    def of(k: int) -> str:
+        rows = slice(ends[k] - held.layout.counts[k], ends[k])  # type: ignore[union-attr]
+        conflict = left[rows].max() > _CONFLICT * np.abs(e[rows]).max()
+        if conflict:
+            return "no motion of the joints meets all held tasks"
+        return "the limits of the joints do not allow more in this step"
+
+    return of

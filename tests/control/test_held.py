@@ -1,0 +1,326 @@
+"""Held tasks of a Servo: exact in every step in which the limits of the joints allow it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import lsq_linear, nnls
+
+import generated
+import supple as sp
+from generated import seeds
+from mobile import mobile
+from sizes import nightly
+from test_whole_body import drawn
+
+Array = np.ndarray
+DT = 0.005
+EXACT = 1e-9  # [m or rad]
+PANDA = sp.load("panda")
+READY = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+ROWS = ("x", "y", "z", "rx", "ry", "rz")
+
+
+def some_robot(seed: int) -> tuple[sp.Robot, np.random.Generator]:
+    """Return a robot that floats, one on a mobile base, one of any kind, or an arm."""
+    rng = np.random.default_rng([seed, 81])
+    kind = seed % 4
+    if kind == 0:
+        return drawn(seed)[0], rng
+    if kind == 1:
+        return mobile(limit=None), rng
+    if kind == 2:
+        return generated.robot(rng, joints=int(rng.integers(6, 15)), size=1.0), rng
+    return PANDA, rng
+
+
+def some_task(robot: sp.Robot, rng: np.random.Generator, *, few: bool = False) -> Any:
+    """Return a task that can be held: a pose, a position, or some of their rows; or an axis."""
+    frame = str(rng.choice(robot.tips))
+    others = [tip for tip in robot.tips if tip != frame]
+    base = str(rng.choice(others)) if others and rng.random() < 0.3 else None
+    kind = rng.integers(4)
+    if kind == 0 and not few:
+        return sp.PoseTask(frame, base=base)
+    if kind == 1:
+        return sp.AxisTask(frame, axis=tuple(rng.normal(size=3)), base=base)
+    rows = rng.choice(6, size=int(rng.integers(1, 3 if few else 4)), replace=False)
+    return sp.PoseTask(frame, rows=[ROWS[i] for i in sorted(rows)], base=base)
+
+
+def errors_of(robot: sp.Robot, tasks: list[Any], q: Array, start: Array) -> list[Array]:
+    """Return the errors of tasks at q relative to where they were at `start`, in Python."""
+    rows = [task.on(robot) for task in tasks]
+    return [one.error(robot, q, one.reached(robot, start)) for one in rows]
+
+
+def slopes(robot: sp.Robot, tasks: list[Any], q: Array, start: Array) -> Array:
+    """Return minus the derivative of all errors (m, n), by central differences."""
+
+    def at(v: Array) -> Array:
+        return np.concatenate(errors_of(robot, tasks, robot.integrate(q, v), start))
+
+    return np.array([at(-v) - at(v) for v in 1e-5 * np.eye(robot.nv)]).T / 2e-5
+
+
+def limits_of(robot: sp.Robot, rng: np.random.Generator) -> sp.Limits:
+    acceleration = None if rng.random() < 0.3 else 10 ** rng.uniform(0.5, 1.5)
+    speed = np.where(np.isfinite(robot.max_speed), robot.max_speed, 3.0)
+    return sp.Limits.for_robot(robot, max_speed=speed, max_acceleration=acceleration)
+
+
+def check_limits(limits: sp.Limits, before: Array, qd: Array, q: Array) -> None:
+    assert (np.abs(qd) <= limits.max_speed * (1 + 1e-12)).all()
+    assert (np.abs(qd - before) <= limits.max_acceleration * DT * (1 + 1e-9) + 1e-12).all()
+    if len(q) == len(qd):
+        assert (q <= limits.upper + 1e-12).all()
+        assert (q >= limits.lower - 1e-12).all()
+
+
+def reachable(robot: sp.Robot, limits: sp.Limits, q: Array, before: Array, task: Any) -> bool:
+    """Return whether speeds well inside the limits lead to a configuration without errors.
+
+    `task` are the held tasks, and the configuration where they were when holding began.
+    """
+    low = np.maximum(-limits.max_speed, before - limits.max_acceleration * DT)
+    high = np.minimum(limits.max_speed, before + limits.max_acceleration * DT)
+    if len(q) == len(before):  # stop in front of position limits, with half the deceleration
+        brake = np.minimum(limits.max_acceleration, 1e3) / 2
+        room = [np.maximum(x - 1e-3, 0) for x in (q - limits.lower, limits.upper - q)]
+        down, up = (np.sqrt(2 * brake * r + (brake * DT) ** 2) - brake * DT for r in room)
+        low, high = np.maximum(low, -down), np.minimum(high, up)
+    low, high = np.maximum(low, -1e4), np.minimum(high, 1e4)
+    low, high = low + 0.05 * (high - low), high - 0.05 * (high - low)
+    if (low >= high).any():
+        return False
+    x, there = np.clip(before, low, high), q
+    for _ in range(6):
+        there = robot.integrate(q, DT * x)
+        e = np.concatenate(errors_of(robot, task[0], there, task[1]))
+        if np.abs(e).max() < EXACT:
+            return True
+        A = slopes(robot, task[0], there, task[1])
+        x = lsq_linear(A, A @ x + e / DT, (low, high), tol=1e-14).x
+    return False
+
+
+def test_held_tasks_have_no_error_wherever_the_limits_allow_it() -> None:
+    """Under random commands that jump, on robots of every kind; the limits always hold."""
+    exact = missed = 0
+    worst = {}
+    for seed in seeds(nightly(400, 32)):
+        robot, rng = some_robot(seed)
+        limits = limits_of(robot, rng)
+        held = [some_task(robot, rng, few=bool(seed % 3))]
+        if seed % 4 == 0:
+            held.append(sp.PositionTask(robot.tips[0], rows=("x", "z")))
+        servo = sp.Servo(robot, sp.PostureTask(), dt=DT, limits=limits, held=held)
+        q = start = robot.random(seed=rng)
+        for k in range(60):
+            if k % 15 == 0:
+                goal = robot.random(seed=rng)
+            before, at = servo.qd, q
+            errors = np.concatenate(errors_of(robot, held, q, start))
+            q = servo(q, target=goal)
+            check_limits(limits, before, servo.qd, q)
+            after = np.array([abs(e).max() for e in errors_of(robot, held, q, start)])
+            reported = sp.StepStatus.HELD_EXCEEDED in servo.status
+            if not reported:
+                assert after.max() <= EXACT, (seed, k)
+                exact += 1
+                continue
+            missed += 1
+            worst[seed] = max(worst.get(seed, 0), after.max())
+            assert after.max() > 0.9 * EXACT, (seed, k)
+            np.testing.assert_allclose(servo.held_error, after, atol=1e-11)
+            if abs(errors).max() <= EXACT:
+                assert not reachable(robot, limits, at, before, (held, start)), (seed, k)
+    print(exact, missed, worst)
+    assert exact > 20 * max(missed, nightly(400, 32))
+
+
+def cost_rows(servo: sp.Servo, J: Array) -> Array:
+    """Return the rows (m + n, n) of the norm in which a step changes, with its damping."""
+    lambda2 = max(servo.lambda2, 1e-12 * float((J**2).sum()))
+    return np.vstack([J, np.sqrt(lambda2) * np.eye(J.shape[1])])
+
+
+def test_a_step_with_held_tasks_is_the_nearest_one_inside_the_limits() -> None:
+    """By the conditions of Karush, Kuhn and Tucker: the slope of the cost is carried by rows."""
+    held_joints = 0
+    for seed in seeds(nightly(300, 16)):
+        robot, tasks, rng = drawn(seed)
+        held = [some_task(robot, rng, few=True), sp.PositionTask(robot.tips[0])]
+        q = robot.random(seed=rng)
+        size = 1e-7  # curvature is below the tolerances
+        goals = [robot.fk(robot.integrate(q, size * rng.normal(size=robot.nv)), robot.tips)]
+        moved = robot.integrate(q, size * rng.normal(size=robot.nv))
+        given = [*goals[0][: len(tasks) - 2], robot.center_of_mass(moved), moved[7:]]
+        free = sp.Limits.none(robot)
+        step = sp.DLS(sp.damping.Constant(float(10 ** rng.uniform(-6, -3))))
+        plain = sp.Servo(robot, tasks, dt=DT, step=step, limits=free, held=held)
+        plain(q, target=given)
+        most = np.maximum(rng.uniform(0.4, 3, size=robot.nv) * np.abs(plain.qd), 1e-7)
+        for limits in (free, sp.Limits.for_robot(robot, max_speed=most)):
+            servo = sp.Servo(robot, tasks, dt=DT, step=step, limits=limits, held=held)
+            servo(q, target=given)
+            if sp.StepStatus.HELD_EXCEEDED in servo.status:
+                continue
+            x, lin = servo.qd, servo.linearization
+            A = slopes(robot, held, q, q)
+            noise = 1e-5 * np.abs(x).max()
+            assert np.abs(A @ x).max() <= noise
+            # The cost of x itself: ‖J x - e‖² + λ² ‖x‖² is that of x - x0 but for a constant.
+            slope = lin.J.T @ (lin.J @ x - lin.e) + servo.lambda2 * x
+            upper, lower = x >= limits.max_speed * (1 - 1e-6), x <= -limits.max_speed * (1 - 1e-6)
+            eye = np.eye(robot.nv)
+            signed = np.hstack([A.T, -A.T, -eye[:, upper], eye[:, lower]])
+            _, left = nnls(signed, slope, maxiter=10_000)
+            assert left <= 1e-4 * np.linalg.norm(lin.J.T @ lin.e), seed
+            held_joints += int((upper | lower).sum())
+    assert held_joints > nightly(300, 16)
+
+
+def test_a_switched_task_moves_at_its_share_of_the_velocity_without_it() -> None:
+    """And joint speeds do not jump: limits of acceleration hold while feet are switched."""
+    for seed in seeds(nightly(100, 8)):
+        robot, rng = some_robot(seed)
+        limits = limits_of(robot, rng)
+        task = some_task(robot, rng, few=True)
+        servo = sp.Servo(robot, sp.PostureTask(), dt=DT, limits=limits, held=[task])
+        servo.release(0, over=0)
+        q = robot.random(seed=rng)
+        goal, switched, start = robot.random(seed=rng), 0, q
+        for k in range(90):
+            if k == 10:
+                servo.hold(0, over=0.1)
+            if k == 60:
+                servo.release(0, over=0.1)
+            before, at = servo.qd, q
+            if k < 30 or k >= 60:
+                without = copy.copy(servo)
+                without.release(0, over=0)
+                without(q, target=goal)
+            q = servo(q, target=goal)
+            check_limits(limits, before, servo.qd, q)
+            share = float(servo.held_share[0])
+            assert (share == 0) == (k < 10 or k >= 79)
+            assert (share == 1) == (29 <= k < 60)
+            if share == 0:
+                np.testing.assert_array_equal(servo.qd, without.qd)
+            elif share == 1:
+                start = at if k == 29 else start
+                assert max(abs(e).max() for e in errors_of(robot, [task], q, start)) <= EXACT or (
+                    sp.StepStatus.HELD_EXCEEDED in servo.status
+                )
+            else:
+                A = slopes(robot, [task], at, at)
+                wanted = (1 - share) * (A @ without.qd)
+                close = np.abs(A @ servo.qd - wanted).max() < 1e-7 * (1 + np.abs(wanted).max())
+                limited = np.abs(servo.qd - before).max() > 0.99 * limits.max_acceleration.min() * DT
+                limited |= bool(np.abs(servo.active).any())
+                assert close or limited, (seed, k)
+                switched += close
+        assert switched > 3, seed
+
+
+def test_tasks_that_are_all_released_change_no_bit() -> None:
+    rng = np.random.default_rng(4)
+    plain = sp.Servo(PANDA, dt=DT)
+    servo = sp.Servo(PANDA, dt=DT, held=[sp.PositionTask("panda_link5")])
+    servo.release("panda_link5", over=0)
+    q = READY
+    for k in range(60):
+        if k % 20 == 0:
+            goal = PANDA.fk(PANDA.random(seed=rng))
+        then = plain(q, target=goal)
+        np.testing.assert_array_equal(servo(q, target=goal), then)
+        assert servo.status == plain.status
+        q = then
+
+
+def test_copies_of_a_servo_hold_the_same_places() -> None:
+    hand = sp.PositionTask("panda_link5", rows=("x", "z"))
+    servo = sp.Servo(PANDA, sp.PostureTask(), dt=DT, held=[hand])
+    q, goal = READY, READY + 0.4
+    for _ in range(10):
+        q = servo(q, target=goal)
+    servo.release(hand, over=0.2)
+    q = servo(q, target=goal)
+    twins = [pickle.loads(pickle.dumps(servo)), copy.deepcopy(servo), copy.copy(servo)]
+    for k in range(60):
+        if k == 45:
+            for one in (servo, *twins):
+                one.hold("panda_link5", over=0.02)
+        then = servo(q, target=goal)
+        for twin in twins:
+            np.testing.assert_array_equal(twin(q, target=goal), then)
+            np.testing.assert_array_equal(twin.held_error, servo.held_error)
+            np.testing.assert_array_equal(twin.held_share, servo.held_share)
+        q = then
+
+
+def test_a_given_target_is_approached_and_then_held() -> None:
+    hand = sp.PoseTask("panda_hand_tcp")
+    servo = sp.Servo(PANDA, sp.PostureTask(), dt=DT, held=[hand])
+    servo.release(0, over=0)
+    goal = PANDA.fk(READY + 0.1)
+    q = servo(READY, target=READY)
+    servo.hold(0, goal)
+    for _ in range(200):
+        before = servo.qd
+        q = servo(q, target=READY)
+        check_limits(servo.limits, before, servo.qd, q)
+    np.testing.assert_allclose(PANDA.fk(q), goal, atol=EXACT)
+    assert sp.StepStatus.HELD_EXCEEDED not in servo.status
+
+
+def test_two_tasks_that_conflict_are_named() -> None:
+    left, right = (sp.PositionTask("panda_hand_tcp") for _ in range(2))
+    other = sp.PositionTask("panda_hand_tcp", rows=("x",))
+    servo = sp.Servo(PANDA, sp.PostureTask(), dt=DT, held=[left, other])
+    q = servo(READY, target=READY)
+    assert sp.StepStatus.HELD_EXCEEDED not in servo.status  # dependent, but consistent
+    servo.hold(other, PANDA.fk(READY)[:3, 3] + [0.1, 0, 0], over=0)
+    for _ in range(50):
+        q = servo(q, target=READY)
+    assert np.isfinite(q).all()
+    assert np.abs(servo.qd).max() < 1
+    assert sp.StepStatus.HELD_EXCEEDED in servo.status
+    assert "no motion of the joints meets all held tasks" in str(servo.explain())
+    assert right == left
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (sp.PoseTask("panda_hand_tcp", tolerance={"x": 0.1}), "no tolerance"),
+        (sp.PoseTask("panda_hand_tcp", alternate=True), "alternate"),
+        (sp.PoseTask("panda_hand_tcp", axes="body"), "axes='body'"),
+        (sp.redundancy.OpenTask(lambda q: q[:1]), "computed in Python"),
+    ],
+)
+def test_tasks_that_cannot_be_held_are_refused(held: Any, words: str) -> None:
+    with pytest.raises(sp.errors.InputError, match=words):
+        sp.Servo(PANDA, dt=DT, held=held)
+
+
+def test_wrong_names_of_held_tasks_list_what_there_is() -> None:
+    servo = sp.Servo(PANDA, dt=DT, held=[sp.PoseTask("panda_link5"), sp.AxisTask("panda_link5")])
+    with pytest.raises(sp.errors.InputError, match="several held tasks have the frame"):
+        servo.release("panda_link5")
+    with pytest.raises(sp.errors.UnknownNameError, match="panda_link5"):
+        servo.hold("foot")
+    with pytest.raises(sp.errors.InputError, match="names them"):
+        sp.Servo(PANDA, dt=DT).hold("foot")
+    with pytest.raises(sp.errors.InputError, match="over"):
+        servo.hold(0, over=-1)
+    with pytest.raises(sp.errors.InputError, match='mode "exact"'):
+        limits = sp.Limits.for_robot(PANDA, mode="scale")
+        sp.Servo(PANDA, dt=DT, limits=limits, held=sp.PoseTask())
+    with pytest.raises(AttributeError, match="make a new Servo"):
+        servo.held = ()  # type: ignore[misc]
