@@ -5,6 +5,7 @@ from supple.retargeting.mapping import Follow, Mapping, PointMapping, TableMappi
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.result import Retargeted
 from supple.retargeting.retargeting import Retargeter, default_limits, retarget
+from supple.retargeting.walking import walking
 
 __all__ = [
     "Follow",
@@ -18,6 +19,7 @@ __all__ = [
     "TableMapping",
     "default_limits",
     "retarget",
+    "walking",
 ]
 
 

@@ -17,7 +17,9 @@ Mask = NDArray[np.bool_]
 # A foot begins to stand below the first speed and ceases above the second [m/s].
 SLOW, FAST = 0.25, 0.45
 NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
-SNAP = 0.06  # a standing foot is put on a surface that is so close to its sole [m]
+# In lengths of the robot's legs: least height of the sole of a foot that does not stand, and the
+# distance of a surface on which a standing foot is put.
+CLEAR, SNAP = 0.03, 0.1
 
 
 def is_still(feet: Array, fps: float, heights: Array, before: Mask) -> Mask:
@@ -57,18 +59,26 @@ class Stance:
     humanoid: Humanoid
     terrain: Terrain
 
+    @property
+    def length(self) -> float:
+        """The length of a leg [m]."""
+        return sum(self.humanoid.length(self.humanoid.legs[0]))
+
     def anchor(self, foot: int, pose: Array) -> Array:
         """Return the standing pose (4, 4) of a foot next to a pose: flat, its sole on a surface.
 
-        Without a surface within 6 cm the sole keeps its height.
+        Without a surface near it the sole keeps its height.
         """
         at = self.humanoid.at[self.humanoid.legs[foot].end][:3, :3]
         sole = self.humanoid.soles[foot]
-        center = pose[:3, :3] @ sole.mean(axis=0) + pose[:3, 3]
-        heights, normals = self.terrain.surfaces(center)
-        near = int(np.abs(heights - center[2]).argmin())
-        on = abs(heights[near] - center[2]) < SNAP
-        n = normals[near] if on else np.array([0.0, 0.0, 1.0])
+        points = sole @ pose[:3, :3].T + pose[:3, 3]
+        center = points.mean(axis=0)
+        heights, normals = self.terrain.surfaces(np.concatenate([center[None], points]))
+        # The highest surface near the sole, also if only a part of the foot is on it.
+        close = np.where(np.abs(heights - center[2]) < SNAP * self.length, heights, -np.inf)
+        which = np.unravel_index(int(close.argmax()), close.shape)
+        on = bool(np.isfinite(close[which]))
+        n = normals[which] if on else np.array([0.0, 0.0, 1.0])
         own = at.T @ frames_of(at @ np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
         ahead = pose[:3, :3] @ own[:, 0]
         R = frames_of(np.cross(n, ahead), n) @ own.T
@@ -76,15 +86,23 @@ class Stance:
         made[:3, :3], made[:3, 3] = R, pose[:3, 3]
         if on:
             lowest = ((R @ sole.T).T @ n).min()
-            surface = np.array([center[0], center[1], heights[near]])
+            surface = np.concatenate([[center, *points][which[1]][:2], [heights[which]]])
             made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest) / n[2]
         return made
 
-    def lift(self, foot: int, poses: Array) -> Array:
-        """Return poses (k, 4, 4) of a foot raised such that no point of the sole is below z = 0."""
-        low = poses[:, 2, 3] + (poses[:, 2, :3] @ self.humanoid.soles[foot].T).min(axis=1)
+    def lift(self, foot: int, poses: Array, free: Array) -> Array:
+        """Return poses (k, 4, 4) of a foot raised such that its sole is above the terrain.
+
+        Args:
+            foot: Index of the foot.
+            poses: Poses of the foot (k, 4, 4).
+            free: How far the foot is from standing (k,): 1 needs the full height, 0 none.
+        """
+        turned = poses[:, :3, :3] @ self.humanoid.soles[foot].T
+        points = turned.swapaxes(1, 2) + poses[:, None, :3, 3]
+        above = (points[..., 2] - self.terrain.height(points)).min(axis=1)
         raised = poses.copy()
-        raised[:, 2, 3] += np.maximum(0.0, -low)
+        raised[:, 2, 3] += np.maximum(0.0, CLEAR * self.length * free - above)
         return raised
 
 

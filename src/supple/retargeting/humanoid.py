@@ -139,7 +139,9 @@ def _limbs(robot: Robot) -> dict[tuple[str, str], list[str]]:
     chains = _Chains(robot.description)
     every: dict[tuple[str, str], list[list[str]]] = {}
     for leaf in robot.description.links:
-        moved = [j for j in chains.joints(leaf) if j.kind in ("revolute", "prismatic", "continuous")]
+        moved = [
+            j for j in chains.joints(leaf) if j.kind in ("revolute", "prismatic", "continuous")
+        ]
         sided = [k for k, joint in enumerate(moved) if _side(joint)]
         if not sided:
             continue
@@ -186,7 +188,8 @@ def _limb(robot: Robot, links: list[str], kind: str) -> Limb:
 def sole_of(robot: Robot, foot: str) -> Array:
     """Return the lowest points (k, 3) of a foot at the neutral configuration, in its frame [m].
 
-    They are those within 1 cm of the lowest one; a foot without shapes has one, at its origin.
+    They are the lowest one and the outermost ones, in eight directions, of those within 1 cm of it.
+    A foot without shapes has one, at its origin.
     """
     chains = _Chains(robot.description)
     q = robot.neutral()
@@ -199,7 +202,11 @@ def sole_of(robot: Robot, foot: str) -> Array:
         for point in _points(shape)
     ]
     world = np.array(points) if points else T[None, :3, 3]
-    lowest = world[world[:, 2] <= world[:, 2].min() + SOLE]
+    low = world[world[:, 2] <= world[:, 2].min() + SOLE]
+    angles = np.arange(8) * np.pi / 4
+    outward = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=-1)
+    chosen = {int(low[:, 2].argmin()), *(low @ outward.T).argmax(axis=0).tolist()}
+    lowest = low[sorted(chosen)]
     return np.asarray((lowest - T[:3, 3]) @ T[:3, :3])
 
 

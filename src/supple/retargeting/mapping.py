@@ -233,7 +233,9 @@ class PointMapping:
     def _neutral(self) -> dict[str, Array]:
         """Return the axes of the robot's hips and shoulders at its neutral configuration."""
         at = {key: T[:3, 3] for key, T in self.humanoid.at.items()}
-        legs, arms = ([at[limb.root] for limb in two] for two in (self.humanoid.legs, self.humanoid.arms))
+        legs, arms = (
+            [at[limb.root] for limb in two] for two in (self.humanoid.legs, self.humanoid.arms)
+        )
         up = (arms[0] + arms[1]) - (legs[0] + legs[1])
         return {
             "pelvis": frames_of(legs[0] - legs[1], up),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -139,7 +140,10 @@ class HumanMotion(ReadOnlyArrays):
             poses[..., :3, :3] = self.rotations
         turned = wxyz(poses)
         return [
-            {name: (at.tolist(), to.tolist()) for name, at, to in zip(self.names, p, o, strict=True)}
+            {
+                name: (at.tolist(), to.tolist())
+                for name, at, to in zip(self.names, p, o, strict=True)
+            }
             for p, o in zip(self.positions, turned, strict=True)
         ]
 
@@ -177,13 +181,14 @@ class HumanMotion(ReadOnlyArrays):
                 return cls(read.names, read.positions, fps or read.fps, rotations=read.rotations)
             if path.suffix.lower() == ".json":
                 return _of_json(cls, json.loads(path.read_text()), fps)
-            loaded = np.load(path, allow_pickle=False)
-            parts: dict[str, Any] = (
-                {_HOLOSOMA: loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-            )
+            with path.open("rb") as opened:
+                loaded = np.load(opened, allow_pickle=False)
+                parts: dict[str, Any] = (
+                    {_HOLOSOMA: loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+                )
         except InputError:
             raise
-        except (OSError, ValueError, EOFError, RecursionError) as error:
+        except (OSError, ValueError, EOFError, RecursionError, BadZipFile) as error:
             raise InputError(f"{path.name} cannot be read as a motion: {error}") from error
         if _HOLOSOMA not in parts:
             raise InputError(

@@ -31,7 +31,11 @@ _MOCAP = (
             *(f"{side}Hand{finger}{k}" for finger in _HAND for k in (1, 2, 3)),
         )
     ),
-    *(f"{side}{part}" for side in ("Left", "Right") for part in ("UpLeg", "Leg", "Foot", "ToeBase")),
+    *(
+        f"{side}{part}"
+        for side in ("Left", "Right")
+        for part in ("UpLeg", "Leg", "Foot", "ToeBase")
+    ),
     *("LeftFootMod", "RightFootMod"),
 )
 _SMPL = (
@@ -71,9 +75,7 @@ def find_points(names: Sequence[str]) -> dict[str, int]:
     needed = [f"{side}_{point}" for side in SIDES for point in _TWO if point not in _OPTIONAL]
     missing = [point for point in needed if point not in found]
     if missing:
-        raise InputError(
-            f"the motion has no {join_names(missing)}; available: {join_names(names)}"
-        )
+        raise InputError(f"the motion has no {join_names(missing)}; available: {join_names(names)}")
     return found
 
 

@@ -22,7 +22,7 @@ from supple.retargeting.mapping import Mapping, PointMapping
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.result import Retargeted
 from supple.retargeting.rotations import orthonormal, turn_between
-from supple.retargeting.steps import Steps
+from supple.retargeting.steps import Event, Steps
 from supple.retargeting.terrain import Terrain
 from supple.steps.step import DLS
 from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
@@ -141,6 +141,7 @@ class Retargeter:
             step=DLS(Constant(0.0)),
             limits=self.limits,
             gain=min(GAIN, 1 / self.dt),
+            held=[PoseTask(foot) for foot in feet],
             **guard,
         )
         self._q: Array | None = None
@@ -279,8 +280,10 @@ class Retargeter:
         made = np.empty((end - begin, self.robot.nq))
         plan = self._plan
         if self._q is None:
-            self._q = self._settle(plan[0])
+            self._q = self._settle(plan[0], self._stands[0])
             self._servo.reset()
+            for k in range(2):
+                self._servo.release(k, over=0.0)
             made[0] = self._q
             begin, k0 = begin + 1, 1
         else:
@@ -290,13 +293,34 @@ class Retargeter:
             q = self._q
             out = np.empty((len(targets) + 1, self.robot.nq))
             out[0] = q
-            raw = self._servo._raw
-            for k in range(len(targets)):
-                raw(out[k], velocities[k], targets[k], None, out[k + 1])
+            raw, at = self._servo._raw, 0
+            for event in [*self._events(begin - 1, end - 1), None]:
+                stop = len(targets) if event is None else (event.frame - begin + 1) * self._parts
+                for k in range(at, stop):
+                    raw(out[k], velocities[k], targets[k], None, out[k + 1])
+                at = stop
+                if event is not None:
+                    self._hold(event)
             made[k0:] = out[self._parts :: self._parts]
             self._q = out[-1].copy()
         self._done = end
         return made
+
+    def _events(self, begin: int, end: int) -> list[Event]:
+        """Take the events of the frames [begin, end), in their order."""
+        found = []
+        for steps in self._steps:
+            found += [event for event in steps.events if event.frame < end]
+            steps.events = [event for event in steps.events if event.frame >= end]
+        return sorted(found, key=lambda event: (event.frame, event.anchor is not None))
+
+    def _hold(self, event: Event) -> None:
+        """Hold or release a foot."""
+        over = event.over / self.fps
+        if event.anchor is None:
+            self._servo.release(event.foot, over=over)
+        else:
+            self._servo.hold(event.foot, event.anchor, over=over)
 
     def _references(self, begin: int, end: int) -> tuple[Array, Array]:
         """Return targets and velocities of all steps from frame `begin` to frame `end`."""
@@ -326,7 +350,7 @@ class Retargeter:
         velocities = layout.velocities([*moved, None])
         return np.ascontiguousarray(targets), np.ascontiguousarray(velocities)
 
-    def _settle(self, poses: Array) -> Array:
+    def _settle(self, poses: Array, stands: Mask) -> Array:
         """Return a configuration at the first targets, found from the neutral one."""
         robot = self.robot
         q = robot.neutral()
@@ -340,7 +364,12 @@ class Retargeter:
             step=DLS(Constant(1e-6)),
             limits=Limits.for_robot(robot),
             gain=min(GAIN, 1 / dt),
+            held=[PoseTask(leg.end) for leg in self.humanoid.legs],
         )
+        for k, foot in enumerate(self._feet):
+            servo.release(k, over=0.0)
+            if stands[k]:
+                servo.hold(k, poses[foot], over=1.0)
         given = [
             goal[:3, 3]
             if isinstance(task, PositionTask)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, blended, smooth
+
+
+class Event(NamedTuple):
+    """A foot begins to be held, or is released, after a frame.
+
+    Attributes:
+        frame: The frame.
+        foot: Index of the foot.
+        anchor: The pose (4, 4) at which it is held [m]; None to release it.
+        over: Number of frames that this takes.
+    """
+
+    frame: int
+    foot: int
+    anchor: Array | None
+    over: int
 
 
 class Steps:
@@ -17,6 +35,7 @@ class Steps:
 
     def __init__(self, stance: Stance, foot: int, blend: int, mean: int) -> None:
         self.stance, self.foot, self.blend, self.mean = stance, foot, blend, mean
+        self.events: list[Event] = []
         self._anchors: dict[int, Array] = {}  # by the first frame of a stance
         self._start, self._end = -1, -(10**9)  # of the last stance before the next block
 
@@ -31,17 +50,16 @@ class Steps:
             end: The frame after the block; flags reach `blend` + `mean` frames farther, or to the
                 end of the motion.
         """
-        seen = flags[max(begin - 1, 0) - first :]
-        origin = max(begin - 1, 0)
-        was = seen[:1] if begin > 0 else np.zeros(1, dtype=bool)
-        now = seen[1:] if begin > 0 else seen
-        origin = begin
-        before = np.concatenate([was, now[:-1]])
-        starts = origin + np.flatnonzero(now & ~before)
+        now = flags[begin - first :]
+        was = flags[begin - 1 - first] if begin > 0 else False
+        before = np.concatenate([[was], now[:-1]])
+        starts = begin + np.flatnonzero(now & ~before)
         for s in starts[starts < end + self.blend]:
-            self._anchor(int(s), now[s - origin :], poses[s - first :])
+            self._anchor(int(s), now[s - begin :], poses[s - first :])
         k = np.arange(begin, end)
         stands = now[: end - begin]
+        ends = begin + np.flatnonzero(before & ~now) - 1  # the last frames of stances
+        self._add_events(starts, ends, begin, end)
         last = np.full(len(k), self._start)
         inner = starts[starts < end]
         last[inner - begin] = inner
@@ -58,11 +76,29 @@ class Steps:
             pairs[0][last == s] = anchor
             pairs[1][coming == s] = anchor
         pairs[0][last < 0] = own[last < 0]
-        made = blended(own, (pairs[0], pairs[1]), (np.where(stands, 1.0, shares[0]), np.where(stands, 0.0, shares[1])))
-        made = np.where(stands[:, None, None], pairs[0], self.stance.lift(self.foot, made))
+        shares = [
+            np.where(stands, alone, share) for alone, share in zip((1.0, 0.0), shares, strict=True)
+        ]
+        made = blended(own, (pairs[0], pairs[1]), (shares[0], shares[1]))
+        lifted = self.stance.lift(self.foot, made, 1 - shares[0] - shares[1])
+        made = np.where(stands[:, None, None], pairs[0], lifted)
         self._start, self._end = int(last[-1]), int(ended[-1])
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
         return np.asarray(made)
+
+    def _add_events(self, starts: Array, ends: Array, begin: int, end: int) -> None:
+        """Add the events of frames [begin, end): held at the first frame of a stance, and free
+        half-way between two stances at the latest."""
+        quick = self.blend // 2
+        for s in starts[starts < end + self.blend].tolist():
+            ended = max([self._end, *ends[ends < s].tolist()])
+            frame = max(s - quick, ended + (s - ended) // 2, 0)
+            if begin <= frame < end:
+                self.events.append(Event(frame, self.foot, self._anchors[s], s - frame))
+        for e in ends[(ends >= begin) & (ends < end)].tolist() if len(ends) else []:
+            following = starts[starts > e].tolist()
+            half = (following[0] - e) // 2 if following else quick
+            self.events.append(Event(e, self.foot, None, min(quick, half)))
 
     def _anchor(self, start: int, flags: Mask, poses: Array) -> None:
         """Store the standing pose of the stance that begins at a frame."""

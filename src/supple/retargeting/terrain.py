@@ -10,6 +10,7 @@ from supple.collision import Box, HalfSpace
 from supple.collision.world import World
 from supple.motion.linearization import Array
 
+INSIDE = 0.05  # a point that is deeper below a surface is beside it [m]
 _VERTICAL = 1e-6  # a face whose normal has a smaller vertical part is a wall
 
 
@@ -69,7 +70,12 @@ class Terrain:
     def height(self, at: Array) -> Array:
         """Return the height (...) of the highest surface at or below points (..., 3) [m].
 
-        Points may be up to 10 cm inside.
+        Points may be up to 5 cm inside, and are above the lowest surface otherwise.
         """
         found = self.surfaces(at)[0]
-        return np.asarray(np.where(found <= at[..., 2] + 0.1, found, -np.inf).max(axis=0))
+        below = np.where(found <= at[..., 2] + INSIDE, found, -np.inf).max(axis=0)
+        return np.asarray(
+            np.where(
+                np.isfinite(below), below, found.min(axis=0, initial=0.0, where=np.isfinite(found))
+            )
+        )
