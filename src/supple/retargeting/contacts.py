@@ -16,24 +16,27 @@ Mask = NDArray[np.bool_]
 
 # A foot begins to stand below the first speed and ceases above the second [m/s].
 SLOW, FAST = 0.25, 0.45
+FLAT = 0.5  # largest tilt of the sole of a foot that stands; a kneeling one does not [rad]
 NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
 # In lengths of the robot's legs: least height of the sole of a foot that does not stand, and the
 # distance of a surface on which a standing foot is put.
 CLEAR, SNAP = 0.03, 0.1
 
 
-def is_still(feet: Array, fps: float, heights: Array, before: Mask) -> Mask:
+def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask) -> Mask:
     """Return whether feet stand by their speeds, with hysteresis (k, 2).
 
     Args:
         feet: Points of both feet (k + 2, 2, p, 3) [m], with a frame before and one after.
         fps: Frames per second.
         heights: Heights of the lowest points above the ground (k, 2) [m].
+        tilts: Angles of the soles to the horizontal (k, 2) [rad].
         before: Whether each foot stood in the frame before (2,).
     """
     moved = np.linalg.norm(feet[2:] - feet[:-2], axis=-1).max(axis=-1)
     speed = 0.5 * fps * moved
-    on, off = (speed < SLOW) & (heights < NEAR), (speed > FAST) | (heights > 1.5 * NEAR)
+    on = (speed < SLOW) & (heights < NEAR) & (tilts < FLAT)
+    off = (speed > FAST) | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
     said = np.where(on, 1, np.where(off, 0, -1))
     said = np.concatenate([before[None].astype(int), said])
     last = np.where(said >= 0, np.arange(len(said))[:, None], 0)
@@ -112,9 +115,3 @@ def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Arr
     mixed = poses + before * (anchors[0] - poses) + after * (anchors[1] - poses)
     mixed[:, :3, :3] = orthonormal(mixed[:, :3, :3])
     return np.asarray(mixed)
-
-
-def smooth(x: Array) -> Array:
-    """Return a smooth rise from 0 to 1 over [0, 1], without acceleration at the ends."""
-    x = np.clip(x, 0.0, 1.0)
-    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))

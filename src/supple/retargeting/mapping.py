@@ -19,12 +19,13 @@ from supple.poses import pose
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.points import SIDES, find_points
-from supple.retargeting.rotations import frames_of, unit
+from supple.retargeting.rotations import frames_of, smooth, unit
 
 # Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
 FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
 _STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
-_ACROSS = 0.05  # share of the hips' direction in that of the feet
+# Cosines of the slope of a foot from which on, and below which, its heading is that of the hips.
+STEEP = (0.4, 0.85)
 _REST = 0.1  # height of an ankle above the ground of a motion without a standing foot [m]
 
 
@@ -220,11 +221,14 @@ class PointMapping:
                 way = unit(own[f"{side}_toe"] - ankle)
             else:
                 way = np.cross(across, [0, 0, 1.0])
-            level = np.cross([0, 0, 1.0], way) + _ACROSS * across  # also for a vertical foot
+            # The heading of a steep foot is that of the hips.
+            flat = np.sqrt(1 - np.minimum(way[:, 2:] ** 2, 1))
+            own_share = smooth((flat - STEEP[0]) / (STEEP[1] - STEEP[0]))
+            level = unit(np.cross([0, 0, 1.0], way)) * own_share + across * (1 - own_share)
             upright = frames_of(level, np.cross(way, level))  # its x axis along the foot
             c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
-            flat = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
-            made[:, k, :3, :3] = upright @ flat @ neutral.T @ at[:3, :3]
+            level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
+            made[:, k, :3, :3] = upright @ level_of @ neutral.T @ at[:3, :3]
             made[:, k, :3, 3] = self.scale * ankle
             standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
             made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)

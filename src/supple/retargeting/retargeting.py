@@ -30,8 +30,9 @@ from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, T
 # Limits of joints for which the robot's file has none: those of quick human motions.
 MAX_SPEED, MAX_ACCELERATION = 20.0, 400.0  # [rad/s] and [rad/s²]
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
-BLEND, SHORTEST = 0.12, 0.05  # a foot's way into a stance, and the shortest stance [s]
-POSTURE, GAIN = 0.02, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+# A foot's way into a stance, the shortest stance, and the shortest swing [s].
+BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
+POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
 _SETTLING = 400  # steps from the neutral configuration to the first frame
 
 
@@ -124,7 +125,8 @@ class Retargeter:
         self.dt = 1 / (self.fps * self._parts)
         self._shortest = max(2, round(SHORTEST * self.fps))
         self._blend = max(2, round(BLEND * self.fps))
-        self.latency = self._blend + 2 * self._shortest
+        self._gap = max(2, round(GAP * self.fps))
+        self.latency = self._blend + 2 * self._shortest + self._gap - 1
         feet = [leg.end for leg in self.humanoid.legs]
         frames = [follow.frame for follow in mapping.follows]
         for foot in feet:
@@ -171,7 +173,7 @@ class Retargeter:
             else:
                 weight = (at, at, at, turn, turn, turn)
                 made.append(PoseTask(follow.frame, weight=weight, gain=gain))
-        return [*made, PostureTask(weight=POSTURE, gain=0.1)]
+        return [*made, PostureTask(weight=POSTURE, gain=1.0)]
 
     def push(self, motion: HumanMotion) -> Array:
         """Add frames; return the configurations (k, nq) that are complete now, maybe none."""
@@ -218,7 +220,7 @@ class Retargeter:
             self._place(end)
         done = count if last else max(self._done, self._planned - 1)
         q = self._follow(done, last)
-        keep = max(0, min(self._done, self._planned) - self._shortest - 3)
+        keep = max(0, min(self._done, self._planned) - self._shortest - self._gap - 3)
         self._forget(keep)
         return q
 
@@ -234,11 +236,9 @@ class Retargeter:
             return
         raw_end = count if last else count - 1
         begin = self._first + len(self._raw)
-        if self._given is not None:
-            self._raw = self._flags = self._given
-            self._flags = self._flags if last else self._flags[: max(0, count - self._shortest)]
-            return
-        if raw_end > begin:
+        if raw_end > begin and self._given is not None:
+            self._raw = self._given[: raw_end - self._first]
+        elif raw_end > begin:
             a, b = begin - 1 - self._first, raw_end + 1 - self._first
             index = np.clip(np.arange(a, b), 0, len(self._points) - 1)
             own = self._points[index]
@@ -248,13 +248,17 @@ class Retargeter:
             rest = self.terrain.height(inner.mean(axis=2))
             heights = (low - rest) / self.mapping.scale
             before = self._raw[-1] if len(self._raw) else np.zeros(2, dtype=bool)
-            fresh = is_still(own, self.fps, heights, before)
+            R = self._poses[index[1:-1]][:, self._feet, :3, :3]
+            up = [self.humanoid.at[leg.end][2, :3] for leg in self.humanoid.legs]
+            tilts = np.arccos(np.clip(np.einsum("tkj,kj->tk", R[:, :, 2], up), -1, 1))
+            fresh = is_still(own, self.fps, heights, tilts, before)
             self._raw = np.concatenate([self._raw, fresh])
-        end = raw_end if last else raw_end - self._shortest + 1
+        margin = self._shortest + self._gap - 2
+        end = raw_end if last else raw_end - margin
         if end > self._known:
-            margin = self._shortest - 1
             start = max(0, self._known - self._first - margin)
-            opened = without_short(self._raw[start:], self._shortest)
+            closed = ~without_short(~self._raw[start:], self._gap)
+            opened = without_short(closed, self._shortest)
             self._flags = np.concatenate(
                 [self._flags, opened[self._known - self._first - start : end - self._first - start]]
             )

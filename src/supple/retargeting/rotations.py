@@ -1,4 +1,4 @@
-"""Rotation matrices of many frames at once."""
+"""Rotations of many frames at once, and smooth transitions."""
 
 from __future__ import annotations
 
@@ -36,3 +36,9 @@ def turn_between(start: Array, end: Array) -> Array:
     cosine = 0.5 * (np.trace(D, axis1=-2, axis2=-1) - 1)
     angle = np.arctan2(sine, cosine)
     return np.asarray(v * np.where(sine > _TINY, angle / np.maximum(sine, _TINY), 1.0)[..., None])
+
+
+def smooth(x: Array) -> Array:
+    """Return a smooth rise from 0 to 1 over [0, 1], without acceleration at the ends."""
+    x = np.clip(x, 0.0, 1.0)
+    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))

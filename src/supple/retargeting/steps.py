@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.motion.linearization import Array
-from supple.retargeting.contacts import Mask, Stance, blended, smooth
+from supple.retargeting.contacts import Mask, Stance, blended
+from supple.retargeting.rotations import smooth
 
 
 class Event(NamedTuple):
@@ -94,7 +95,7 @@ class Steps:
             ended = max([self._end, *ends[ends < s].tolist()])
             frame = max(s - quick, ended + (s - ended) // 2, 0)
             if begin <= frame < end:
-                self.events.append(Event(frame, self.foot, self._anchors[s], s - frame))
+                self.events.append(Event(frame, self.foot, self._anchors[s], max(s - frame - 2, min(s - frame, 1))))
         for e in ends[(ends >= begin) & (ends < end)].tolist() if len(ends) else []:
             following = starts[starts > e].tolist()
             half = (following[0] - e) // 2 if following else quick

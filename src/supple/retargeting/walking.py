@@ -6,10 +6,9 @@ import numpy as np
 
 from supple._arrays.checks import number
 from supple.motion.linearization import Array
-from supple.retargeting.contacts import smooth
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.points import SIDES
-from supple.retargeting.rotations import unit
+from supple.retargeting.rotations import smooth, unit
 
 _ANKLE, _TOE = 0.08, (0.14, -0.05)  # height of an ankle, and its way to the toe [m]
 _THIGH, _SHIN, _UPPER, _FORE = 0.43, 0.42, 0.29, 0.26  # lengths of the limbs [m]
