@@ -33,6 +33,7 @@ LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # A foot's way into a stance, the shortest stance, and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
 POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+TOUCH = 1e-4  # distance of a standing sole from the clearance [m]
 _SETTLING = 400  # steps from the neutral configuration to the first frame
 
 
@@ -133,7 +134,7 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
-        stance = Stance(self.humanoid, self.terrain)
+        stance = Stance(self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH)
         self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
         guard = {} if clearance is None else {"world": world or World({}), "clearance": clearance}
         self._servo = Servo(
