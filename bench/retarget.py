@@ -68,7 +68,7 @@ def main(folder: Path, rounds: int) -> None:
     rows, judged, frames, seconds = [], [], 0, 0.0
     for sequence in sorted((package / "demo_data/climb").iterdir()):
         positions = np.load(next(sequence.glob("*.npy")))
-        motion = sp.HumanMotion(names_of_points(53, "holosoma"), positions, FPS)
+        motion = sp.retargeting.HumanMotion(names_of_points(53, "holosoma"), positions, FPS)
         boxes = {file.stem: box_of(file) for file in sorted(sequence.glob("box_models/*.obj"))}
         world = sp.World(boxes)
         times = []

@@ -45,7 +45,7 @@ def figure() -> sp.Robot:
 if __name__ == "__main__":
     given = [word for word in sys.argv[1:] if word.endswith((".urdf", ".npz", ".npy", ".bvh"))]
     robot = sp.urdf(given[0]) if given else figure()
-    human = sp.HumanMotion.load(given[1]) if given[1:] else walking(2.0, seed=1)
+    human = sp.retargeting.HumanMotion.load(given[1]) if given[1:] else walking(2.0, seed=1)
 
     motion = sp.retarget(robot, human)
     print(motion)

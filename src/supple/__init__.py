@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
-    from supple.retargeting.motion import HumanMotion
     from supple.retargeting.retargeting import retarget
     from supple.steps.step import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DLS",
     "AxisTask",
-    "HumanMotion",
     "Limits",
     "Linearization",
     "OrientationTask",
@@ -128,7 +126,6 @@ _MODULES = {
     "supple.paths.planning": ("plan_path",),
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
-    "supple.retargeting.motion": ("HumanMotion",),
     "supple.retargeting.retargeting": ("retarget",),
     "supple.steps.step": ("DLS",),
     "supple.tasks": (

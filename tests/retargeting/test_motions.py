@@ -16,17 +16,17 @@ from supple.motion.linearization import Array
 from supple.retargeting import TableMapping, walking
 
 
-def turned(motion: sp.HumanMotion, seed: int) -> sp.HumanMotion:
+def turned(motion: sp.retargeting.HumanMotion, seed: int) -> sp.retargeting.HumanMotion:
     """Return a motion with random rotations."""
     T, J, _ = motion.positions.shape
     R = Rotation.random(T * J, rng=np.random.default_rng(seed)).as_matrix().reshape(T, J, 3, 3)
-    return sp.HumanMotion(motion.names, motion.positions, motion.fps, R, motion.contacts)
+    return sp.retargeting.HumanMotion(motion.names, motion.positions, motion.fps, R, motion.contacts)
 
 
 def test_npz_round_trips(tmp_path: Path) -> None:
     motion = turned(walking(0.5, seed=1), 2)
     motion.save(tmp_path / "walk.npz")
-    read = sp.HumanMotion.load(tmp_path / "walk.npz")
+    read = sp.retargeting.HumanMotion.load(tmp_path / "walk.npz")
     for name in ("positions", "rotations", "contacts"):
         np.testing.assert_array_equal(getattr(read, name), getattr(motion, name))
     assert (read.names, read.fps) == (motion.names, motion.fps)
@@ -35,7 +35,7 @@ def test_npz_round_trips(tmp_path: Path) -> None:
 def test_frames_of_gmr_round_trip(tmp_path: Path) -> None:
     motion = turned(walking(0.3, seed=1), 3)
     frames = motion.to_frames()
-    read = sp.HumanMotion.from_frames(frames, motion.fps)
+    read = sp.retargeting.HumanMotion.from_frames(frames, motion.fps)
     np.testing.assert_allclose(read.positions, motion.positions, atol=1e-12)
     assert read.rotations is not None and motion.rotations is not None
     np.testing.assert_allclose(read.rotations, motion.rotations, atol=1e-12)
@@ -45,7 +45,7 @@ def test_frames_of_gmr_round_trip(tmp_path: Path) -> None:
     )
     file = tmp_path / "frames.json"
     file.write_text(json.dumps({"fps": 50, "frames": frames}))
-    assert sp.HumanMotion.load(file).fps == 50
+    assert sp.retargeting.HumanMotion.load(file).fps == 50
 
 
 def test_csv_and_qpos_have_the_same_motion(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def drawn_bvh(seed: int) -> tuple[str, Array, Array]:
 def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
     text, positions, rotations = drawn_bvh(seed)
     (tmp_path / "a.bvh").write_text(text)
-    read = sp.HumanMotion.load(tmp_path / "a.bvh")
+    read = sp.retargeting.HumanMotion.load(tmp_path / "a.bvh")
     assert read.fps == pytest.approx(50)
     np.testing.assert_allclose(read.positions, positions, atol=1e-12)
     np.testing.assert_allclose(read.rotations, rotations, atol=1e-12)
@@ -128,7 +128,7 @@ def test_bad_bvh_files_are_named(change: tuple[str, str], words: str, tmp_path: 
     text = drawn_bvh(1)[0].replace(*change, 1)
     (tmp_path / "a.bvh").write_text(text)
     with pytest.raises(InputError, match=words):
-        sp.HumanMotion.load(tmp_path / "a.bvh")
+        sp.retargeting.HumanMotion.load(tmp_path / "a.bvh")
 
 
 def test_bad_motions_are_named(tmp_path: Path) -> None:
@@ -136,20 +136,20 @@ def test_bad_motions_are_named(tmp_path: Path) -> None:
     points[3, 2, 1] = np.nan
     np.savez(tmp_path / "nan.npz", global_joint_positions=points, names=list(walking(0.2).names))
     with pytest.raises(InputError, match="frame 3 is not"):
-        sp.HumanMotion.load(tmp_path / "nan.npz")
+        sp.retargeting.HumanMotion.load(tmp_path / "nan.npz")
     np.savez(tmp_path / "other.npz", poses=points)
     with pytest.raises(InputError, match="available: 'poses'"):
-        sp.HumanMotion.load(tmp_path / "other.npz")
+        sp.retargeting.HumanMotion.load(tmp_path / "other.npz")
     np.save(tmp_path / "unnamed.npy", np.zeros((4, 7, 3)))
     with pytest.raises(InputError, match="no names of its 7 points"):
-        sp.HumanMotion.load(tmp_path / "unnamed.npy")
+        sp.retargeting.HumanMotion.load(tmp_path / "unnamed.npy")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "nan.npz").read_bytes()[:200])
     with pytest.raises(InputError, match="cannot be read"):
-        sp.HumanMotion.load(tmp_path / "cut.npz")
+        sp.retargeting.HumanMotion.load(tmp_path / "cut.npz")
     with pytest.raises(InputError, match="from_frames"):
-        sp.HumanMotion.load(tmp_path / "motion.pkl")
+        sp.retargeting.HumanMotion.load(tmp_path / "motion.pkl")
     with pytest.raises(InputError, match="there is no file"):
-        sp.HumanMotion.load(tmp_path / "none.npz")
+        sp.retargeting.HumanMotion.load(tmp_path / "none.npz")
 
 
 def table(robot: sp.Robot) -> dict[str, object]:
@@ -170,7 +170,7 @@ def test_tables_of_gmr_give_scaled_targets(tmp_path: Path) -> None:
     robot = humanoid()
     motion = walking(0.5, seed=4)
     T, J, _ = motion.positions.shape
-    motion = sp.HumanMotion(
+    motion = sp.retargeting.HumanMotion(
         motion.names, motion.positions, 60, np.tile(np.eye(3), (T, J, 1, 1)), motion.contacts
     )
     file = tmp_path / "table.json"

@@ -61,7 +61,7 @@ def retarget(
     if out is not None and out.suffix.lower() not in (".csv", ".npz"):
         raise UsageError(f"--out must be a .csv or .npz file; given: {out.name}")
     check_writable(out)
-    human = sp.HumanMotion.load(motion, fps=fps, names=_names(names))
+    human = sp.retargeting.HumanMotion.load(motion, fps=fps, names=_names(names))
     mapping = None if table is None else sp.retargeting.TableMapping.load(robot, table)
     world = None if scene is None else sp.World.load(scene)
     found = sp.retarget(robot, human, mapping=mapping, scale=scale, world=world)

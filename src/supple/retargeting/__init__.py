@@ -4,7 +4,7 @@ from supple.retargeting.humanoid import Humanoid, Limb
 from supple.retargeting.mapping import Follow, Mapping, PointMapping, TableMapping
 from supple.retargeting.motion import HumanMotion
 from supple.retargeting.result import Retargeted
-from supple.retargeting.retargeting import Retargeter, default_limits, retarget
+from supple.retargeting.retargeting import Retargeter, default_limits
 from supple.retargeting.walking import walking
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Retargeter",
     "TableMapping",
     "default_limits",
-    "retarget",
     "walking",
 ]
 
