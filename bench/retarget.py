@@ -101,15 +101,16 @@ def main(folder: Path, rounds: int) -> None:
     lines = [
         "# Retargeting of climbing sequences",
         "",
-        "The five climbing sequences of holosoma-retargeting 0.1.0 onto its Unitree G1 with 29 joints, from "
-        f"key points alone: {frames} frames at {FPS:g} frames/s, {frames / seconds:.0f} frames per second of "
-        f"CPU time on one core, with measuring the human; medians of {rounds} rounds. Boxes are known for "
-        "the standing feet only: nothing keeps other links out of them.",
+        "The five climbing sequences of holosoma-retargeting 0.1.0 onto its Unitree G1 with 29 "
+        f"joints, from key points alone: {frames} frames at {FPS:g} frames/s, "
+        f"{frames / seconds:.0f} frames per second of CPU time on one core, with measuring the "
+        f"human; medians of {rounds} rounds. Boxes are known for the standing feet only: nothing "
+        "keeps other links out of them.",
         measure.provenance(("supple", "numpy")),
         "",
-        "Slide: the largest distance of a point of a standing foot's sole from where its stance began, over "
-        "all frames with contact, and the share of these frames above 1 mm. Speeds and accelerations are "
-        "the largest ones relative to their limits.",
+        "Slide: the largest distance of a point of a standing foot's sole from where its stance "
+        "began, over all frames with contact, and the share of these frames above 1 mm. Speeds and "
+        "accelerations are the largest ones relative to their limits.",
         "",
         "| sequence | frames | frames/s | slide [mm] | above 1 mm | speed | acceleration |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -117,12 +118,12 @@ def main(folder: Path, rounds: int) -> None:
         "",
         "## holosoma's evaluation",
         "",
-        "Every fourth frame. Its own tolerances are 1 cm of penetration and 1 cm of sliding per frame, for "
-        "feet whose toe moves by less than 1 cm per frame in the motion capture, at 30 frames/s: feet that "
-        "move at up to 0.3 m/s count as standing. The same with 1 mm.",
+        "Every fourth frame. Its own tolerances are 1 cm of penetration and 1 cm of sliding per "
+        "frame, for feet whose toe moves by less than 1 cm per frame in the motion capture, at 30 "
+        "frames/s: feet that move at up to 0.3 m/s count as standing. The same with 1 mm.",
         "",
-        "| sequence | tolerance | frames that penetrate | deepest [mm] | standing frames that slide | "
-        "fastest [mm/frame] | contacts kept |",
+        "| sequence | tolerance | frames that penetrate | deepest [mm] | standing frames that "
+        "slide | fastest [mm/frame] | contacts kept |",
         "|---|---|---:|---:|---:|---:|---:|",
         *judged,
         "",

@@ -3,8 +3,8 @@
     python bench/retarget_judge.py FOLDER
 
 FOLDER has the unpacked wheel. Each line asks for one sequence: its name, and a file with "qpos" and
-"cost". Answers have what holosoma's own evaluation returns, with its tolerances (1 cm of penetration,
-1 cm of sliding per frame) and with those of this benchmark (1 mm).
+"cost". Answers have what holosoma's own evaluation returns, with its tolerances (1 cm of
+penetration, 1 cm of sliding per frame) and with those of this benchmark (1 mm).
 """
 
 from __future__ import annotations

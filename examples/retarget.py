@@ -17,9 +17,13 @@ def figure() -> sp.Robot:
     """Return a small humanoid."""
     joint = (
         '<link name="{0}">{5}</link><joint name="{0}" type="revolute"><parent link="{1}"/>'
-        '<child link="{0}"/><origin xyz="{2}"/><axis xyz="{3}"/><limit {4} velocity="12" effort="9"/></joint>'
+        '<child link="{0}"/><origin xyz="{2}"/><axis xyz="{3}"/>'
+        '<limit {4} velocity="12" effort="9"/></joint>'
     )
-    sole = '<collision><origin xyz="0.03 0 -0.05"/><geometry><box size="0.2 0.08 0.02"/></geometry></collision>'
+    sole = (
+        '<collision><origin xyz="0.03 0 -0.05"/><geometry><box size="0.2 0.08 0.02"/></geometry>'
+        "</collision>"
+    )
     x, y, z = "1 0 0", "0 1 0", "0 0 1"
     rows = [("torso", "pelvis", "0 0 0.1", z, -2, 2, "")]
     for s, sign in (("left", ""), ("right", "-")):
@@ -36,9 +40,7 @@ def figure() -> sp.Robot:
             (f"{s}_forearm", f"{s}_upper_arm", "0 0 -0.25", y, -2.4, 0, ""),
             (f"{s}_wrist", f"{s}_forearm", "0 0 -0.2", z, -1, 1, ""),
         ]
-    parts = [
-        joint.format(*row[:4], f'lower="{row[4]}" upper="{row[5]}"', row[6]) for row in rows
-    ]
+    parts = [joint.format(*row[:4], f'lower="{row[4]}" upper="{row[5]}"', row[6]) for row in rows]
     return sp.urdf(f'<robot name="figure"><link name="pelvis"/>{"".join(parts)}</robot>')
 
 

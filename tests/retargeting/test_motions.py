@@ -20,7 +20,9 @@ def turned(motion: sp.retargeting.HumanMotion, seed: int) -> sp.retargeting.Huma
     """Return a motion with random rotations."""
     T, J, _ = motion.positions.shape
     R = Rotation.random(T * J, rng=np.random.default_rng(seed)).as_matrix().reshape(T, J, 3, 3)
-    return sp.retargeting.HumanMotion(motion.names, motion.positions, motion.fps, R, motion.contacts)
+    return sp.retargeting.HumanMotion(
+        motion.names, motion.positions, motion.fps, R, motion.contacts
+    )
 
 
 def test_npz_round_trips(tmp_path: Path) -> None:
@@ -37,7 +39,8 @@ def test_frames_of_gmr_round_trip(tmp_path: Path) -> None:
     frames = motion.to_frames()
     read = sp.retargeting.HumanMotion.from_frames(frames, motion.fps)
     np.testing.assert_allclose(read.positions, motion.positions, atol=1e-12)
-    assert read.rotations is not None and motion.rotations is not None
+    assert read.rotations is not None
+    assert motion.rotations is not None
     np.testing.assert_allclose(read.rotations, motion.rotations, atol=1e-12)
     xyzw = np.roll([frames[0][name][1] for name in motion.names], -1, axis=-1)
     np.testing.assert_allclose(

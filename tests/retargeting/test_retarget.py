@@ -14,6 +14,7 @@ from sizes import nightly
 from supple.collision import Box
 from supple.motion.linearization import Array
 from supple.retargeting import (
+    HumanMotion,
     Humanoid,
     PointMapping,
     Retargeted,
@@ -28,7 +29,7 @@ FRAX = "frax"
 
 
 @pytest.fixture(scope="module")
-def walks() -> list[tuple[sp.retargeting.HumanMotion, Retargeted]]:
+def walks() -> list[tuple[HumanMotion, Retargeted]]:
     """Return walks, and what the small humanoid makes of them."""
     robot = humanoid()
     made = []
@@ -45,7 +46,7 @@ def stances(stands: Array) -> list[tuple[int, int]]:
 
 
 def test_standing_feet_neither_slide_nor_sink(
-    walks: list[tuple[sp.retargeting.HumanMotion, Retargeted]],
+    walks: list[tuple[HumanMotion, Retargeted]],
 ) -> None:
     text = humanoid_text()
     corners = np.array([[x, y, -0.06] for x in (-0.07, 0.13) for y in (-0.04, 0.04)])
@@ -62,7 +63,7 @@ def test_standing_feet_neither_slide_nor_sink(
 
 
 def test_joints_keep_their_limits_and_do_not_jump(
-    walks: list[tuple[sp.retargeting.HumanMotion, Retargeted]],
+    walks: list[tuple[HumanMotion, Retargeted]],
 ) -> None:
     for _, found in walks:
         limits = default_limits(found.robot)
@@ -75,7 +76,9 @@ def test_joints_keep_their_limits_and_do_not_jump(
         np.testing.assert_allclose(np.linalg.norm(found.q[:, 3:7], axis=1), 1, atol=1e-12)
 
 
-def test_the_robot_follows_the_human(walks: list[tuple[sp.retargeting.HumanMotion, Retargeted]]) -> None:
+def test_the_robot_follows_the_human(
+    walks: list[tuple[HumanMotion, Retargeted]],
+) -> None:
     for motion, found in walks:
         mapping = PointMapping.guess(found.humanoid, motion)
         at = mapping.targets(motion)
@@ -90,7 +93,7 @@ def test_the_robot_follows_the_human(walks: list[tuple[sp.retargeting.HumanMotio
 def test_a_stream_equals_the_whole_motion(labels: bool) -> None:
     motion = walking(1.5, fps=60, seed=5)
     if not labels:
-        motion = sp.retargeting.HumanMotion(motion.names, motion.positions, motion.fps)
+        motion = HumanMotion(motion.names, motion.positions, motion.fps)
     mapping = PointMapping.guess(humanoid(), motion)
     whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping)
     for size in (1, 7):
@@ -108,7 +111,7 @@ def test_a_stream_equals_the_whole_motion(labels: bool) -> None:
 def test_contacts_are_detected() -> None:
     for seed in SEEDS:
         motion = walking(3, fps=100, seed=seed)
-        found = sp.retarget(humanoid(), sp.retargeting.HumanMotion(motion.names, motion.positions, motion.fps))
+        found = sp.retarget(humanoid(), HumanMotion(motion.names, motion.positions, motion.fps))
         assert motion.contacts is not None
         assert (found.contacts == motion.contacts).mean() > 0.85
         assert found.slide.max() < 1e-4
@@ -130,8 +133,8 @@ def test_a_larger_human_makes_the_same_motion() -> None:
 def test_feet_stand_on_boxes() -> None:
     motion = walking(1.5, fps=60, seed=1)
     height = 0.1
-    raised = sp.retargeting.HumanMotion(
-        motion.names, motion.positions + [0, 0, height], motion.fps, contacts=motion.contacts
+    raised = HumanMotion(
+        motion.names, np.add(motion.positions, [0, 0, height]), motion.fps, contacts=motion.contacts
     )
     mapping = PointMapping.guess(humanoid(), motion)
     top = height * mapping.scale
@@ -164,13 +167,12 @@ def test_bad_arguments_are_named() -> None:
         sp.retarget(sp.load("panda"), motion)
     with pytest.raises(sp.errors.InputError, match="motion must be a HumanMotion"):
         sp.retarget(robot, motion.positions)  # type: ignore[arg-type]
-    part = sp.retargeting.HumanMotion(motion.names[:3], motion.positions[:, :3], 60)
+    part = HumanMotion(motion.names[:3], motion.positions[:, :3], 60)
     with pytest.raises(sp.errors.InputError, match="has no 'left_hip'"):
         sp.retarget(robot, part)
+    mapping = PointMapping.guess(robot, motion)
+    same = HumanMotion(motion.names, np.zeros_like(motion.positions), 60)
     with pytest.raises(sp.errors.InputError, match="no direction"):
-        flat = sp.retargeting.HumanMotion(motion.names, motion.positions * 1.0, 60)
-        mapping = PointMapping.guess(robot, flat)
-        same = np.zeros_like(flat.positions)
-        sp.retarget(robot, sp.retargeting.HumanMotion(motion.names, same, 60), mapping=mapping)
+        sp.retarget(robot, same, mapping=mapping)
     with pytest.raises(sp.errors.InputError, match="60 frames per second"):
         Retargeter(PointMapping.guess(robot, motion), 60).push(walking(0.5, fps=30))

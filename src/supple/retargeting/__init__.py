@@ -3,8 +3,9 @@
 from supple.retargeting.humanoid import Humanoid, Limb
 from supple.retargeting.mapping import Follow, Mapping, PointMapping, TableMapping
 from supple.retargeting.motion import HumanMotion
+from supple.retargeting.references import default_limits
 from supple.retargeting.result import Retargeted
-from supple.retargeting.retargeting import Retargeter, default_limits
+from supple.retargeting.retargeting import Retargeter
 from supple.retargeting.walking import walking
 
 __all__ = [

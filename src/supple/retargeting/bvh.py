@@ -64,7 +64,8 @@ def read_bvh(text: str, name: str = "the file") -> Bvh:
         raise InputError(f"{name}: MOTION has a value that is no number: {error}") from error
     if values.size != count * width or not count or not width:
         raise InputError(
-            f"{name}: MOTION must have {count} frames of {width} values; given: {values.size} values"
+            f"{name}: MOTION must have {count} frames of {width} values; given: {values.size} "
+            "values"
         )
     if not seconds > 0 or not np.isfinite(values).all():
         raise InputError(f"{name}: MOTION must be finite, with a positive time; given: {seconds}")

@@ -108,16 +108,17 @@ class Stance:
             poses: Poses of the foot (k, 4, 4).
             free: How far the foot is from standing (k,): 1 needs the full height, 0 none.
         """
-        turned = poses[:, :3, :3] @ self.humanoid.soles[foot].T
-        points = turned.swapaxes(1, 2) + poses[:, None, :3, 3]
-        above = (points[..., 2] - self.terrain.height(points)).min(axis=1)
+        some = free > 0
+        turned = poses[some, :3, :3] @ self.humanoid.soles[foot].T
+        points = turned.swapaxes(1, 2) + poses[some, None, :3, 3]
+        above = (points[..., 2] - self.terrain.height(points)).min(axis=1, initial=np.inf)
         raised = poses.copy()
-        raised[:, 2, 3] += np.maximum(0.0, CLEAR * self.length * free - above)
+        raised[some, 2, 3] += np.maximum(0.0, CLEAR * self.length * free[some] - above)
         return raised
 
 
 def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:
-    """Return poses (k, 4, 4) drawn to two others each (k, 4, 4) by shares (k,) that add up to ≤ 1."""
+    """Return poses (k, 4, 4) drawn to two others each, by shares (k,) that add up to at most 1."""
     before, after = (share[:, None, None] for share in shares)
     mixed = poses + before * (anchors[0] - poses) + after * (anchors[1] - poses)
     mixed[:, :3, :3] = orthonormal(mixed[:, :3, :3])

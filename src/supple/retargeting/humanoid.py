@@ -99,7 +99,7 @@ class Humanoid:
             legs=(legs[0], legs[1]),
             arms=(arms[0], arms[1]),
             soles=(sole_of(moving, legs[0].end), sole_of(moving, legs[1].end)),
-            at={name: moving.fk(q, name) for name in names},
+            at={name: np.asarray(moving.fk(q, name), dtype=np.float64) for name in names},
         )
 
     def length(self, limb: Limb) -> tuple[float, float]:
@@ -125,7 +125,8 @@ class _Chains:
     def common(self, links: Sequence[str]) -> str:
         """Return the last link that carries all of these links, without them."""
         ways = [[joint.parent for joint in self.joints(link)] for link in links]
-        return [one for one, *others in zip(*ways, strict=False) if set(others) <= {one}][-1]
+        shared = [one for one, *others in zip(*ways, strict=False) if set(others) <= {one}]
+        return str(shared[-1])
 
     def body(self, link: str) -> str:
         """Return the last link at or above a link that a joint moves."""

@@ -55,9 +55,21 @@ class Follow:
 class Mapping(Protocol):
     """What a `Retargeter` asks of a mapping: frames, their targets, and which are the feet."""
 
-    humanoid: Humanoid
-    follows: tuple[Follow, ...]
-    scale: float
+    @property
+    def humanoid(self) -> Humanoid:
+        """The limbs of the robot."""
+
+    @property
+    def follows(self) -> tuple[Follow, ...]:
+        """The frames that follow."""
+
+    @property
+    def scale(self) -> float:
+        """The factor from the human's world to the robot's."""
+
+    @property
+    def ground(self) -> float:
+        """The height of the ground in the motion [m]."""
 
     def check(self, motion: HumanMotion) -> None:
         """Raise an error if the motion lacks what the mapping needs."""
@@ -346,7 +358,7 @@ class TableMapping:
                     f"the table has no row for the foot {leg.end!r}; available: {join_names(names)}"
                 )
             own.append(motion.positions[:, [motion.names.index(names[leg.end])]])
-        return np.stack(own, axis=1) - np.array([0, 0, self.ground])
+        return np.asarray(np.stack(own, axis=1))
 
     def targets(self, motion: HumanMotion) -> Array:
         """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""

@@ -113,11 +113,13 @@ class HumanMotion(ReadOnlyArrays):
             frames: One mapping per frame, all with the same names.
             fps: Frames per second.
         """
-        if not isinstance(frames, Sequence) or not frames:
+        given: object = frames
+        if not isinstance(given, Sequence) or not given:
             raise InputError(f"frames must be a sequence of mappings; given: {short_repr(frames)}")
         names = tuple(frames[0])
         for k, frame in enumerate(frames):
-            if not isinstance(frame, Mapping) or set(frame) != set(names):
+            one: object = frame
+            if not isinstance(one, Mapping) or set(one) != set(names):
                 raise InputError(f"all frames must have the names of the first; given: frame {k}")
         try:
             xyz = np.array([[frame[name][0] for name in names] for frame in frames], dtype=float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,20 +16,18 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.poses import pose, wxyz
 from supple.retargeting.contacts import Mask, Stance, is_still, without_short
 from supple.retargeting.humanoid import Humanoid
 from supple.retargeting.mapping import Mapping, PointMapping
 from supple.retargeting.motion import HumanMotion
+from supple.retargeting.references import base_to, between, default_limits
 from supple.retargeting.result import Retargeted
-from supple.retargeting.rotations import orthonormal, turn_between
+from supple.retargeting.rotations import turn_between
 from supple.retargeting.steps import Event, Steps
 from supple.retargeting.terrain import Terrain
 from supple.steps.step import DLS
 from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
-# Limits of joints for which the robot's file has none: those of quick human motions.
-MAX_SPEED, MAX_ACCELERATION = 20.0, 400.0  # [rad/s] and [rad/s²]
 LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # A foot's way into a stance, the shortest stance, and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
@@ -70,7 +69,8 @@ def retarget(
     """
     if not isinstance(motion, HumanMotion):
         raise InputError(
-            f"motion must be a HumanMotion, as of HumanMotion.load(file); given: {short_repr(motion)}"
+            "motion must be a HumanMotion, as of HumanMotion.load(file); given: "
+            f"{short_repr(motion)}"
         )
     if mapping is None:
         mapping = PointMapping.guess(robot, motion, scale=scale)
@@ -134,9 +134,13 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
-        stance = Stance(self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH)
+        stance = Stance(
+            self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH
+        )
         self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
-        guard = {} if clearance is None else {"world": world or World({}), "clearance": clearance}
+        guard: dict[str, Any] = (
+            {} if clearance is None else {"world": world or World({}), "clearance": clearance}
+        )
         self._servo = Servo(
             self.robot,
             self._tasks(self.dt),
@@ -244,7 +248,7 @@ class Retargeter:
             index = np.clip(np.arange(a, b), 0, len(self._points) - 1)
             own = self._points[index]
             inner = own[1:-1] * self.mapping.scale
-            inner[..., 2] -= self.mapping.scale * getattr(self.mapping, "ground", 0.0)
+            inner[..., 2] -= self.mapping.scale * self.mapping.ground
             low = inner[..., 2].min(axis=-1)
             rest = self.terrain.height(inner.mean(axis=2))
             heights = (low - rest) / self.mapping.scale
@@ -360,7 +364,7 @@ class Retargeter:
         robot = self.robot
         q = robot.neutral()
         pelvis = [follow.frame for follow in self.mapping.follows].index(self.humanoid.pelvis)
-        q = _base_to(robot, q, self.humanoid.pelvis, poses[pelvis])
+        q = base_to(robot, q, self.humanoid.pelvis, poses[pelvis])
         dt = 0.05
         servo = Servo(
             robot,
@@ -383,8 +387,9 @@ class Retargeter:
             else goal
             for task, goal in zip(servo.tasks[:-1], poses, strict=True)
         ]
+        target = (*given, robot.neutral())
         for _ in range(_SETTLING):
-            q = servo(q, target=(*given, robot.neutral()))
+            q = servo(q, target=target)
         return np.asarray(q, dtype=np.float64)
 
     def _forget(self, first: int) -> None:
@@ -401,49 +406,3 @@ class Retargeter:
         if self._given is not None:
             self._given = self._given[drop:]
         self._first = first
-
-
-def default_limits(robot: Robot) -> Limits:
-    """Return a robot's limits, with 20 rad/s and 400 rad/s² for joints that have none.
-
-    The base of the robot has no limits.
-    """
-    speed, acceleration = robot.max_speed.copy(), robot.max_acceleration.copy()
-    joints = np.ones(robot.dof, dtype=bool)
-    for first in robot._balls:
-        joints[first - 3 : first + 3] = False
-    speed[joints & ~np.isfinite(speed)] = MAX_SPEED
-    acceleration[joints & ~np.isfinite(acceleration)] = MAX_ACCELERATION
-    return Limits.for_robot(robot, max_speed=speed, max_acceleration=acceleration)
-
-
-def between(poses: Array, stands: Mask, feet: list[int], parts: int) -> Array:
-    """Return poses at `parts` times per frame (n, k, 4, 4), smooth, and at rest where feet stand.
-
-    Args:
-        poses: Poses of the frames (count + 3, k, 4, 4), one before the first and one after the last.
-        stands: Whether each foot stands in these frames.
-        feet: Indices of the feet among the poses.
-        parts: Number of steps per frame.
-    """
-    if parts == 1:
-        return poses[1:-1]
-    slope = 0.5 * (poses[2:] - poses[:-2])
-    for k, foot in enumerate(feet):
-        slope[stands[1:-1, k], foot] = 0.0
-    s = np.arange(parts)[:, None, None, None] / parts
-    at, after, begin, end = poses[1:-2, None], poses[2:-1, None], slope[:-1, None], slope[1:, None]
-    rise = s * s * (3 - 2 * s)
-    made = at + rise * (after - at) + s * (1 - s) ** 2 * begin - s * s * (1 - s) * end
-    made = np.concatenate([made.reshape(-1, *poses.shape[1:]), poses[-2:-1]])
-    made[..., :3, :3] = orthonormal(made[..., :3, :3])
-    return np.asarray(made)
-
-
-def _base_to(robot: Robot, q: Array, frame: str, at: Array) -> Array:
-    """Return a configuration whose base is moved such that a frame has a pose (4, 4)."""
-    base = pose(q[:3], wxyz=q[3:7])
-    moved = at @ np.linalg.inv(robot.fk(q, frame)) @ base
-    found = q.copy()
-    found[:3], found[3:7] = moved[:3, 3], wxyz(moved)
-    return found

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, blended
 from supple.retargeting.rotations import smooth
+
+Indices = NDArray[np.intp]
 
 
 class Event(NamedTuple):
@@ -87,15 +90,18 @@ class Steps:
         self._anchors = {s: a for s, a in self._anchors.items() if s >= self._start}
         return np.asarray(made)
 
-    def _add_events(self, starts: Array, ends: Array, begin: int, end: int) -> None:
+    def _add_events(self, starts: Indices, ends: Indices, begin: int, end: int) -> None:
         """Add the events of frames [begin, end): held at the first frame of a stance, and free
-        half-way between two stances at the latest."""
+        half-way between two stances at the latest.
+        """
         quick = self.blend // 2
         for s in starts[starts < end + self.blend].tolist():
             ended = max([self._end, *ends[ends < s].tolist()])
             frame = max(s - quick, ended + (s - ended) // 2, 0)
             if begin <= frame < end:
-                self.events.append(Event(frame, self.foot, self._anchors[s], max(s - frame - 2, min(s - frame, 1))))
+                self.events.append(
+                    Event(frame, self.foot, self._anchors[s], max(s - frame - 2, min(s - frame, 1)))
+                )
         for e in ends[(ends >= begin) & (ends < end)].tolist() if len(ends) else []:
             following = starts[starts > e].tolist()
             half = (following[0] - e) // 2 if following else quick

@@ -59,12 +59,12 @@ def walking(
     turn = 0.1 * np.sin(2 * np.pi * phase)
     across = np.stack([-np.sin(turn), np.cos(turn), 0 * turn], axis=-1)
     points["pelvis"] = pelvis
-    points["spine"] = pelvis + [0.02, 0.0, 0.25]
-    points["head"] = pelvis + [0.03, 0.0, 0.65]
+    points["spine"] = np.add(pelvis, [0.02, 0.0, 0.25])
+    points["head"] = np.add(pelvis, [0.03, 0.0, 0.65])
     for k, side in enumerate(SIDES):
         sign = 1 - 2 * k
         hip = pelvis + 0.09 * sign * across
-        shoulder = pelvis + [0.02, 0.0, 0.48] + 0.18 * sign * across * [-1, 1, 1]
+        shoulder = np.add(pelvis, [0.02, 0.0, 0.48]) + 0.18 * sign * across * [-1, 1, 1]
         angle = swing * np.sin(2 * np.pi * (phase + 0.5 * (1 - k)))
         upper = np.stack([np.sin(angle), 0 * t + 0.15 * sign, -np.cos(angle)], axis=-1)
         bend = angle + 0.5
