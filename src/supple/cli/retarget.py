@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import webbrowser
 from pathlib import Path
 
 import click
@@ -35,6 +37,7 @@ _FILE = click.Path(path_type=Path)
     metavar="SCENE",
     help="Scene with boxes to stand on, in the robot's size: JSON, URDF or MJCF.",
 )
+@click.option("--view", is_flag=True, help="Play the human and the robot in the browser.")
 @click.option("--header", is_flag=True, help="Write the names of the columns to a .csv.")
 @as_json_option
 def retarget(
@@ -46,6 +49,7 @@ def retarget(
     table: Path | None,
     scale: float | None,
     scene: Path | None,
+    view: bool,
     header: bool,
     as_json: bool,
 ) -> None:
@@ -82,6 +86,19 @@ def retarget(
         )
     else:
         click.echo(str(found))
+    if view:
+        _play(found, human)
+
+
+def _play(found: sp.retargeting.Retargeted, human: sp.retargeting.HumanMotion) -> None:
+    """Play a motion in the browser until Ctrl-C."""
+    from supple.view.playback import Playback
+
+    with Playback(found, human) as playback:
+        click.echo(f"{playback.url}   (Ctrl-C stops the server)")
+        webbrowser.open(playback.url)
+        while True:
+            time.sleep(1.0)
 
 
 def _names(file: Path | None) -> list[str] | None:

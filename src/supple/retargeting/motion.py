@@ -18,7 +18,7 @@ from supple.errors import InputError, join_names, short_repr
 from supple.motion.linearization import Array
 from supple.poses import pose
 from supple.retargeting.bvh import read_bvh
-from supple.retargeting.points import names_of_points
+from supple.retargeting.points import SIDES, find_points, names_of_points
 
 _READ = (".npz", ".npy", ".bvh", ".json")
 _HOLOSOMA = "global_joint_positions"
@@ -220,6 +220,17 @@ class HumanMotion(ReadOnlyArrays):
         if self.contacts is not None:
             parts["contacts"] = self.contacts
         np.savez(path, **parts)
+
+    @property
+    def limbs(self) -> NDArray[np.intp]:
+        """Indices (k, 2) of key points that a limb connects, to draw the human."""
+        at = find_points(self.names)
+        ways = [[f"left_{one}", f"right_{one}"] for one in ("hip", "shoulder")]
+        for side in SIDES:
+            leg = [f"{side}_{one}" for one in ("shoulder", "hip", "knee", "ankle", "toe")]
+            ways += [leg, [f"{side}_{one}" for one in ("shoulder", "elbow", "wrist")]]
+        pairs = [pair for way in ways for pair in zip(way, way[1:], strict=False)]
+        return np.array([[at[a], at[b]] for a, b in pairs if a in at and b in at])
 
     @property
     def height(self) -> float:

@@ -35,6 +35,7 @@ class Retargeted(ReadOnlyArrays):
         contacts: Whether the left and the right foot stand (T, 2).
         humanoid: The robot and its limbs.
         terrain: The surfaces on which it stands.
+        scale: Factor from the human's world to the robot's.
     """
 
     q: Array
@@ -42,6 +43,7 @@ class Retargeted(ReadOnlyArrays):
     contacts: NDArray[np.bool_]
     humanoid: Humanoid
     terrain: Terrain
+    scale: float = 1.0
 
     def __len__(self) -> int:
         return len(self.q)
