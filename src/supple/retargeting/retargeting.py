@@ -78,7 +78,9 @@ def retarget(
         raise InputError("scale belongs to the mapping; given: both")
     stream = Retargeter(mapping, motion.fps, limits=limits, world=world, clearance=clearance)
     q = np.concatenate([stream.push(motion), stream.finish()])
-    return Retargeted(q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale)
+    return Retargeted(
+        q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale
+    )
 
 
 class Retargeter:

@@ -92,7 +92,7 @@ class Playback:
                 "/human/points", points, palette.rgb(palette.BLUE), point_size=0.02
             )
             self._server.scene.add_line_segments(
-                "/human/limbs", points[self.human.limbs], palette.rgb(palette.BLUE), line_width=4.0
+                "/human/limbs", points[self.human.limbs], palette.rgb(palette.BLUE)
             )
 
     def _run(self) -> None:
