@@ -112,7 +112,7 @@ def test_mode_path_refuses_arguments_that_it_does_not_support() -> None:
     with pytest.raises(errors.InputError, match="needs a target at each time"):
         simulate(arm, q0, velocity=np.zeros(6), dt=DT, duration=1.0, limits=limits)
     with pytest.raises(
-        errors.InputError, match="takes no step, gains, constraints or initial speeds"
+        errors.InputError, match="takes no step, gains, constraints, held tasks or initial speeds"
     ):
         simulate(arm, q0, target=targets, dt=DT, limits=limits, gain=3.0)
     with pytest.raises(errors.InputError, match="needs q0 at the first target"):

@@ -4,12 +4,12 @@
 //
 // Reflections Q turn the rows of A for the free entries of x into a triangle, A = L Qᵀ. In the
 // turned coordinates w = Qᵀ(x - x0), the equations determine the first entries and the cost the
-// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A row
-// of A that depends on others to working precision is left out.
+// others: the rows of J Q for these are the Jacobian of the robot that satisfies the equations. A
+// row of A that depends on others to working precision is left out.
 //
-// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot be
-// satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are explained
-// in docs/constants.md.
+// Block pivoting finds the entries at their bounds. Where it does not end, or the equations cannot
+// be satisfied inside the box, `constrained_step` takes over (constrained.hpp). Constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits/packed_box.hpp"
@@ -59,8 +59,8 @@ SUPPLE_INLINE T padded_dot(int from, int to, const T* x, const T* y) {
 // The rows of A, for the free entries of x: A = L Qᵀ.
 template <class T>
 struct Triangle {
-  int size, rank;  // number of free entries, number of independent rows
-  T* rows;         // (count, size), padded: L, and remainders of rows that are left out
+  int size, rank;   // number of free entries, number of independent rows
+  T* rows;          // (count, size), padded: L, and remainders of rows that are left out
   T *mirror, *tau;  // (rank, size), padded, and (rank,): the reflections
   int* order;       // (count,): the independent rows, then the others
 };
@@ -150,7 +150,8 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
   if (!any) return true;
   upper_gram(m, k, rows, G);
   for (int j = 0; j < k; ++j) G[j * sk + j] += lambda2;
-  if (!(upper_factor(k, G, lower, inverse) > T(0))) return false;
+  const T pivot = upper_factor(k, G, lower, inverse);
+  if (!(pivot > T(0))) return false;
   T before = Number<T>::huge;
   for (int round = 0; round < 4; ++round) {
     rows_times(m, k, rows, c, g);
@@ -163,16 +164,16 @@ SUPPLE_NOINLINE bool free_part(int m, const Triangle<T>& t, const T* turned, T l
       moved = max(moved, abs(g[j])), most = max(most, abs(y[j]));
     }
     for (int i = 0; i < m; ++i) c[i] += padded_dot(0, sk, rows + i * sk, g);
-    if (moved <= T(1e-12) * most || !(moved < T(0.5) * before)) break;
+    if (pivot > refined_pivot<T> || moved <= T(1e-12) * most || !(moved < T(0.5) * before)) break;
     before = moved;
   }
   for (int j = 0; j < k; ++j) w[t.rank + j] = y[j];
   return true;
 }
 
-// Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its lower
-// or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or if the
-// bounds do not allow the equations.
+// Computes the step x (n), which is x0 on entry. active_set (n) is -1 or 1 for an entry at its
+// lower or upper bound, else 0. Returns false, with x as it was, if block pivoting does not end, or
+// if the bounds do not allow the equations.
 template <class T>
 SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, T* scratch) {
   const int m = of.m, n = of.n, count = of.count, most = padded<T>(n);
@@ -184,10 +185,10 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
   int* const index = order + count;
   T squares(0);
   for (int i = 0; i < m; ++i) {
-    for (int j = 0; j < most; ++j) {
-      const T entry = whole[i * most + j] = j < n ? of.J[i * n + j] : T(0);
-      squares = fma(entry, entry, squares);
-    }
+    T* const row = whole + i * most;
+    for (int j = 0; j < n; ++j) row[j] = of.J[i * n + j];
+    for (int j = n; j < most; ++j) row[j] = T(0);
+    squares += padded_dot(0, most, row, row);
   }
   const T lambda2 = max(of.lambda2, max(squares * T(ridge<T>), Number<T>::tiny));
   for (int j = 0; j < n; ++j) active_set[j] = of.low[j] < of.high[j] ? T(0) : T(1);
@@ -206,23 +207,29 @@ SUPPLE_NOINLINE bool equation_step(const Equations<T>& of, T* x, T* active_set, 
     }
     const int s = padded<T>(f);
     Triangle<T> t{f, 0, rows, mirror, tau, order};
-    const auto pack = [&](const T* from, int stride, int i, T* to) {
-      for (int a = 0; a < f; ++a) to[i * s + a] = from[i * stride + index[a]];
-      for (int a = f; a < s; ++a) to[i * s + a] = T(0);
+    const auto pack = [&](const T* SUPPLE_RESTRICT from, T* SUPPLE_RESTRICT to) {
+      for (int a = 0; a < f && f == n; ++a) to[a] = from[a];
+      for (int a = 0; a < f && f < n; ++a) to[a] = from[index[a]];
+      for (int a = f; a < s; ++a) to[a] = T(0);
     };
+    pack(x, w);
     for (int i = 0; i < count; ++i) {
-      pack(of.A, n, i, rows);
-      T sum = of.b[i];
-      for (int j = 0; j < n; ++j) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
+      pack(of.A + i * n, rows + i * s);
+      T sum = of.b[i] - padded_dot(0, s, rows + i * s, w);
+      for (int j = 0; j < n && bounded; ++j) {
+        if (active_set[j] != 0) sum = fma(-of.A[i * n + j], x[j] + delta[j], sum);
+      }
       r[i] = sum;
     }
     make_triangle(count, t, left, length2);
     for (int a = 0; a < s; ++a) w[a] = T(0);
     const bool consistent = solve_triangle(count, t, r, of.tolerance, w);
     if (!consistent && bounded) return false;
+    for (int i = 0; i < m; ++i) pack(whole + i * most, turned + i * s);
+    for (int k = 0; k < t.rank; ++k) {  // the rows do not wait for each other
+      for (int i = 0; i < m; ++i) reflect(t, k, turned + i * s);
+    }
     for (int i = 0; i < m; ++i) {
-      pack(whole, most, i, turned);
-      for (int k = 0; k < t.rank; ++k) reflect(t, k, turned + i * s);
       c[i] = bounded ? padded_dot(0, most, whole + i * most, delta) : T(0);
       for (int k = 0; k < t.rank; ++k) c[i] = fma(turned[i * s + k], w[k], c[i]);
     }

@@ -26,16 +26,17 @@ SUPPLE_FN Vec3<T> turn_rate(const Vec3<T>& phi, const Vec3<T>& x) {
   const T square = dot(phi, phi), half = T(0.5) * sqrt(square);
   T sine, cosine;
   sincos(half, sine, cosine);
-  const T factor = square > T(1e-8) ? (T(1) - half * cosine / sine) / square
-                                    : T(1) / T(12) + square / T(720);
+  const T factor =
+      square > T(1e-8) ? (T(1) - half * cosine / sine) / square : T(1) / T(12) + square / T(720);
   const Vec3<T> once = cross(phi, x);
   return fma(cross(phi, once), factor, fma(once, T(0.5), x));
 }
 
 // Computes J (rows, n) and e (rows) of a held task. `scratch` has 6 n + 6 entries.
 template <class T>
-SUPPLE_FN void held_task_rows(const Chain<T>& chain, const Task<T>& task, const Pose<T>* joint_poses,
-                              const T* q, const T* target, T* J, T* e, T* scratch) {
+SUPPLE_FN void held_task_rows(const Chain<T>& chain, const Task<T>& task,
+                              const Pose<T>* joint_poses, const T* q, const T* target, T* J, T* e,
+                              T* scratch) {
   const T* const no_target = nullptr;
   if (!turns_partly(task)) {
     task_jacobian(chain, task, joint_poses, J, no_target);
@@ -50,8 +51,7 @@ SUPPLE_FN void held_task_rows(const Chain<T>& chain, const Task<T>& task, const 
   task_offset(chain, whole, joint_poses, q, target, offset);
   const Vec3<T> phi{offset[3], offset[4], offset[5]};
   for (int j = 0; j < n; ++j) {
-    const Vec3<T> w =
-        turn_rate(phi, Vec3<T>{all[3 * n + j], all[4 * n + j], all[5 * n + j]});
+    const Vec3<T> w = turn_rate(phi, Vec3<T>{all[3 * n + j], all[4 * n + j], all[5 * n + j]});
     const T column[6] = {all[j], all[n + j], all[2 * n + j], w.x, w.y, w.z};
     each_row(task, [&](int i, int c, T weight) { J[i * n + j] = column[c] * weight; });
   }

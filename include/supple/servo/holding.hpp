@@ -4,7 +4,8 @@
 // over them. The step before limits, x0, is replaced by the nearest one, in the norm that the step
 // minimizes, that satisfies
 //
-//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints brake
+//   A x = s e     e: error of the held tasks, A: their Jacobian, s: gain from which the joints
+//   brake
 //
 // Corrections remove what the curvature of the motion leaves: the shortest changes of x with which
 // the configuration after the step has no error. They stay inside the box of the limits as well.
@@ -13,85 +14,26 @@
 // times their velocity in the step without them.
 #pragma once
 
-#include "supple/limits/equations.hpp"
-#include "supple/servo/braking_gain.hpp"
 #include "supple/servo/fitting.hpp"
-#include "supple/servo/held_rows.hpp"
-
-namespace supple {
-
-// The held tasks of a step.
-template <class T>
-struct Holding {
-  T* target;        // of all held tasks
-  const T* share;   // (tasks,): 0 for a task that is free, 1 for one that is held
-  const T* begins;  // (tasks,): 1 if the target is to be what the task meets now, else 0
-  const T* aims;    // (tasks,): 1 if the task has a target while it is switched on
-  T* error;         // (tasks,): result, the largest error of each held task after the step
-  T *A, *e;         // (rows, n), (rows,): at the start of the step
-  T gain;           // of the error, in this step
-  T* memory;        // holding_memory() entries
-  // Room for the rows of held tasks and constraints together; see `Constraints`.
-  T *G, *h, *state, *search;
-};
-
-}  // namespace supple
+#include "supple/servo/held_space.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// The error [m or rad] at which corrections end, and their largest number.
-template <class T>
-inline constexpr T held_tolerance = sizeof(T) == 8 ? T(1e-11) : T(1e-5);
 inline constexpr int most_held_corrections = 6;
+// The share of the acceleration limits with which joints stop together; the rest is for the
+// curvature of their motion.
+template <class T>
+inline constexpr T together_share = T(0.5);
+// The time of a stop at nearly full acceleration, relative to that of a stop together.
+template <class T>
+inline constexpr T hard_share = T(0.55);
 
 // Number of entries of `Holding::memory`.
 template <class T>
 SUPPLE_FN constexpr int holding_memory(const Servo<T>& servo) {
   const int n = servo.chain.nv, h = servo.held_rows, m = servo.rows > n ? servo.rows : n;
   return 2 * h * n + 3 * h + 4 * n + m * n + weighted_cost_scratch(servo.rows, n) +
-         equation_scratch(m, n, h) + 12 * servo.chain.joints + 6 * n + 6;
-}
-
-// Calls visit(task, its index, its first row, its target) for each task that may be held.
-template <class T, class Visit>
-SUPPLE_INLINE void each_held(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
-  T* target = held.target;
-  for (int k = 0, row = 0; k < servo.held_tasks; ++k) {
-    const Task<T>& task = servo.held_task[k];
-    visit(task, k, row, target);
-    row += task.rows;
-    target += target_size(task);
-  }
-}
-
-// Evaluates A (rows, n) and e (rows) at q (nq), of the tasks with a share above zero.
-template <class T>
-SUPPLE_FN void evaluate_held(const Servo<T>& servo, const Holding<T>& held, const T* q, bool begins,
-                             T* A, T* e, T* scratch) {
-  const int n = servo.chain.nv;
-  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T* const rest = scratch + 12 * servo.chain.joints;
-  forward(servo.chain, q, joint_poses);
-  each_held(servo, held, [&](const Task<T>& task, int k, int row, T* target) {
-    if (!(held.share[k] > 0)) return;
-    if (begins && held.begins[k] != 0) reached_target(servo.chain, task, joint_poses, q, target);
-    held_task_rows(servo.chain, task, joint_poses, q, target, A + row * n, e + row, rest);
-  });
-}
-
-// Moves the rows of the tasks for which `takes(index)` to the front of A, and their entries of e.
-template <class T, class Takes>
-SUPPLE_FN int pick_held(const Servo<T>& servo, const Holding<T>& held, const T* A, const T* e,
-                        T* to_A, T* to_e, Takes&& takes) {
-  const int n = servo.chain.nv;
-  int count = 0;
-  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
-    for (int i = row; i < row + task.rows && takes(k); ++i, ++count) {
-      copy_numbers(n, A + i * n, to_A + count * n);
-      to_e[count] = e[i];
-    }
-  });
-  return count;
+         equation_scratch(m, n, h) + 12 * servo.chain.joints + 10 * n + 6;
 }
 
 // The memory of the functions below.
@@ -109,13 +51,106 @@ SUPPLE_FN HoldingMemory<T> memory_of(const Servo<T>& servo, const Holding<T>& he
   return {A, b, e, x0, y, side, q, cost, rest};
 }
 
+// Calls visit(j, limit) for the joints with limits on acceleration that move held tasks.
+template <class T, class Visit>
+SUPPLE_INLINE void each_braking(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
+  for (int j = 0; j < servo.chain.nv; ++j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    if (limit.acceleration < Number<T>::huge && held.moves[j] > 0) visit(j, limit);
+  }
+}
+
+// Returns the time in which the joints that move held tasks stop together from the speeds x (n), in
+// proportion to them: in such a stop, the tasks stay held.
+template <class T>
+SUPPLE_FN T time_to_stop(const Servo<T>& servo, const Holding<T>& held, const T* x) {
+  T span(0);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T smooth = limit.jerk < Number<T>::huge ? limit.acceleration / limit.jerk : T(0);
+    span = max(span, T(abs(x[j]) / (together_share<T> * limit.acceleration) + smooth));
+  });
+  return span;
+}
+
+// Narrows the box so that the joints that move held tasks can stop together before any of them
+// comes to the end of its range. A joint that could only stop on its own would have to leave the
+// others behind.
+template <class T>
+SUPPLE_FN void leave_room_to_stop(const Servo<T>& servo, const ServoState<T>& state, T* low,
+                                  T* high) {
+  const Holding<T>& held = *state.holding;
+  const T span = time_to_stop(servo, held, static_cast<const T*>(state.qd)),
+          kept = max(T(0), T(1) - servo.dt / max(span, servo.dt)),
+          each = T(2) / (span + T(4) * servo.dt);
+  each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+    const T slack = T(0.5) * (1 - together_share<T>)*limit.acceleration * servo.dt;
+    const auto most = [&](T room, T own) {
+      return room < Number<T>::huge ? max(T(max(room, T(0)) * each), T(own + slack))
+                                    : Number<T>::huge;
+    };
+    const T stop = kept * state.qd[j],
+            up = most(T(coordinate_difference(limit.upper, state.q[j])), stop),
+            down = most(T(coordinate_difference(state.q[j], limit.lower)), T(-stop)),
+            highest = high[j];
+    high[j] = max(min(highest, up), low[j]);
+    low[j] = min(max(low[j], T(-down)), highest);
+  });
+}
+
+// Moves the speeds x (n) of the joints that move held tasks toward those of the stop that the step
+// before allows, until they can stop together after this step as well.
+template <class T>
+SUPPLE_FN void keep_stoppable(const Servo<T>& servo, const ServoState<T>& state, const T* low,
+                              const T* high, T* x, T* trial) {
+  const Holding<T>& held = *state.holding;
+  const int n = servo.chain.nv;
+  const T before = time_to_stop(servo, held, static_cast<const T*>(state.qd));
+  T kept = max(T(0), T(1) - servo.dt / max(before, servo.dt));
+  const auto mix = [&](T share) {
+    copy_numbers(n, x, trial);
+    each_braking(servo, held, [&](int j, const JointLimit<T>&) {
+      const T stop = min(max(T(kept * state.qd[j]), low[j]), high[j]);
+      trial[j] = fma(share, x[j] - stop, stop);
+    });
+  };
+  const auto stops = [&] {
+    const T span = time_to_stop(servo, held, static_cast<const T*>(trial)),
+            way = T(0.5) * span + T(1.5) * servo.dt;
+    bool inside = true;
+    each_braking(servo, held, [&](int j, const JointLimit<T>& limit) {
+      const T to = integrate_coordinate(state.q[j], trial[j], way);
+      inside = inside && (trial[j] > 0 ? !(to > limit.upper) : !(to < limit.lower));
+    });
+    return inside;
+  };
+  T share(1);
+  for (mix(share); share > 0 && !stops(); mix(share)) {
+    share = share > T(0.01) ? T(0.7) * share : T(0);
+  }
+  if (share == 0 && !stops()) {  // curvature has taken the room: stop as fast as possible
+    kept = max(T(0), T(1) - servo.dt / max(T(hard_share<T> * before), servo.dt));
+    mix(share);
+  }
+  if (share < 1) copy_numbers(n, trial, x);
+}
+
 // Moves x (n) to the minimizer of the cost that satisfies A x = b (count rows), inside the box, the
-// bound on the norm and the constraints. Where they conflict, the equations come after box and norm.
+// bound on the norm and the constraints. Where they conflict, the equations come after box and
+// norm.
 template <class T>
 SUPPLE_FN void solve_equations(const Servo<T>& servo, const ServoState<T>& state,
                                const Equations<T>& of, T* x, T* active_set, T* y, T* scratch) {
   const int n = of.n, count = of.count;
   const Holding<T>& held = *state.holding;
+  bool fits = !state.constraints && sum_of_products(n, x, x) <= servo.bound * servo.bound;
+  for (int j = 0; j < n && fits; ++j) fits = x[j] >= of.low[j] && x[j] <= of.high[j];
+  for (int i = 0; i < count && fits; ++i) {
+    fits = abs(of.b[i] - sum_of_packs(n, of.A + i * n, x)) <= T(0.01) * of.tolerance;
+  }
+  if (fits) {
+    for (int j = 0; j < n; ++j) active_set[j] = T(0);
+    return;
+  }
   for (int j = 0; j < n; ++j) y[j] = x[j];
   bool solved = equation_step(of, y, active_set, scratch) &&
                 sum_of_products(n, y, y) <= servo.bound * servo.bound;
@@ -144,59 +179,54 @@ SUPPLE_FN void fit_in_held_rows(const Servo<T>& servo, M m, N n, ServoState<T>& 
   const HoldingMemory<T> memory = memory_of(servo, held);
   T *A = memory.A, *b = memory.b, *e = memory.e, *x0 = memory.x0;
   copy_numbers(n, x, x0);
-  LimitCost<T> cost = limit_cost(servo, m, n, state,
-                                 state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
-                                 memory.cost);
-  if (servo.curvature > 0 && !state.metric) cost.J = state.exact_J;
-  bool switching = false, holding = false;
-  for (int k = 0; k < servo.held_tasks; ++k) {
-    holding = holding || held.share[k] == 1;
-    switching = switching || (held.share[k] > 0 && held.share[k] < 1);
-  }
+  const auto is_switched = [&](int k) { return held.share[k] > 0 && held.share[k] < 1; };
+  bool switching = false;
+  for (int k = 0; k < servo.held_tasks; ++k) switching = switching || is_switched(k);
+  LimitCost<T> cost =
+      limit_cost(servo, m, n, state, state.held_lambda2 >= 0 ? state.held_lambda2 : state.lambda2,
+                 memory.cost);
+  // Rows that are not those of the held space need the J at q (see `fit_in_rows`).
+  const bool others = switching || state.constraints;
+  if (others && servo.curvature > 0 && !state.metric) cost.J = state.exact_J;
   const auto solve = [&](int count) {
-    const Equations<T> of{cost.m, n, count, cost.J, A, b, cost.lambda2, low, high,
-                          held_tolerance<T> / servo.dt};
+    const Equations<T> of{
+        cost.m, n, count, cost.J, A, b, cost.lambda2, low, high, held_tolerance<T> / servo.dt};
     copy_numbers(n, x0, x);
     solve_equations(servo, state, of, x, state.active_set, memory.y, memory.rest);
     state.applied_lambda2 = state.lambda2;
   };
-  // The shortest motion that removes the errors, and the gain with which it does.
-  const auto gain_of = [&](int count) {
-    T largest(0);
-    for (int i = 0; i < count; ++i) largest = max(largest, abs(e[i]));
-    if (largest <= held_tolerance<T>) return T(1) / servo.dt;
-    for (int j = 0; j < n; ++j) memory.y[j] = T(0), memory.q[j] = Number<T>::huge;
-    for (int j = 0; j < n; ++j) memory.side[j] = -Number<T>::huge;
-    const Equations<T> of{0, n, count, A, A, e, T(1), memory.side, memory.q, Number<T>::huge};
-    equation_step(of, memory.y, state.active_set, memory.rest);
-    return braking_gain(n, servo.limit, T(1) / servo.dt, servo.dt, memory.y);
-  };
-  const auto is_held = [&](int k) { return held.share[k] == 1; };
-  if (holding) {
-    const int count = pick_held(servo, held, held.A, held.e, A, e, is_held);
-    const T gain = gain_of(count);
-    state.holding->gain = gain;
-    for (int i = 0; i < count; ++i) b[i] = gain * e[i];
-    solve(count);
+  const int fixed = held.count;
+  copy_numbers(fixed * n, held.rows, A);
+  copy_numbers(fixed, held.b, b);
+  if (fixed > 0) {
+    solve(fixed);
   } else {
     fit_in_rows(servo, m, n, state, low, high, x, scratch);
   }
   if (!switching) return;
-  // Held rows first: they have precedence over those that are being switched.
-  const int fixed = pick_held(servo, held, held.A, held.e, A, e, is_held);
-  const auto is_switched = [&](int k) { return held.share[k] > 0 && held.share[k] < 1; };
-  const int more = pick_held(servo, held, held.A, held.e, A + fixed * n, e + fixed, is_switched);
-  const T gain = gain_of(fixed + more);
-  int row = fixed;
-  for (int i = 0; i < fixed; ++i) b[i] = state.holding->gain * e[i];
-  for (int k = 0; k < servo.held_tasks; ++k) {
+  // Held rows come first: they have precedence over those that are being switched.
+  const int more = pick_held(servo, held, held.A, held.e, A + fixed * n, e, is_switched);
+  const T gain =
+      min(held_gain(servo, more, A + fixed * n, e, memory.rest, memory.rest + 4 * n), servo.gain);
+  for (int k = 0, i = 0; k < servo.held_tasks; ++k) {
     if (!is_switched(k)) continue;
-    const T share = held.share[k], aim = held.aims[k] != 0 ? min(gain, servo.gain) : T(0);
-    for (int i = 0; i < servo.held_task[k].rows; ++i, ++row) {
-      b[row] = (T(1) - share) * dot(n, A + row * n, x) + share * aim * e[row];
+    const T share = held.share[k], aim = held.aims[k] != 0 ? gain : T(0);
+    for (const int end = i + servo.held_task[k].rows; i < end; ++i) {
+      b[fixed + i] = (T(1) - share) * dot(n, A + (fixed + i) * n, x) + share * aim * e[i];
     }
   }
   solve(fixed + more);
+}
+
+// Writes the largest error of each held task, given the errors e (rows) of all.
+template <class T>
+SUPPLE_FN void write_errors(const Servo<T>& servo, const Holding<T>& held, const T* e) {
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    held.error[k] = T(0);
+    for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
+      held.error[k] = max(held.error[k], abs(e[i]));
+    }
+  });
 }
 
 // Corrects the speeds x (n) so that the held tasks have no error after the step, except for the
@@ -211,20 +241,24 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
   T* const all = memory.cost;
   const T left = max(T(0), T(1) - held.gain * servo.dt);
   T before = Number<T>::huge;
+  T* const off = all + servo.held_rows * n;
   for (int round = 0;; ++round) {
     integrate(servo.chain, state.q, x, servo.dt, memory.q);
-    evaluate_held(servo, held, memory.q, false, all, all + servo.held_rows * n, memory.rest);
-    const T* const off = all + servo.held_rows * n;
+    evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    write_errors(servo, held, off);
     T most(0);
     each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
       for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
         most = max(most, abs(off[i] - left * held.e[i]));
       }
     });
-    if (most <= held_tolerance<T> || round == most_held_corrections || !(most < before)) {
-      if (!(most < before)) copy_numbers(n, best, x);
-      return;
+    if (!(most < before)) {  // the last correction was of no use
+      copy_numbers(n, best, x);
+      integrate(servo.chain, state.q, x, servo.dt, memory.q);
+      evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+      return write_errors(servo, held, off);
     }
+    if (most <= held_tolerance<T> || round == most_held_corrections) return;
     before = most;
     copy_numbers(n, x, best);
     const auto is_held = [&](int k) { return held.share[k] == 1; };
@@ -233,18 +267,9 @@ SUPPLE_FN void correct_held(const Servo<T>& servo, ServoState<T>& state, const T
     for (int i = 0; i < count; ++i) {
       b[i] = dot(n, A + i * n, x) + (e[i] - left * b[i]) / servo.dt;
     }
-    const Equations<T> of{0,    n,   count, A, A, b, T(1), low,
-                          high, held_tolerance<T> / servo.dt};
+    const Equations<T> of{0, n, count, A, A, b, T(1), low, high, held_tolerance<T> / servo.dt};
     solve_equations(servo, state, of, x, memory.side, memory.y, memory.rest);
   }
-}
-
-// Evaluates the held tasks at the start of a step: A, e, and the targets of those that begin.
-template <class T>
-SUPPLE_FN void begin_holding(const Servo<T>& servo, ServoState<T>& state) {
-  Holding<T>& held = *state.holding;
-  held.gain = T(1) / servo.dt;
-  evaluate_held(servo, held, state.q, true, held.A, held.e, memory_of(servo, held).rest);
 }
 
 // Writes the largest error of each held task at the configuration after the step.
@@ -253,12 +278,7 @@ SUPPLE_FN void measure_held(const Servo<T>& servo, const ServoState<T>& state) {
   const Holding<T>& held = *state.holding;
   const HoldingMemory<T> memory = memory_of(servo, held);
   evaluate_held(servo, held, state.q, false, memory.cost, memory.e, memory.rest);
-  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
-    held.error[k] = T(0);
-    for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) {
-      held.error[k] = max(held.error[k], abs(memory.e[i]));
-    }
-  });
+  write_errors(servo, held, memory.e);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

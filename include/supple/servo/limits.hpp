@@ -159,9 +159,12 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   const int m = servo.rows, n = servo.chain.nv;
   T *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *rest = x0 + n;
   const bool shares = shares_bound(servo);
+  if (state.holding && !servo.second_order && !(servo.curvature > 0)) {
+    for (int j = 0; j < n; ++j) state.dq[j] += state.holding->x[j];
+  }
   all_boxes(servo, n, state, !shares, low, high, x0);
+  if (state.holding) leave_room_to_stop(servo, state, low, high);
   state.course = Course::kept;
-  if (state.holding) begin_holding(servo, state);
   T condition(0);
   state.halting =
       servo.halt_condition > 0 ? halting_factor(servo, state, x0, condition, rest) : T(1);
@@ -199,11 +202,11 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
     for (int i = 0; i < m; ++i) state.direction[i] = T(0);  // there is no stop to continue
   }
   if (state.holding) {
+    if (state.holding->count > 0) keep_stoppable(servo, state, low, high, x, rest);
     correct_held(servo, state, low, high, x);
     if (state.constraints) mark_rows(*state.constraints, n, x0, x, true);
   }
   move_joints(servo, n, state, x, x0);
-  if (state.holding) measure_held(servo, state);
   if (!(servo.curvature > 0)) return;
   mark_stopped(n, state);
   const T more = state.applied_lambda2 - state.held_lambda2;

@@ -25,6 +25,10 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const int sizes[] = {
       16 * servo.chain.joints + m,
       servo.curvature > 0 ? yielding_scratch(servo.chain, every > m ? every : m) : 0,
+      servo.curvature > 0 && servo.held_rows > 0
+          ? yielding_scratch(servo.chain, (every > m ? every : m) + servo.held_rows) +
+                held_step_scratch(m, n, servo.held_rows)
+          : 0,
       12 * servo.chain.joints + (every + m) * n + m + 6 * n,
       9 * n + m + stopper_scratch(servo.chain, m),
       filter_scratch(m, n),

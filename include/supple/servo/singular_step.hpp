@@ -46,7 +46,7 @@
 #pragma once
 
 #include "supple/servo/avoidance.hpp"
-#include "supple/servo/braking_gain.hpp"
+#include "supple/servo/held_space.hpp"
 #include "supple/math/linalg.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -100,14 +100,24 @@ struct StepProblem {
   bool linear;                         // whether there are rows of postures
   bool avoids;                         // whether self-motion is added
   const int *row, *column;  // (m), (n): indices among all rows and joints; null if these are all
-  T *dq, *used_J, *used_e, *lost;  // (n), (m x n), (m), (m): results, as in `ServoState`
-  T* whole;                        // memory for vectors of all rows and joints
+  T *dq, *used_J, *used_e, *lost;       // (n), (m x n), (m), (m): results, as in `ServoState`
+  T* whole;                             // memory for vectors of all rows and joints
+  const Holding<T>* holding = nullptr;  // held tasks, onto whose space J is projected; or null
 };
 
 // Computes the gradient g (n) of the singular value with the vectors u (m) and v (n).
 template <class T>
 SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, const T* v, T* g) {
   const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (of.holding) {
+    held_factors(of.servo, *of.holding, rows.count, u, of.whole + rows.count);
+    for (int r = 0; r < rows.count; ++r) of.whole[r] = u[r];
+    for (int i = 0; i < of.servo.held_rows; ++i) {
+      of.whole[rows.count + i] = -of.whole[rows.count + i];
+    }
+    return singular_gradient(rows_with_held(of.servo, rows), of.joint_poses,
+                             static_cast<const T*>(of.whole), v, g);
+  }
   if (!of.row) return singular_gradient(rows, of.joint_poses, u, v, g);
   const int all_m = rows.count, all_n = of.servo.chain.nv;
   T *all_u = of.whole, *all_v = all_u + all_m, *all_g = all_v + all_n;
@@ -122,6 +132,18 @@ SUPPLE_FN void gradient_of(const StepProblem<T>& of, int m, int n, const T* u, c
 template <class T>
 SUPPLE_FN void bias_of(const StepProblem<T>& of, int m, int n, const T* v, T* bias) {
   const StepRows<T> rows = rows_of(of.servo, of.state);
+  if (of.holding) {
+    rows_bias_acceleration(rows_with_held(of.servo, rows), of.joint_poses, v, of.whole);
+    held_bias(of.servo, *of.holding, of.whole + rows.count);
+    for (int r = 0; r < m; ++r) {
+      bias[r] = r < rows.count ? of.whole[r] : T(0);
+      for (int k = 0; k < of.holding->rank && r < rows.count; ++k) {
+        bias[r] =
+            fma(-of.holding->coupling[r * of.holding->rank + k], of.whole[rows.count + k], bias[r]);
+      }
+    }
+    return;
+  }
   if (!of.row) return rows_bias_acceleration(rows, of.joint_poses, v, bias);
   const int all_n = of.servo.chain.nv;
   T *all_v = of.whole, *all_bias = all_v + all_n;

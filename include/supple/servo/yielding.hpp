@@ -25,8 +25,8 @@
 // docs/constants.md.
 #pragma once
 
+#include "supple/servo/held_step.hpp"
 #include "supple/servo/parts.hpp"
-#include "supple/servo/posture_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -41,7 +41,7 @@ inline constexpr T held_ridge = T(1e-9);
 template <class T>
 SUPPLE_FN constexpr int yielding_scratch(const Chain<T>& chain, int m) {
   const int n = chain.nv, k = m < n ? m : n;
-  return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + 13 * k;
+  return 16 * chain.joints + 7 * m * n + 4 * k * k + (m + 2 * n) * k + 28 * (m + n) + n + 13 * k;
 }
 
 // Whether a joint is at the upper end of its range (`end` = 1), or at the lower end (`end` = -1).
@@ -186,7 +186,7 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
   const int m = servo.rows, n = servo.chain.nv;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *J = scratch + 12 * servo.chain.joints, *rate = J + m * n, *bends = rate + m,
-    *offset = bends + m, *whole = offset + m, *rest = whole + 2 * (m + n);
+    *offset = bends + m, *whole = offset + m, *speed = whole + 2 * (m + n), *rest = speed + n;
   T* const start_J = state.J;
   state.J = state.exact_J, state.exact_J = start_J;
   bool aims = false;  // whether J depends on the target
@@ -223,11 +223,18 @@ SUPPLE_FN void yielding_step(const Servo<T>& servo, ServoState<T>& state, T* scr
     state.lambda2 = state.beyond = T(0);
     for (int r = 0; r < m; ++r) state.lost[r] = T(0);
     state.self_moves = false;
-    if (servo.tasks == 1 || !take_steps_of_parts(of, rest)) take_problem_step(m, n, of, rest);
+    if (state.holding) {
+      take_held_step(m, n, of, speed, rest, [](int rows, int, const auto& problem, T* memory) {
+        take_sized_step(rows, problem.servo.chain.nv, problem, memory);
+      });
+    } else if (servo.tasks == 1 || !take_steps_of_parts(of, rest)) {
+      take_problem_step(m, n, of, rest);
+    }
     for (int j = 0; j < n; ++j) {
       const T end = state.dq[j] > 0 ? T(1) : T(-1), fast = end_speed(servo, state, j, end);
       if (state.stopped[j] != 0 || !(end * state.dq[j] > fast)) continue;
       state.stopped[j] = end;
+      speed[j] = end * fast;
       for (int r = 0; r < m; ++r) {
         rate[r] = fma(-end * fast, J[r * n + j], rate[r]);
         J[r * n + j] = T(0);

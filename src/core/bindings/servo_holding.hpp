@@ -14,6 +14,7 @@ namespace supple {
 
 class ServoHolding {
  public:
+  static constexpr int most_padding = 16;        // of a row
   static constexpr double noticed_error = 1e-9;  // [m or rad]: above it, a task is not held
 
   // The last `count` tasks are those that may be held. All are held from the first step on.
@@ -32,7 +33,11 @@ class ServoHolding {
     next_ = now_;
     share_.assign(count, 0.0), begins_ = aims_ = share_;
     if (count == 0) return;
-    A_.assign(h * n, 0.0), e_.assign(h, 0.0);
+    A_.assign(h * n, 0.0), e_.assign(h, 0.0), rows_.assign(h * n, 0.0), b_.assign(h, 0.0);
+    const std::size_t padded = h * (n + most_padding) + most_padding;
+    L_.assign(padded, 0.0), mirror_ = Q_ = L_;
+    tau_.assign(h, 0.0), order_.assign(h, 0), x_.assign(n, 0.0), moves_ = x_;
+    coupling_.assign(h * std::size_t(servo.rows), 0.0);
     memory_.assign(holding_memory(servo), 0.0);
   }
 
@@ -86,6 +91,19 @@ class ServoHolding {
                 .e = e_.data(),
                 .gain = 0,
                 .memory = memory_.data(),
+                .count = 0,
+                .rank = 0,
+                .rows = rows_.data(),
+                .b = b_.data(),
+                .L = L_.data(),
+                .mirror = mirror_.data(),
+                .Q = Q_.data(),
+                .tau = tau_.data(),
+                .order = order_.data(),
+                .x = x_.data(),
+                .coupling = coupling_.data(),
+                .partial = false,
+                .moves = moves_.data(),
                 .G = G_.data(),
                 .h = h_.data(),
                 .state = state_.data(),
@@ -154,7 +172,9 @@ class ServoHolding {
 
   Record now_, next_;
   Ints sizes_;
-  Doubles share_, begins_, aims_, A_, e_, memory_, G_, h_, state_, search_;
+  Doubles share_, begins_, aims_, A_, e_, rows_, b_, L_, mirror_, Q_, tau_, x_, coupling_, moves_,
+      memory_, G_, h_, state_, search_;
+  Ints order_;
   Holding<double> holding_;
 };
 

@@ -309,6 +309,7 @@ class ServoLoop {
     } else {
       kernel.evaluate_tasks(servo_, command, state, memory_.scratch);
       if (!open_rows_.is_none()) evaluate_in_python(command, state);
+      if (state.holding) kernel.project_held(servo_, state);
       decide_in_python(state);
       kernel.advance(servo_, state, memory_.scratch);
     }

@@ -138,8 +138,7 @@ void bind_specs(nb::module_& m) {
             optional("curvature", &ServoSpec::curvature), optional("whole", &ServoSpec::whole),
             optional("slow_condition", &ServoSpec::slow_condition),
             optional("halt_condition", &ServoSpec::halt_condition),
-            required("inputs", &ServoSpec::inputs),
-            optional("held_tasks", &ServoSpec::held_tasks),
+            required("inputs", &ServoSpec::inputs), optional("held_tasks", &ServoSpec::held_tasks),
             optional("plausible_lower", &ServoSpec::plausible_lower),
             optional("plausible_upper", &ServoSpec::plausible_upper));
   bind_spec(m, "TargetSpec",

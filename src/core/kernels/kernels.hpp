@@ -162,6 +162,8 @@ struct ServoKernel {
                          double* scratch);
   void (*advance)(const Servo<double>&, ServoState<double>&, double* scratch);
   void (*run)(const Servo<double>&, const Command<double>&, ServoState<double>&, double* scratch);
+  // Evaluates the held tasks, between `evaluate_tasks` and a step.
+  void (*project_held)(const Servo<double>&, ServoState<double>&);
   // Writes the errors of the held tasks at the configuration after a step.
   void (*measure_held)(const Servo<double>&, const ServoState<double>&);
   VelocityKernel<double> f64;

@@ -31,12 +31,18 @@ void advance_and_store(const Servo<T>& servo, ServoState<T>& state, T* memory) {
 template <class T>
 void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state, T* memory) {
   evaluate_tasks(servo, command, state, memory);
+  if (state.holding) project_held(servo, state);
   if (state.ranges) {
     run_in_ranges(servo, state, memory);
     return store_history(servo, state, memory);
   }
   take_step(servo, state, memory);
   advance_and_store(servo, state, memory);
+}
+
+template <class T>
+void project_held_of(const Servo<T>& servo, ServoState<T>& state) {
+  project_held(servo, state);
 }
 
 template <class T>
@@ -121,6 +127,7 @@ const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA) = {
     &evaluate_tasks_of<double>,
     &advance_and_store<double>,
     &run<double>,
+    &project_held_of<double>,
     &measure_held_of<double>,
     {&velocity_memory<double>, &resolve_all<double>},
     {&velocity_memory<float>, &resolve_all<float>},

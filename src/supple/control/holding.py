@@ -102,7 +102,7 @@ def _plain(robot: Robot, task: Task) -> Task:
     """Return a task without weights after checking that it can be held."""
     rows = task.on(robot)
     name = type(task).__name__
-    if any(rows.ranged) or _core.TASK_TILT in rows.picked and rows.traits.has_frame:
+    if any(rows.ranged) or (rows.traits.has_frame and _core.TASK_TILT in rows.picked):
         raise InputError(f"a held {name} has no tolerance and no cone; given: {task!r}")
     if rows.alternate:
         raise InputError(f"a held {name} must not be alternate; given: {task!r}")

@@ -61,6 +61,7 @@ def simulate(
     tolerance: float = 1e-4,
     world: World | None = None,
     clearance: float = 0.01,
+    held: TaskLike | Sequence[TaskLike] | None = None,
 ) -> Trajectory:
     """Follow a moving target, a velocity, or both: a `Servo` called in a loop.
 
@@ -95,6 +96,7 @@ def simulate(
             it slows down and ends, at rest, at the last target before the first one that it cannot
             reach with this clearance; the last status is COLLISION_LIMIT.
         clearance: As in `Servo`.
+        held: As in `Servo`: tasks that stay where they are at q0, exactly; not in mode "path".
 
     Raises:
         InputError: There is no reference, references differ in length, times do not increase, or
@@ -118,10 +120,11 @@ def simulate(
         fixed = {"step": step, "gain": gain, "rate_gain": rate_gain, "rest_gain": rest_gain}
         given = [name for name, value in fixed.items() if value is not None]
         given += ["constraints"] if check_constraints(constraints) else []
+        given += ["held"] if held is not None else []
         if given or order != 1 or np.any(0.0 if qd0 is None else qd0):
             raise InputError(
-                'mode "path" takes no step, gains, constraints or initial speeds, and only '
-                "order=1; given: " + (join_names(given) if given else "order=2 or qd0")
+                'mode "path" takes no step, gains, constraints, held tasks or initial speeds, and '
+                "only order=1; given: " + (join_names(given) if given else "order=2 or qd0")
             )
         each = float(commands.t[1] - commands.t[0])
         check = WorldCheck.of(robot, world, clearance if world is not None else 0.0)
@@ -140,6 +143,7 @@ def simulate(
         constraints=constraints,
         world=world,
         clearance=clearance,
+        held=held,
     )
     servo.reset(qd0)
     made = _run(servo, _start(q0, robot), commands)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -229,7 +230,7 @@ class HumanMotion(ReadOnlyArrays):
         for side in SIDES:
             leg = [f"{side}_{one}" for one in ("shoulder", "hip", "knee", "ankle", "toe")]
             ways += [leg, [f"{side}_{one}" for one in ("shoulder", "elbow", "wrist")]]
-        pairs = [pair for way in ways for pair in zip(way, way[1:], strict=False)]
+        pairs = [pair for way in ways for pair in pairwise(way)]
         return np.array([[at[a], at[b]] for a, b in pairs if a in at and b in at])
 
     @property

@@ -1,0 +1,239 @@
+// The held tasks of a step: their rows A and errors e, and the space of the joint speeds that leave
+// them in place.
+//
+// The rows of A are L Q with orthonormal rows Q: a row of J becomes J - (J Qᵀ) Q, the Jacobian of
+// the robot whose tasks are held. Every step, and every damping rule, then sees the singularities
+// of that robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require.
+#pragma once
+
+#include "supple/limits/equations.hpp"
+#include "supple/servo/braking_gain.hpp"
+#include "supple/servo/held_rows.hpp"
+
+namespace supple {
+
+// The held tasks of a step.
+template <class T>
+struct Holding {
+  T* target;        // of all held tasks
+  const T* share;   // (tasks,): 0 for a task that is free, 1 for one that is held
+  const T* begins;  // (tasks,): 1 if the target is to be what the task meets now, else 0
+  const T* aims;    // (tasks,): 1 if the task has a target while it is switched on
+  T* error;         // (tasks,): result, the largest error of each held task after the step
+  T *A, *e;         // (rows, n), (rows,): at the start of the step
+  T gain;           // of the error, in this step
+  T* memory;        // holding_memory() entries
+  // The held tasks with a share of 1: their rows and speeds, A x = b, and the space of A.
+  int count, rank;
+  T *rows, *b;              // (count, n), (count,)
+  T *L, *mirror, *Q, *tau;  // (count, n) and (rank, n), padded; (rank,)
+  int* order;               // (count,): the independent rows first
+  T *x, *coupling;          // (n,): x of least length; (m, rank): J Qᵀ
+  bool partial;             // whether the space is that of only some joints
+  T* moves;                 // (n,): zero for a joint that moves no held task
+  // Room for the rows of held tasks and constraints together; see `Constraints`.
+  T *G, *h, *state, *search;
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// The error [m or rad] at which corrections end.
+template <class T>
+inline constexpr T held_tolerance = sizeof(T) == 8 ? T(1e-10) : T(1e-5);
+
+// Calls visit(task, its index, its first row, its target) for each task that may be held.
+template <class T, class Visit>
+SUPPLE_INLINE void each_held(const Servo<T>& servo, const Holding<T>& held, Visit&& visit) {
+  T* target = held.target;
+  for (int k = 0, row = 0; k < servo.held_tasks; ++k) {
+    const Task<T>& task = servo.held_task[k];
+    visit(task, k, row, target);
+    row += task.rows;
+    target += target_size(task);
+  }
+}
+
+// Evaluates A (rows, n) and e (rows) at q (nq), of the tasks with a share above zero.
+template <class T>
+SUPPLE_FN void evaluate_held(const Servo<T>& servo, const Holding<T>& held, const T* q, bool begins,
+                             T* A, T* e, T* scratch) {
+  const int n = servo.chain.nv;
+  Pose<T>* const joint_poses = reinterpret_cast<Pose<T>*>(scratch);
+  T* const rest = scratch + 12 * servo.chain.joints;
+  forward(servo.chain, q, joint_poses);
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T* target) {
+    if (!(held.share[k] > 0)) return;
+    if (begins && held.begins[k] != 0) reached_target(servo.chain, task, joint_poses, q, target);
+    held_task_rows(servo.chain, task, joint_poses, q, target, A + row * n, e + row, rest);
+  });
+}
+
+// Moves the rows of the tasks for which `takes(index)` to the front of A, and their entries of e.
+template <class T, class Takes>
+SUPPLE_FN int pick_held(const Servo<T>& servo, const Holding<T>& held, const T* A, const T* e,
+                        T* to_A, T* to_e, Takes&& takes) {
+  const int n = servo.chain.nv;
+  int count = 0;
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    for (int i = row; i < row + task.rows && takes(k); ++i, ++count) {
+      copy_numbers(n, A + i * n, to_A + count * n);
+      to_e[count] = e[i];
+    }
+  });
+  return count;
+}
+
+// x·y and y += a x for rows that are not padded; x may be.
+template <class T>
+SUPPLE_INLINE T sum_of_packs(int n, const T* x, const T* y) {
+  const int packs = n / pack_width<T> * pack_width<T>;
+  T sum = padded_dot(0, packs, x, y);
+  for (int j = packs; j < n; ++j) sum = fma(x[j], y[j], sum);
+  return sum;
+}
+template <class T>
+SUPPLE_INLINE void add_multiple(int n, T a, const T* x, T* y) {
+  const int packs = n / pack_width<T> * pack_width<T>;
+  add_scaled(0, packs, a, x, y);
+  for (int j = packs; j < n; ++j) y[j] = fma(a, x[j], y[j]);
+}
+
+// The shortest motion d (n) that removes errors e of rows A (count, n) determines the largest gain,
+// up to 1/dt, from which the joints can brake.
+template <class T>
+SUPPLE_FN T held_gain(const Servo<T>& servo, int count, const T* A, const T* e, T* d, T* work) {
+  const int n = servo.chain.nv;
+  T largest(0);
+  for (int i = 0; i < count; ++i) largest = max(largest, abs(e[i]));
+  if (largest <= held_tolerance<T>) return T(1) / servo.dt;
+  T *low = d + n, *high = low + n, *side = high + n;
+  for (int j = 0; j < n; ++j) d[j] = T(0), low[j] = -Number<T>::huge, high[j] = Number<T>::huge;
+  const Equations<T> of{0, n, count, A, A, e, T(1), low, high, Number<T>::huge};
+  equation_step(of, d, side, work);
+  return braking_gain(n, servo.limit, T(1) / servo.dt, servo.dt, d);
+}
+
+// Finds the space of the held rows, without the joints that are `stopped` (n; null if none) and
+// move at the speeds `speed` (n).
+template <class T>
+SUPPLE_FN void find_held_space(const Servo<T>& servo, Holding<T>& held, const T* stopped,
+                               const T* speed, T* scratch) {
+  const int n = servo.chain.nv, s = padded<T>(n), count = held.count;
+  T *left = scratch, *whole = left + count, *right = whole + count, *z = right + count;
+  for (int i = 0; i < count; ++i) {
+    right[i] = held.b[i];
+    for (int j = 0; j < s; ++j) {
+      T entry = j < n ? held.rows[i * n + j] : T(0);
+      if (j < n && stopped && stopped[j] != 0) {
+        right[i] = fma(-entry, speed[j], right[i]);
+        entry = T(0);
+      }
+      held.L[i * s + j] = entry;
+    }
+  }
+  Triangle<T> t{n, 0, held.L, held.mirror, held.tau, held.order};
+  make_triangle(count, t, left, whole);
+  held.rank = t.rank;
+  solve_triangle(count, t, right, T(0), z);
+  for (int j = 0; j < n; ++j) held.x[j] = T(0);
+  for (int k = 0; k < t.rank; ++k) {
+    T* const q = held.Q + k * s;
+    for (int j = 0; j < s; ++j) q[j] = T(j == k);
+    for (int r = k; r >= 0; --r) reflect(t, r, q);
+    for (int j = 0; j < n; ++j) held.x[j] = fma(z[k], q[j], held.x[j]);
+  }
+}
+
+// Projects rows of J (m, n) onto the speeds that leave the held tasks in place.
+template <class T>
+SUPPLE_FN void project_rows(const Servo<T>& servo, const Holding<T>& held, int m, T* J) {
+  const int n = servo.chain.nv, s = padded<T>(n);
+  for (int k = 0; k < held.rank; ++k) {
+    const T* const q = held.Q + k * s;
+    for (int i = 0; i < m; ++i) {
+      T* const row = J + i * n;
+      const T along = sum_of_packs(n, q, row);
+      held.coupling[i * held.rank + k] = along;
+      add_multiple(n, T(-along), q, row);
+    }
+  }
+}
+
+// Evaluates the held tasks at the start of a step. Unless the step is that of yielding.hpp, which
+// does so itself, projects state.J, and state.e becomes what is left for the other speeds.
+template <class T>
+SUPPLE_FN void project_held(const Servo<T>& servo, ServoState<T>& state) {
+  Holding<T>& held = *state.holding;
+  const int n = servo.chain.nv, m = servo.rows;
+  evaluate_held(servo, held, state.q, true, held.A, held.e, held.memory);
+  T *e = held.memory, *rest = e + servo.held_rows;
+  held.count = pick_held(servo, held, held.A, held.e, held.rows, e,
+                         [&](int k) { return held.share[k] == 1; });
+  held.gain = held_gain(servo, held.count, held.rows, e, rest, rest + 4 * n);
+  for (int i = 0; i < held.count; ++i) held.b[i] = held.gain * e[i];
+  for (int j = 0; j < n; ++j) held.moves[j] = T(0);
+  for (int i = 0; i < held.count; ++i) {
+    for (int j = 0; j < n; ++j) held.moves[j] = max(held.moves[j], abs(held.rows[i * n + j]));
+  }
+  const T* const none = nullptr;
+  find_held_space(servo, held, none, none, rest);
+  held.partial = false;
+  if (servo.curvature > 0) return;
+  if (!servo.second_order) {
+    for (int i = 0; i < m; ++i) {
+      const T along = dot(n, state.J + i * n, held.x);
+      state.e[i] -= along;
+      state.desired[i] -= along;
+    }
+  }
+  project_rows(servo, held, m, state.J);
+}
+
+// Writes the factors (held rows) of all held rows that belong to factors u (m) of the rows of J:
+// the change of u·J v, with the speeds v in the space of A, is that of u·J v - w·A v.
+template <class T>
+SUPPLE_FN void held_factors(const Servo<T>& servo, const Holding<T>& held, int m, const T* u,
+                            T* w) {
+  const int s = padded<T>(servo.chain.nv), rank = held.rank;
+  T* const of_row = w + servo.held_rows;  // (count,)
+  for (int i = 0; i < held.count; ++i) of_row[i] = T(0);
+  for (int k = rank - 1; k >= 0; --k) {  // Lᵀ w = Q Jᵀ u
+    T sum(0);
+    for (int r = 0; r < m; ++r) sum = fma(held.coupling[r * rank + k], u[r], sum);
+    for (int i = k + 1; i < rank; ++i) {
+      sum = fma(-held.L[held.order[i] * s + k], of_row[held.order[i]], sum);
+    }
+    of_row[held.order[k]] = sum / held.L[held.order[k] * s + k];
+  }
+  int from = 0;
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    for (int i = row; i < row + task.rows; ++i) {
+      w[i] = held.share[k] == 1 ? of_row[from++] : T(0);
+    }
+  });
+}
+
+// Replaces the accelerations Ȧ(v)v of all held rows by their coordinates in the space of A,
+// (rank,). `bias` has room for twice as many.
+template <class T>
+SUPPLE_FN void held_bias(const Servo<T>& servo, const Holding<T>& held, T* bias) {
+  T* const picked = bias + servo.held_rows;
+  int to = 0;
+  each_held(servo, held, [&](const Task<T>& task, int k, int row, T*) {
+    for (int i = row; i < row + task.rows && held.share[k] == 1; ++i) picked[to++] = bias[i];
+  });
+  const Triangle<T> t{servo.chain.nv, held.rank, held.L, held.mirror, held.tau, held.order};
+  solve_triangle(held.count, t, static_cast<const T*>(picked), T(0), bias);
+}
+
+// Returns the rows of the tasks with all held rows after them.
+template <class T>
+SUPPLE_FN StepRows<T> rows_with_held(const Servo<T>& servo, const StepRows<T>& rows) {
+  const int all = rows.all + servo.held_rows;
+  const T* const every = nullptr;
+  return {servo.chain, servo.tasks + servo.held_tasks, servo.task, all, all, every};
+}
+
+}  // namespace supple::inline SUPPLE_ISA
