@@ -16,6 +16,7 @@ from supple.describe.joint import Joint
 from supple.describe.shapes import HalfSpace, Mesh, Shape
 from supple.errors import InputError, join_names
 from supple.kinematics import Robot
+from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array
 from supple.retargeting.points import words_of
 
@@ -71,7 +72,13 @@ class Humanoid:
         Raises:
             InputError: It has no two legs and two arms with "left" and "right" in their names.
         """
+        check_robot(robot)
         moving = robot if robot._balls else robot.with_base("floating")
+        if moving._balls != (3,):
+            raise InputError(
+                "a humanoid needs a floating base as its first joint, or none, and no other joint "
+                f"with a quaternion; given: {robot.name} with {join_names(robot.joint_names)}"
+            )
         limbs = _limbs(moving)
         chains = _Chains(moving.description)
         q = moving.neutral()
