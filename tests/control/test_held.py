@@ -363,3 +363,38 @@ def test_a_held_task_is_reported_where_obstacles_do_not_allow_it() -> None:
         assert servo.nearest is None or servo.nearest.distance >= 0.01 - 1e-9
         blocked += sp.StepStatus.COLLISION_LIMIT in servo.status
     assert blocked > 10
+
+
+SMOOTH = sp.Limits.for_robot(PANDA, max_acceleration=10.0, max_jerk=500.0)
+SHORT = sp.Limits.for_robot(PANDA, max_acceleration=10.0, max_norm=0.8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step": sp.DLS(sp.damping.Constant(1e-3))},
+        {"step": sp.steps.SDLS()},
+        {"step": sp.redundancy.Priority(sp.DLS(sp.damping.Constant(1e-4)))},
+        {"step": lambda lin: np.linalg.pinv(lin.J, rcond=1e-3) @ lin.e},
+        {"order": 2},
+        {"limits": SMOOTH},
+        {"limits": SHORT},
+    ],
+    ids=["dls", "sdls", "priority", "python", "acceleration", "jerk", "norm"],
+)
+def test_tasks_stay_held_with_every_step_and_limit(options: dict[str, Any]) -> None:
+    elbow = sp.PositionTask("panda_link5", rows=("x", "z"))
+    servo = sp.Servo(PANDA, dt=DT, held=[elbow], **options)
+    q, place, limits = READY, PANDA.fk(READY, "panda_link5")[[0, 2], 3], servo.limits
+    rng, change = np.random.default_rng(1), np.zeros(7)
+    for k in range(120):
+        if k % 40 == 0:
+            goal = PANDA.fk(READY + 0.3 * rng.normal(size=7))
+        before = servo.qd
+        q = servo(q, target=goal)
+        np.testing.assert_allclose(PANDA.fk(q, "panda_link5")[[0, 2], 3], place, atol=EXACT)
+        check_limits(limits, before, servo.qd, q)
+        assert np.linalg.norm(servo.qd) <= limits.max_norm * (1 + 1e-9)
+        jerk = np.abs(servo.qd - before - change) / DT**2
+        assert (jerk <= limits.max_jerk * (1 + 1e-6)).all()
+        change = servo.qd - before
