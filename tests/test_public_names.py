@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     "supple",
     *(f"supple.{name}" for name in ("cluster", "collision", "criteria", "damping", "errors")),
-    *(f"supple.{name}" for name in ("paths", "poses")),
+    *(f"supple.{name}" for name in ("paths", "poses", "retargeting")),
     *(f"supple.{name}" for name in ("redundancy", "steps", "view.viewer", "papers", "papers.note")),
 )
 INTERNAL = {"architecture", "kernel", "constants", "papers"}  # about the code itself

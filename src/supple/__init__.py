@@ -3,12 +3,23 @@
 The main names are here. More are in the modules `supple.damping` (damping rules), `supple.steps`
 (steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots),
 `supple.collision` (shapes for a `World`), `supple.paths` (joint paths and their timing),
+`supple.retargeting` (humanoids that follow humans),
 `supple.poses` (conversions and interpolation) and `supple.errors`.
 """
 
 TYPE_CHECKING = False  # type checkers know this name; importing typing takes longer than all else
 if TYPE_CHECKING:
-    from supple import collision, criteria, damping, errors, paths, poses, redundancy, steps
+    from supple import (
+        collision,
+        criteria,
+        damping,
+        errors,
+        paths,
+        poses,
+        redundancy,
+        retargeting,
+        steps,
+    )
     from supple.collision.world import World
     from supple.control.diagnostics import Report, explain
     from supple.control.servo import Servo
@@ -28,6 +39,7 @@ if TYPE_CHECKING:
     from supple.paths.planning import plan_path
     from supple.paths.simulation import simulate
     from supple.poses import pose
+    from supple.retargeting.retargeting import retarget
     from supple.steps.step import DLS
     from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
     from supple.tasks.evaluation import linearize
@@ -70,6 +82,8 @@ __all__ = [
     "pose",
     "poses",
     "redundancy",
+    "retarget",
+    "retargeting",
     "simulate",
     "solve",
     "steps",
@@ -87,6 +101,7 @@ _MODULES = {
         "paths",
         "poses",
         "redundancy",
+        "retargeting",
         "steps",
     ),
     "supple.collision.world": ("World",),
@@ -111,6 +126,7 @@ _MODULES = {
     "supple.paths.planning": ("plan_path",),
     "supple.paths.simulation": ("simulate",),
     "supple.poses": ("pose",),
+    "supple.retargeting.retargeting": ("retarget",),
     "supple.steps.step": ("DLS",),
     "supple.tasks": (
         "AxisTask",

@@ -15,6 +15,7 @@ COMMANDS = {
     "dataset": "Write samples of configurations and poses for machine learning.",
     "simulate": "Follow poses over time, or a twist, through singularities.",
     "plan-path": "Follow a whole path on one branch, as fast as the limits allow.",
+    "retarget": "Let a humanoid follow the recorded motion of a human.",
     "branches": "Show all solutions of one pose.",
     "check": "Check a robot for collisions with itself and a scene.",
     "pairs": "Find pairs of links that need no collision check.",

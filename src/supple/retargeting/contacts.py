@@ -1,0 +1,125 @@
+"""When the feet of a human stand, and where the feet of a robot then are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.motion.linearization import Array
+from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.rotations import frames_of, orthonormal
+from supple.retargeting.terrain import Terrain
+
+Mask = NDArray[np.bool_]
+
+# A foot begins to stand below the first speed and ceases above the second [m/s].
+SLOW, FAST = 0.25, 0.45
+FLAT = 0.5  # largest tilt of the sole of a foot that stands; a kneeling one does not [rad]
+NEAR = 0.12  # largest height of a standing foot's lowest point above a surface [m]
+# In lengths of the robot's legs: least height of the sole of a foot that does not stand, and the
+# distance of a surface on which a standing foot is put.
+CLEAR, SNAP = 0.03, 0.1
+
+
+def is_still(feet: Array, fps: float, heights: Array, tilts: Array, before: Mask) -> Mask:
+    """Return whether feet stand by their speeds, with hysteresis (k, 2).
+
+    Args:
+        feet: Points of both feet (k + 2, 2, p, 3) [m], with a frame before and one after.
+        fps: Frames per second.
+        heights: Heights of the lowest points above the ground (k, 2) [m].
+        tilts: Angles of the soles to the horizontal (k, 2) [rad].
+        before: Whether each foot stood in the frame before (2,).
+    """
+    moved = np.linalg.norm(feet[2:] - feet[:-2], axis=-1).max(axis=-1)
+    speed = 0.5 * fps * moved
+    on = (speed < SLOW) & (heights < NEAR) & (tilts < FLAT)
+    off = (speed > FAST) | (heights > 1.5 * NEAR) | (tilts > 1.5 * FLAT)
+    said = np.where(on, 1, np.where(off, 0, -1))
+    said = np.concatenate([before[None].astype(int), said])
+    last = np.where(said >= 0, np.arange(len(said))[:, None], 0)
+    last = np.maximum.accumulate(last, axis=0)
+    return np.asarray(np.take_along_axis(said, last, axis=0)[1:] == 1)
+
+
+def without_short(flags: Mask, least: int) -> Mask:
+    """Return flags (T, 2) without runs shorter than `least` frames; the ends count as repeated."""
+    if least < 2 or not len(flags):
+        return flags
+    padded = np.pad(flags, ((least - 1, least - 1), (0, 0)), mode="edge")
+    total = np.concatenate([np.zeros((1, 2), dtype=int), np.cumsum(padded, axis=0)])
+    full = total[least:] - total[:-least] == least  # windows that begin at each frame
+    count = np.concatenate([np.zeros((1, 2), dtype=int), np.cumsum(full, axis=0)])
+    return np.asarray(count[least:] - count[:-least] > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stance:
+    """Puts the feet of a humanoid flat on the surfaces of a terrain.
+
+    Attributes:
+        humanoid: The robot and its limbs.
+        terrain: The surfaces.
+        gap: Distance of a standing sole from its surface [m].
+    """
+
+    humanoid: Humanoid
+    terrain: Terrain
+    gap: float = 0.0
+
+    @property
+    def length(self) -> float:
+        """The length of a leg [m]."""
+        return sum(self.humanoid.length(self.humanoid.legs[0]))
+
+    def anchor(self, foot: int, pose: Array) -> Array:
+        """Return the standing pose (4, 4) of a foot next to a pose: flat, its sole on a surface.
+
+        Without a surface near it the sole keeps its height.
+        """
+        at = self.humanoid.at[self.humanoid.legs[foot].end][:3, :3]
+        sole = self.humanoid.soles[foot]
+        points = sole @ pose[:3, :3].T + pose[:3, 3]
+        center = points.mean(axis=0)
+        heights, normals = self.terrain.surfaces(np.concatenate([center[None], points]))
+        # The highest surface near the sole, also if only a part of the foot is on it.
+        close = np.where(np.abs(heights - center[2]) < SNAP * self.length, heights, -np.inf)
+        which = np.unravel_index(int(close.argmax()), close.shape)
+        on = bool(np.isfinite(close[which]))
+        n = normals[which] if on else np.array([0.0, 0.0, 1.0])
+        own = at.T @ frames_of(at @ np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
+        ahead = pose[:3, :3] @ own[:, 0]
+        R = frames_of(np.cross(n, ahead), n) @ own.T
+        made = np.eye(4)
+        made[:3, :3], made[:3, 3] = R, pose[:3, 3]
+        if on:
+            lowest = ((R @ sole.T).T @ n).min()
+            surface = np.concatenate([[center, *points][which[1]][:2], [heights[which]]])
+            made[2, 3] += (n @ (surface - pose[:3, 3]) - lowest + self.gap) / n[2]
+        return made
+
+    def lift(self, foot: int, poses: Array, free: Array) -> Array:
+        """Return poses (k, 4, 4) of a foot raised such that its sole is above the terrain.
+
+        Args:
+            foot: Index of the foot.
+            poses: Poses of the foot (k, 4, 4).
+            free: How far the foot is from standing (k,): 1 needs the full height, 0 none.
+        """
+        some = free > 0
+        turned = poses[some, :3, :3] @ self.humanoid.soles[foot].T
+        points = turned.swapaxes(1, 2) + poses[some, None, :3, 3]
+        above = (points[..., 2] - self.terrain.height(points)).min(axis=1, initial=np.inf)
+        raised = poses.copy()
+        raised[some, 2, 3] += np.maximum(0.0, CLEAR * self.length * free[some] - above)
+        return raised
+
+
+def blended(poses: Array, anchors: tuple[Array, Array], shares: tuple[Array, Array]) -> Array:
+    """Return poses (k, 4, 4) drawn to two others each, by shares (k,) that add up to at most 1."""
+    before, after = (share[:, None, None] for share in shares)
+    mixed = poses + before * (anchors[0] - poses) + after * (anchors[1] - poses)
+    mixed[:, :3, :3] = orthonormal(mixed[:, :3, :3])
+    return np.asarray(mixed)

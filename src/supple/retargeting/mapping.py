@@ -1,0 +1,291 @@
+"""Which frames of a robot follow which key points, and where to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from supple._arrays.checks import number
+from supple.errors import InputError, join_names, short_repr
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.motion import HumanMotion
+from supple.retargeting.points import SIDES, find_points
+from supple.retargeting.rotations import frames_of, smooth, unit
+
+# Weights of positions, relative to 1 for the pelvis and per length of a leg, and of rotations.
+FOOT, PELVIS, HAND, MIDDLE, TORSO, TURN = 2.0, 1.0, 0.3, 1.0, 0.3, 0.1
+_STILL = 0.15  # speed below which a foot counts as standing when heights are measured [m/s]
+# Cosines of the slope of a foot from which on, and below which, its heading is that of the hips.
+STEEP = (0.4, 0.85)
+_REST = 0.1  # height of an ankle above the ground of a motion without a standing foot [m]
+
+
+@dataclass(frozen=True)
+class Follow:
+    """A frame of the robot that follows the human.
+
+    Attributes:
+        frame: Name of the frame.
+        body: Name of the body or key point that it follows.
+        position: Weight of its position, per length of a leg.
+        rotation: Weight of its rotation.
+    """
+
+    frame: str
+    body: str
+    position: float = 1.0
+    rotation: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("position", "rotation"):
+            number(getattr(self, name), f"Follow: {name}", least=0)
+        if not self.position + self.rotation > 0:
+            raise InputError(f"Follow: a weight must be above 0; given: zeros for {self.frame!r}")
+
+
+class Mapping(Protocol):
+    """What a `Retargeter` asks of a mapping: frames, their targets, and which are the feet."""
+
+    @property
+    def humanoid(self) -> Humanoid:
+        """The limbs of the robot."""
+
+    @property
+    def follows(self) -> tuple[Follow, ...]:
+        """The frames that follow."""
+
+    @property
+    def scale(self) -> float:
+        """The factor from the human's world to the robot's."""
+
+    @property
+    def ground(self) -> float:
+        """The height of the ground in the motion [m]."""
+
+    def check(self, motion: HumanMotion) -> None:
+        """Raise an error if the motion lacks what the mapping needs."""
+
+    def targets(self, motion: HumanMotion) -> Array:
+        """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""
+
+    def feet(self, motion: HumanMotion) -> Array:
+        """Return points of both feet that tell whether they stand (T, 2, points, 3) [m]."""
+
+
+class Rest(NamedTuple):
+    """How the feet of a human stand.
+
+    Attributes:
+        height: Height of the ankle above the ground [m].
+        slope: Angle of the way from ankle to toe below the horizontal [rad].
+    """
+
+    height: float
+    slope: float
+
+
+@dataclass(frozen=True, eq=False)
+class PointMapping:
+    """The default mapping: key points of a human onto any humanoid.
+
+    Feet follow the ankles, scaled. The pelvis keeps its place over the feet, in lengths of the
+    robot's legs. Knees, elbows and hands follow the directions of the human's limbs, in lengths of
+    the robot's. Pelvis, torso and feet turn as the hips, the shoulders and the feet do.
+
+    Attributes:
+        humanoid: The limbs of the robot.
+        points: Index of each key point.
+        follows: The frames that follow.
+        scale: Factor from the human's world to the robot's.
+        legs: Factor from the human's legs to the robot's.
+        rest: How the human's feet stand.
+    """
+
+    humanoid: Humanoid
+    points: Table[str, int]
+    follows: tuple[Follow, ...]
+    scale: float
+    legs: float
+    rest: Rest
+    ground: float = 0.0
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def guess(
+        cls,
+        robot: Robot | Humanoid,
+        motion: HumanMotion,
+        *,
+        scale: float | None = None,
+        ground: float | None = None,
+    ) -> PointMapping:
+        """Return a mapping for a robot, from the names of its links and its neutral configuration.
+
+        Args:
+            robot: The robot.
+            motion: A motion of the human, whose limbs and standing feet are measured.
+            scale: Factor from the human's world to the robot's; by default the ratio of the lengths
+                of their legs.
+            ground: Height of the ground in the motion [m]; by default 0 if the lowest point of the
+                feet is within 10 cm of it, else that point.
+        """
+        humanoid = robot if isinstance(robot, Humanoid) else Humanoid.of(robot)
+        at = find_points(motion.names)
+        human = np.mean([_segments(motion.positions, at, side, _LEG) for side in SIDES], axis=0)
+        legs = np.mean([humanoid.length(leg) for leg in humanoid.legs], axis=0).sum() / human.sum()
+        used = legs if scale is None else number(scale, "scale", above=0)
+        low = float(np.percentile(_feet(motion.positions, at)[..., 2].min(axis=(1, 2)), 1))
+        floor = (0.0 if abs(low) < _REST else low) if ground is None else number(ground, "ground")
+        follows = [
+            Follow(humanoid.pelvis, "pelvis", PELVIS, TURN),
+            Follow(humanoid.torso, "torso", 0.0, TORSO),
+        ]
+        for k, side in enumerate(SIDES):
+            leg, arm = humanoid.legs[k], humanoid.arms[k]
+            follows += [
+                Follow(leg.end, f"{side}_foot", FOOT, FOOT * TURN),
+                Follow(leg.middle, f"{side}_knee", MIDDLE),
+                Follow(arm.middle, f"{side}_elbow", MIDDLE),
+                Follow(arm.end, f"{side}_hand", HAND),
+            ]
+        if humanoid.torso == humanoid.pelvis:
+            del follows[1]
+        rest = _rest(motion, at, floor)
+        return cls(
+            humanoid, at, tuple(follows), float(used), float(legs), rest, floor, motion.names
+        )
+
+    def check(self, motion: HumanMotion) -> None:
+        """Raise an error unless the motion has the points of the one that was measured."""
+        if motion.names != self.names:
+            raise InputError(
+                "a motion needs the key points of its mapping; given: "
+                f"{join_names(motion.names)} instead of {join_names(self.names)}"
+            )
+
+    def feet(self, motion: HumanMotion) -> Array:
+        """Return the ankles and toes of both feet (T, 2, points, 3) [m]."""
+        return _feet(motion.positions, self.points)
+
+    def targets(self, motion: HumanMotion) -> Array:
+        """Return the pose of each frame that follows, at each frame of a motion (T, k, 4, 4)."""
+        body, p = self.humanoid, motion.positions
+        made = np.zeros((len(p), len(self.follows), 4, 4))
+        made[:, :, 3, 3] = 1.0
+        own = {key: p[:, k] for key, k in self.points.items()}
+        pair = {key: (own[f"left_{key}"], own[f"right_{key}"]) for key in ("hip", "shoulder")}
+        hips, shoulders = (0.5 * (pair[key][0] + pair[key][1]) for key in ("hip", "shoulder"))
+        ankles = [own[f"{side}_ankle"] for side in SIDES]
+        below = 0.5 * (ankles[0] + ankles[1])
+        feet = self._feet_targets(own, unit(pair["hip"][0] - pair["hip"][1]))
+        # The feet of the robot, and its pelvis as far above them as its legs are long.
+        center = 0.5 * (feet[:, 0, :3, 3] + feet[:, 1, :3, 3]) + self.legs * (hips - below)
+        turned = {
+            "pelvis": frames_of(pair["hip"][0] - pair["hip"][1], shoulders - hips),
+            "torso": frames_of(pair["shoulder"][0] - pair["shoulder"][1], shoulders - hips),
+        }
+        neutral = self._neutral()
+        turns = {key: turned[key] @ neutral[key].T for key in turned}
+        at = {key: T[:3, 3] for key, T in body.at.items()}
+        middle = 0.5 * sum(at[leg.root] for leg in body.legs)
+        places = {"pelvis": center + turns["pelvis"] @ (at[body.pelvis] - middle)}
+        chest = 0.5 * sum(at[arm.root] for arm in body.arms)
+        above = center + unit(shoulders - hips) * np.linalg.norm(chest - middle)
+        for k, side in enumerate(SIDES):
+            leg, arm = body.legs[k], body.arms[k]
+            places[f"{side}_foot"] = feet[:, k, :3, 3]
+            hip = center + turns["pelvis"] @ (at[leg.root] - middle)
+            thigh = unit(own[f"{side}_knee"] - own[f"{side}_hip"])
+            places[f"{side}_knee"] = hip + thigh * body.length(leg)[0]
+            elbow = above + turns["torso"] @ (at[arm.root] - chest)
+            elbow += unit(own[f"{side}_elbow"] - own[f"{side}_shoulder"]) * body.length(arm)[0]
+            places[f"{side}_elbow"] = elbow
+            fore = unit(own[f"{side}_hand"] - own[f"{side}_elbow"])
+            places[f"{side}_hand"] = elbow + fore * body.length(arm)[1]
+        for k, follow in enumerate(self.follows):
+            made[:, k, :3, :3] = body.at[follow.frame][:3, :3]
+            if follow.body in turns:
+                made[:, k, :3, :3] = turns[follow.body] @ body.at[follow.frame][:3, :3]
+            if follow.body in places:
+                made[:, k, :3, 3] = places[follow.body]
+            if follow.body.endswith("foot"):
+                made[:, k] = feet[:, SIDES.index(follow.body.split("_")[0])]
+        return made
+
+    def _feet_targets(self, own: Table[str, Array], across: Array) -> Array:
+        """Return the poses of both feet (T, 2, 4, 4): the scaled ankles, turned as the toes are."""
+        neutral = self._neutral()["pelvis"]
+        made = np.zeros((len(across), 2, 4, 4))
+        made[..., 3, 3] = 1.0
+        for k, side in enumerate(SIDES):
+            at = self.humanoid.at[self.humanoid.legs[k].end]
+            ankle = own[f"{side}_ankle"]
+            if f"{side}_toe" in own:
+                way = unit(own[f"{side}_toe"] - ankle)
+            else:
+                way = np.cross(across, [0, 0, 1.0])
+            # The heading of a steep foot is that of the hips.
+            flat = np.sqrt(1 - np.minimum(way[:, 2:] ** 2, 1))
+            own_share = smooth((flat - STEEP[0]) / (STEEP[1] - STEEP[0]))
+            level = unit(np.cross([0, 0, 1.0], way)) * own_share + across * (1 - own_share)
+            upright = frames_of(level, np.cross(way, level))  # its x axis along the foot
+            c, s = np.cos(self.rest.slope), np.sin(self.rest.slope)
+            level_of = np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
+            made[:, k, :3, :3] = upright @ level_of @ neutral.T @ at[:3, :3]
+            made[:, k, :3, 3] = self.scale * ankle
+            standing = -self.humanoid.soles[k] @ at[2, :3]  # of the frame above the sole
+            made[:, k, 2, 3] += standing.max() - self.scale * (self.rest.height + self.ground)
+        return made
+
+    def _neutral(self) -> dict[str, Array]:
+        """Return the axes of the robot's hips and shoulders at its neutral configuration."""
+        at = {key: T[:3, 3] for key, T in self.humanoid.at.items()}
+        legs, arms = (
+            [at[limb.root] for limb in two] for two in (self.humanoid.legs, self.humanoid.arms)
+        )
+        up = (arms[0] + arms[1]) - (legs[0] + legs[1])
+        return {
+            "pelvis": frames_of(legs[0] - legs[1], up),
+            "torso": frames_of(arms[0] - arms[1], up),
+        }
+
+
+_LEG = ("hip", "knee", "ankle")
+
+
+def _segments(positions: Array, at: Table[str, int], side: str, limb: tuple[str, ...]) -> Array:
+    """Return the median lengths of the segments of a limb [m]."""
+    way = positions[:, [at[f"{side}_{point}"] for point in limb]]
+    found = np.median(np.linalg.norm(np.diff(way, axis=1), axis=-1), axis=0)
+    if not (found > 0).all():
+        raise InputError(f"the motion's {side} leg has no length; given: {short_repr(found)}")
+    return np.asarray(found)
+
+
+def _feet(positions: Array, at: Table[str, int]) -> Array:
+    """Return the ankles, and the toes if there are any, of both feet (T, 2, points, 3) [m]."""
+    both = all(f"{side}_toe" in at for side in SIDES)
+    points = ("ankle", "toe") if both else ("ankle",)
+    return positions[:, [[at[f"{side}_{point}"] for point in points] for side in SIDES]]
+
+
+def _rest(motion: HumanMotion, at: Table[str, int], ground: float) -> Rest:
+    """Return how the feet stand, by the frames in which they are still and low."""
+    feet = _feet(motion.positions, at)
+    speed = np.linalg.norm(np.gradient(feet, axis=0), axis=-1).max(axis=-1) if len(feet) > 1 else 0
+    ankles = feet[..., 0, 2] - ground
+    low = ankles < np.percentile(ankles, 10) + 0.5 * _REST
+    still = (speed * motion.fps < _STILL) & low
+    if not still.any():
+        still = low
+    slope = 0.0
+    if feet.shape[2] > 1:
+        way = feet[:, :, 1] - feet[:, :, 0]
+        slopes = np.arctan2(-way[..., 2], np.linalg.norm(way[..., :2], axis=-1))
+        slope = float(np.median(slopes[still]))
+    return Rest(float(np.median(ankles[still])), slope)

@@ -1,0 +1,155 @@
+"""The motion of a humanoid that follows a human."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple._arrays.checks import ReadOnlyArrays
+from supple.control.status import StepStatus
+from supple.control.status_array import StatusArray
+from supple.control.trajectory import Trajectory
+from supple.errors import InputError
+from supple.kinematics import Robot
+from supple.kinematics.configuration import difference
+from supple.motion.linearization import Array
+from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.terrain import Terrain
+
+_ROOT = ("x", "y", "z", "qx", "qy", "qz", "qw")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Retargeted(ReadOnlyArrays):
+    """The motion of a humanoid over T frames; `str()` is a summary.
+
+    Attributes:
+        q: Configurations (T, nq): the position of the base [m], its quaternion wxyz, and the joints
+            [rad]. They are MuJoCo's qpos.
+        fps: Frames per second.
+        contacts: Whether the left and the right foot stand (T, 2).
+        humanoid: The robot and its limbs.
+        terrain: The surfaces on which it stands.
+        scale: Factor from the human's world to the robot's.
+    """
+
+    q: Array
+    fps: float
+    contacts: NDArray[np.bool_]
+    humanoid: Humanoid
+    terrain: Terrain
+    scale: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def __repr__(self) -> str:
+        whose = self.humanoid.robot.name
+        return f"<Retargeted: {len(self)} frames of {whose}, {self.fps:g} frames/s>"
+
+    def __str__(self) -> str:
+        stands = ", ".join(f"{100 * share:.0f} %" for share in self.contacts.mean(axis=0))
+        return (
+            f"{len(self)} frames of {self.humanoid.robot.name} at {self.fps:g} frames/s\n"
+            f"    left and right foot stand in {stands} of the frames\n"
+            f"    largest slide of a standing foot {1e3 * self.slide.max():.2f} mm, "
+            f"largest depth of a sole {1e3 * self.penetration.max():.2f} mm"
+        )
+
+    @property
+    def robot(self) -> Robot:
+        """The robot, with a floating base."""
+        return self.humanoid.robot
+
+    @property
+    def t(self) -> Array:
+        """Times (T,) [s]."""
+        return np.asarray(np.arange(len(self)) / self.fps)
+
+    @cached_property
+    def qd(self) -> Array:
+        """Velocities (T - 1, nv) between the frames [m/s, rad/s]."""
+        return np.asarray(difference(self.robot, self.q[:-1], self.q[1:]) * self.fps)
+
+    @cached_property
+    def soles(self) -> tuple[Array, Array]:
+        """Positions (T, k, 3) of the points of the left and the right sole [m]."""
+        made = []
+        for k, leg in enumerate(self.humanoid.legs):
+            T = self.robot.fk(self.q, leg.end)
+            made.append(self.humanoid.soles[k] @ T[:, :3, :3].swapaxes(1, 2) + T[:, None, :3, 3])
+        return made[0], made[1]
+
+    @cached_property
+    def slide(self) -> Array:
+        """Distance (T, 2) of each standing foot's sole from where its stance began [m]."""
+        made = np.zeros((len(self), 2))
+        for k, points in enumerate(self.soles):
+            stands = self.contacts[:, k]
+            begins = stands & ~np.concatenate([[False], stands[:-1]])
+            start = np.maximum.accumulate(np.where(begins, np.arange(len(self)), 0))
+            away = np.linalg.norm(points - points[start], axis=-1).max(axis=-1)
+            made[:, k] = np.where(stands, away, 0.0)
+        return made
+
+    @cached_property
+    def penetration(self) -> Array:
+        """Depth (T, 2) of the lowest point of each sole below the ground or inside a box [m]."""
+        made = []
+        for points in self.soles:
+            depth = self.terrain.height(points) - points[..., 2]
+            made.append(np.maximum(0.0, depth).max(axis=-1))
+        return np.stack(made, axis=-1)
+
+    def trajectory(self) -> Trajectory:
+        """Return the motion as a `Trajectory`, without the record of its steps."""
+        K = len(self) - 1
+        if K < 1:
+            raise InputError("a trajectory needs at least two frames; given: 1")
+        none = np.zeros((K, 0))
+        return Trajectory(
+            t=self.t,
+            q=self.q,
+            qd=self.qd,
+            lambda2=np.zeros(K),
+            sigma_min=np.zeros(K),
+            command=none,
+            velocity=none,
+            error=none,
+            active=np.zeros((K, self.robot.dof), dtype=np.int8),
+            status=StatusArray.of(StepStatus, np.zeros(K, dtype=np.int32)),
+            rows=(),
+            robot=self.robot,
+        )
+
+    def save_csv(self, file: str | os.PathLike[str], *, header: bool = False) -> None:
+        """Write rows [base xyz, base quaternion xyzw, joints], as datasets for learning have them.
+
+        Args:
+            file: The file.
+            header: Whether the first line has the names of the columns.
+        """
+        rows = self.q.copy()
+        rows[:, 3:7] = self.q[:, [4, 5, 6, 3]]
+        names = ",".join((*_ROOT, *self.robot.position_names[7:]))
+        np.savetxt(
+            file, rows, fmt="%.9g", delimiter=",", header=names if header else "", comments=""
+        )
+
+    def save_qpos(self, file: str | os.PathLike[str]) -> None:
+        """Write `.npz` with MuJoCo's "qpos" (T, nq), "fps", "joint_names" and "contacts"."""
+        path = Path(file)
+        if path.suffix.lower() != ".npz":
+            raise InputError(f"qpos is written as .npz; given: {path.name!r}")
+        np.savez(
+            path,
+            qpos=self.q,
+            fps=np.float64(self.fps),
+            joint_names=np.array(self.robot.position_names[7:]),
+            contacts=self.contacts,
+        )

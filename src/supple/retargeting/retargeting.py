@@ -1,0 +1,410 @@
+"""`retarget`: a humanoid follows a human's motion."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple._arrays.checks import number
+from supple.collision.world import World
+from supple.control.servo import Servo
+from supple.damping import Constant
+from supple.errors import InputError, short_repr
+from supple.kinematics import Robot
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.retargeting.contacts import Mask, Stance, is_still, without_short
+from supple.retargeting.humanoid import Humanoid
+from supple.retargeting.mapping import Mapping, PointMapping
+from supple.retargeting.motion import HumanMotion
+from supple.retargeting.references import base_to, between, default_limits
+from supple.retargeting.result import Retargeted
+from supple.retargeting.rotations import turn_between
+from supple.retargeting.steps import Event, Steps
+from supple.retargeting.terrain import Terrain
+from supple.steps.step import DLS
+from supple.tasks import OrientationTask, PoseTask, PositionTask, PostureTask, Task
+
+LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
+# A foot's way into a stance, the shortest stance, and the shortest swing [s].
+BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
+POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+TOUCH = 1e-4  # distance of a standing sole from the clearance [m]
+_SETTLING = 400  # steps from the neutral configuration to the first frame
+
+
+def retarget(
+    robot: Robot,
+    motion: HumanMotion,
+    *,
+    mapping: Mapping | None = None,
+    scale: float | None = None,
+    limits: Limits | None = None,
+    world: World | None = None,
+    clearance: float | None = None,
+) -> Retargeted:
+    """Return the motion of a humanoid that follows a human.
+
+    Standing feet stay where they are, with the sole on the ground or on a box of `world`; joints
+    keep their limits of position, speed and acceleration.
+
+    Args:
+        robot: The humanoid; one with a fixed base gets a floating one.
+        motion: The motion of the human: `HumanMotion.load(file)`, or made from arrays.
+        mapping: Which frames follow which points; by default `PointMapping.guess(robot, motion)`.
+        scale: Factor from the human's world to the robot's, for the default mapping; by default the
+            ratio of the lengths of their legs.
+        limits: Limits of the robot's joints; by default its own, with 20 rad/s and 400 rad/s² for
+            those it does not have, and none for the base.
+        world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
+            robot's size.
+        clearance: Distance that the robot keeps from the world's obstacles and its own links [m]
+            (docs/collision.md); by default nothing but the targets of the feet avoids them.
+
+    Raises:
+        InputError: The motion lacks key points, or the robot is not a humanoid.
+    """
+    if not isinstance(motion, HumanMotion):
+        raise InputError(
+            "motion must be a HumanMotion, as of HumanMotion.load(file); given: "
+            f"{short_repr(motion)}"
+        )
+    if mapping is None:
+        mapping = PointMapping.guess(robot, motion, scale=scale)
+    elif scale is not None:
+        raise InputError("scale belongs to the mapping; given: both")
+    stream = Retargeter(mapping, motion.fps, limits=limits, world=world, clearance=clearance)
+    q = np.concatenate([stream.push(motion), stream.finish()])
+    return Retargeted(
+        q, motion.fps, stream.contacts, mapping.humanoid, stream.terrain, mapping.scale
+    )
+
+
+class Retargeter:
+    """Retargets a stream of frames with a fixed latency: what `retarget` does for a whole motion.
+
+        stream = Retargeter(mapping, fps=120)
+        q = stream.push(frames)        configurations (k, nq) that are complete now, maybe none
+        rest = stream.finish()         those of the last `latency` frames
+
+    The configurations are those that `retarget` returns for all frames at once.
+
+    Attributes:
+        robot: The robot, with a floating base; a configuration begins with its position and its
+            quaternion wxyz.
+        latency: Number of frames between the last one given and the last one returned.
+        limits: Limits of the joints.
+        dt: Length of a step [s]: a frame, or a part of one.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        fps: float,
+        *,
+        limits: Limits | None = None,
+        world: World | None = None,
+        clearance: float | None = None,
+    ) -> None:
+        """Prepare a stream.
+
+        Args:
+            mapping: Which frames follow which points.
+            fps: Frames per second of the human's motion.
+            limits: As in `retarget`.
+            world: As in `retarget`.
+            clearance: As in `retarget`.
+        """
+        self.mapping = mapping
+        self.humanoid: Humanoid = mapping.humanoid
+        self.robot = self.humanoid.robot
+        self.fps = number(fps, "fps", above=0)
+        self.limits = default_limits(self.robot) if limits is None else limits
+        self.terrain = Terrain.of(world)
+        self._parts = max(1, math.ceil(1 / (LONGEST_STEP * self.fps)))
+        self.dt = 1 / (self.fps * self._parts)
+        self._shortest = max(2, round(SHORTEST * self.fps))
+        self._blend = max(2, round(BLEND * self.fps))
+        self._gap = max(2, round(GAP * self.fps))
+        self.latency = self._blend + 2 * self._shortest + self._gap - 1
+        feet = [leg.end for leg in self.humanoid.legs]
+        frames = [follow.frame for follow in mapping.follows]
+        for foot in feet:
+            if foot not in frames:
+                raise InputError(f"the mapping has no row for the foot {foot!r}")
+        self._feet = [frames.index(foot) for foot in feet]
+        stance = Stance(
+            self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH
+        )
+        self._steps = [Steps(stance, k, self._blend, self._shortest - 1) for k in range(2)]
+        guard: dict[str, Any] = (
+            {} if clearance is None else {"world": world or World({}), "clearance": clearance}
+        )
+        self._servo = Servo(
+            self.robot,
+            self._tasks(self.dt),
+            dt=self.dt,
+            step=DLS(Constant(0.0)),
+            limits=self.limits,
+            gain=min(GAIN, 1 / self.dt),
+            held=[PoseTask(foot) for foot in feet],
+            **guard,
+        )
+        self._q: Array | None = None
+        # Frames from `_first` on: poses, points of the feet, and flags as far as they are known.
+        self._first = self._done = self._planned = 0
+        self._poses = np.empty((0, len(frames), 4, 4))
+        self._points: Array | None = None
+        self._given: Mask | None = None
+        self._raw, self._flags = np.empty((0, 2), dtype=bool), np.empty((0, 2), dtype=bool)
+        self._plan = np.empty((0, len(frames), 4, 4))
+        self._stands = np.empty((0, 2), dtype=bool)
+        self._past: list[Mask] = []
+
+    def _tasks(self, dt: float) -> list[Task]:
+        """Return the tasks of a step: the frames that follow, then the posture."""
+        length = sum(self.humanoid.length(self.humanoid.legs[0]))
+        made: list[Task] = []
+        for follow in self.mapping.follows:
+            # Errors of feet vanish in one step.
+            is_foot = follow.frame in [leg.end for leg in self.humanoid.legs]
+            gain = 1 / (dt * min(GAIN, 1 / dt)) if is_foot else 1.0
+            at, turn = follow.position / length, follow.rotation
+            if turn == 0:
+                made.append(PositionTask(follow.frame, weight=at, gain=gain))
+            elif at == 0:
+                made.append(OrientationTask(follow.frame, weight=turn, gain=gain))
+            else:
+                weight = (at, at, at, turn, turn, turn)
+                made.append(PoseTask(follow.frame, weight=weight, gain=gain))
+        return [*made, PostureTask(weight=POSTURE, gain=1.0)]
+
+    def push(self, motion: HumanMotion) -> Array:
+        """Add frames; return the configurations (k, nq) that are complete now, maybe none."""
+        if not isinstance(motion, HumanMotion):
+            raise InputError(f"frames must be a HumanMotion; given: {short_repr(motion)}")
+        if motion.fps != self.fps:
+            raise InputError(
+                f"frames must have {self.fps:g} frames per second; given: {motion.fps:g}"
+            )
+        self.mapping.check(motion)
+        if len(self._poses) + self._first and (motion.contacts is None) != (self._given is None):
+            raise InputError("all frames must have contacts, or none; given: some with contacts")
+        poses = self.mapping.targets(motion)
+        turned = np.linalg.det(poses[..., :3, :3])
+        if not (turned > 0.5).all():
+            k = int(np.argmin(turned.min(axis=1)))
+            raise InputError(
+                "the hips, shoulders or feet of a frame have no direction: points coincide; "
+                f"given: frame {self._first + len(self._poses) + k}"
+            )
+        self._poses = np.concatenate([self._poses, poses])
+        points = self.mapping.feet(motion)
+        self._points = points if self._points is None else np.concatenate([self._points, points])
+        if motion.contacts is not None:
+            given = motion.contacts
+            self._given = given if self._given is None else np.concatenate([self._given, given])
+        return self._advance(last=False)
+
+    def finish(self) -> Array:
+        """Return the configurations (k, nq) of the last frames, and begin anew with the next."""
+        return self._advance(last=True)
+
+    @property
+    def contacts(self) -> Mask:
+        """Whether the left and the right foot stand (T, 2), of the frames that are planned."""
+        return np.concatenate([*self._past, self._stands])
+
+    def _advance(self, last: bool) -> Array:
+        """Process all frames for which enough later ones are known."""
+        count = self._first + len(self._poses)
+        self._detect(count, last)
+        end = count if last else max(self._planned, self._known - self._blend - self._shortest + 1)
+        if end > self._planned:
+            self._place(end)
+        done = count if last else max(self._done, self._planned - 1)
+        q = self._follow(done, last)
+        keep = max(0, min(self._done, self._planned) - self._shortest - self._gap - 3)
+        self._forget(keep)
+        return q
+
+    @property
+    def _known(self) -> int:
+        """The number of frames whose contacts are known."""
+        return self._first + len(self._flags)
+
+    def _detect(self, count: int, last: bool) -> None:
+        """Extend the flags of contacts as far as the frames allow."""
+        assert self._points is not None or count == 0
+        if self._points is None:
+            return
+        raw_end = count if last else count - 1
+        begin = self._first + len(self._raw)
+        if raw_end > begin and self._given is not None:
+            self._raw = self._given[: raw_end - self._first]
+        elif raw_end > begin:
+            a, b = begin - 1 - self._first, raw_end + 1 - self._first
+            index = np.clip(np.arange(a, b), 0, len(self._points) - 1)
+            own = self._points[index]
+            inner = own[1:-1] * self.mapping.scale
+            inner[..., 2] -= self.mapping.scale * self.mapping.ground
+            low = inner[..., 2].min(axis=-1)
+            rest = self.terrain.height(inner.mean(axis=2))
+            heights = (low - rest) / self.mapping.scale
+            before = self._raw[-1] if len(self._raw) else np.zeros(2, dtype=bool)
+            R = self._poses[index[1:-1]][:, self._feet, :3, :3]
+            up = [self.humanoid.at[leg.end][2, :3] for leg in self.humanoid.legs]
+            tilts = np.arccos(np.clip(np.einsum("tkj,kj->tk", R[:, :, 2], up), -1, 1))
+            fresh = is_still(own, self.fps, heights, tilts, before)
+            self._raw = np.concatenate([self._raw, fresh])
+        margin = self._shortest + self._gap - 2
+        end = raw_end if last else raw_end - margin
+        if end > self._known:
+            start = max(0, self._known - self._first - margin)
+            closed = ~without_short(~self._raw[start:], self._gap)
+            opened = without_short(closed, self._shortest)
+            self._flags = np.concatenate(
+                [self._flags, opened[self._known - self._first - start : end - self._first - start]]
+            )
+
+    def _place(self, end: int) -> None:
+        """Extend the targets of all frames, with those of the feet, to a frame."""
+        a, b = self._planned - self._first, end - self._first
+        plan = self._poses[a:b].copy()
+        for k, steps in enumerate(self._steps):
+            column = self._feet[k]
+            plan[:, column] = steps.targets(
+                self._flags[:, k], self._poses[:, column], self._first, self._planned, end
+            )
+        self._plan = np.concatenate([self._plan, plan])
+        self._stands = np.concatenate([self._stands, self._flags[a:b]])
+        self._planned = end
+
+    def _follow(self, end: int, last: bool) -> Array:
+        """Run the control loop up to a frame; return the configurations of the new frames."""
+        begin = self._done
+        if end <= begin:
+            return np.empty((0, self.robot.nq))
+        made = np.empty((end - begin, self.robot.nq))
+        plan = self._plan
+        if self._q is None:
+            self._q = self._settle(plan[0], self._stands[0])
+            self._servo.reset()
+            for k in range(2):
+                self._servo.release(k, over=0.0)
+            made[0] = self._q
+            begin, k0 = begin + 1, 1
+        else:
+            k0 = 0
+        if end > begin:
+            targets, velocities = self._references(begin - 1, end - 1)
+            q = self._q
+            out = np.empty((len(targets) + 1, self.robot.nq))
+            out[0] = q
+            raw, at = self._servo._raw, 0
+            for event in [*self._events(begin - 1, end - 1), None]:
+                stop = len(targets) if event is None else (event.frame - begin + 1) * self._parts
+                for k in range(at, stop):
+                    raw(out[k], velocities[k], targets[k], None, out[k + 1])
+                at = stop
+                if event is not None:
+                    self._hold(event)
+            made[k0:] = out[self._parts :: self._parts]
+            self._q = out[-1].copy()
+        self._done = end
+        return made
+
+    def _events(self, begin: int, end: int) -> list[Event]:
+        """Take the events of the frames [begin, end), in their order."""
+        found = []
+        for steps in self._steps:
+            found += [event for event in steps.events if event.frame < end]
+            steps.events = [event for event in steps.events if event.frame >= end]
+        return sorted(found, key=lambda event: (event.frame, event.anchor is not None))
+
+    def _hold(self, event: Event) -> None:
+        """Hold or release a foot."""
+        over = event.over / self.fps
+        if event.anchor is None:
+            self._servo.release(event.foot, over=over)
+        else:
+            self._servo.hold(event.foot, event.anchor, over=over)
+
+    def _references(self, begin: int, end: int) -> tuple[Array, Array]:
+        """Return targets and velocities of all steps from frame `begin` to frame `end`."""
+        a = begin - self._first
+        count = end - begin
+        index = np.clip(np.arange(a - 1, a + count + 2), 0, len(self._plan) - 1)
+        poses = self._plan[index]
+        stands = self._stands[index]
+        fine = between(poses, stands, self._feet, self._parts)
+        given: list[ArrayLike] = []
+        moved: list[ArrayLike] = []
+        for k, task in enumerate(self._servo.tasks[:-1]):
+            at, after = fine[:-1, k], fine[1:, k]
+            shift = (after[:, :3, 3] - at[:, :3, 3]) / self.dt
+            turn = turn_between(at[:, :3, :3], after[:, :3, :3]) / self.dt
+            if isinstance(task, PositionTask):
+                given.append(at[:, :3, 3])
+                moved.append(shift)
+            elif isinstance(task, OrientationTask):
+                given.append(at[:, :3, :3])
+                moved.append(turn)
+            else:
+                given.append(at)
+                moved.append(np.concatenate([shift, turn], axis=-1))
+        layout = self._servo._layout
+        targets = layout.targets([*given, self.robot.neutral()])
+        velocities = layout.velocities([*moved, None])
+        return np.ascontiguousarray(targets), np.ascontiguousarray(velocities)
+
+    def _settle(self, poses: Array, stands: Mask) -> Array:
+        """Return a configuration at the first targets, found from the neutral one."""
+        robot = self.robot
+        q = robot.neutral()
+        pelvis = [follow.frame for follow in self.mapping.follows].index(self.humanoid.pelvis)
+        q = base_to(robot, q, self.humanoid.pelvis, poses[pelvis])
+        dt = 0.05
+        servo = Servo(
+            robot,
+            self._tasks(dt),
+            dt=dt,
+            step=DLS(Constant(1e-6)),
+            limits=Limits.for_robot(robot),
+            gain=min(GAIN, 1 / dt),
+            held=[PoseTask(leg.end) for leg in self.humanoid.legs],
+        )
+        for k, foot in enumerate(self._feet):
+            servo.release(k, over=0.0)
+            if stands[k]:
+                servo.hold(k, poses[foot], over=1.0)
+        given = [
+            goal[:3, 3]
+            if isinstance(task, PositionTask)
+            else goal[:3, :3]
+            if isinstance(task, OrientationTask)
+            else goal
+            for task, goal in zip(servo.tasks[:-1], poses, strict=True)
+        ]
+        target = (*given, robot.neutral())
+        for _ in range(_SETTLING):
+            q = servo(q, target=target)
+        return np.asarray(q, dtype=np.float64)
+
+    def _forget(self, first: int) -> None:
+        """Drop the frames before `first`."""
+        drop = first - self._first
+        if drop <= 0 or len(self._poses) - drop > 4 * drop:
+            return
+        self._past.append(self._stands[:drop])
+        self._stands = self._stands[drop:]
+        self._poses, self._plan = self._poses[drop:], self._plan[drop:]
+        self._raw, self._flags = self._raw[drop:], self._flags[drop:]
+        assert self._points is not None
+        self._points = self._points[drop:]
+        if self._given is not None:
+            self._given = self._given[drop:]
+        self._first = first

@@ -1,0 +1,44 @@
+"""Rotations of many frames at once, and smooth transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.motion.linearization import Array
+
+_TINY = 1e-9
+
+
+def unit(v: Array) -> Array:
+    """Return vectors (..., 3) of length 1; zero stays zero."""
+    size = np.sqrt(np.einsum("...i,...i->...", v, v))[..., None]
+    return np.asarray(v / np.maximum(size, _TINY))
+
+
+def frames_of(left: Array, up: Array) -> Array:
+    """Return rotations (..., 3, 3): y along `left`, z as close to `up` as possible."""
+    y = unit(left)
+    x = unit(np.cross(y, up))
+    return np.stack([x, y, np.cross(x, y)], axis=-1)
+
+
+def orthonormal(R: Array) -> Array:
+    """Return the rotations with the y axis and nearly the z axis of matrices (..., 3, 3)."""
+    return frames_of(R[..., 1], R[..., 2])
+
+
+def turn_between(start: Array, end: Array) -> Array:
+    """Return the rotation vectors (..., 3) from rotations to others less than a half turn away."""
+    D = end @ start.swapaxes(-1, -2)
+    v = 0.5 * np.stack([D[..., 2, 1], D[..., 0, 2], D[..., 1, 0]], axis=-1)
+    v -= 0.5 * np.stack([D[..., 1, 2], D[..., 2, 0], D[..., 0, 1]], axis=-1)
+    sine = np.sqrt(np.einsum("...i,...i->...", v, v))
+    cosine = 0.5 * (np.trace(D, axis1=-2, axis2=-1) - 1)
+    angle = np.arctan2(sine, cosine)
+    return np.asarray(v * np.where(sine > _TINY, angle / np.maximum(sine, _TINY), 1.0)[..., None])
+
+
+def smooth(x: Array) -> Array:
+    """Return a smooth rise from 0 to 1 over [0, 1], without acceleration at the ends."""
+    x = np.clip(x, 0.0, 1.0)
+    return np.asarray(x**3 * (10 - 15 * x + 6 * x**2))

@@ -1,0 +1,178 @@
+"""Laws of `retarget`: standing feet rest on the ground, limits hold, streams equal files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supple as sp
+from humanoids import humanoid, humanoid_text, poses_by_pinocchio
+from sizes import nightly
+from supple.collision import Box
+from supple.motion.linearization import Array
+from supple.retargeting import (
+    HumanMotion,
+    Humanoid,
+    PointMapping,
+    Retargeted,
+    Retargeter,
+    default_limits,
+    walking,
+)
+
+SEEDS = range(nightly(20, 2))
+
+FRAX = "frax"
+
+
+@pytest.fixture(scope="module")
+def walks() -> list[tuple[HumanMotion, Retargeted]]:
+    """Return walks, and what the small humanoid makes of them."""
+    robot = humanoid()
+    made = []
+    for seed in SEEDS:
+        motion = walking(1.6, fps=[30.0, 100.0, 60.0][seed % 3], seed=seed)
+        made.append((motion, sp.retarget(robot, motion)))
+    return made
+
+
+def stances(stands: Array) -> list[tuple[int, int]]:
+    """Return the first frame of each stance, and the frame after its last."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], stands.astype(int), [0]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def test_standing_feet_neither_slide_nor_sink(
+    walks: list[tuple[HumanMotion, Retargeted]],
+) -> None:
+    text = humanoid_text()
+    corners = np.array([[x, y, -0.06] for x in (-0.07, 0.13) for y in (-0.04, 0.04)])
+    for motion, found in walks:
+        assert motion.contacts is not None
+        np.testing.assert_array_equal(found.contacts, motion.contacts)
+        for k, side in enumerate(("left", "right")):
+            T = poses_by_pinocchio(text, found.q, f"{side}_foot")
+            points = corners @ T[:, :3, :3].swapaxes(1, 2) + T[:, None, :3, 3]
+            assert points[..., 2].min() > -1e-3
+            for begin, end in stances(motion.contacts[:, k]):
+                assert np.abs(points[begin:end] - points[begin]).max() < 1e-4
+                assert np.abs(points[begin:end, :, 2]).max() < 1e-4  # flat on the ground
+
+
+def test_joints_keep_their_limits_and_do_not_jump(
+    walks: list[tuple[HumanMotion, Retargeted]],
+) -> None:
+    for _, found in walks:
+        limits = default_limits(found.robot)
+        qd = found.qd[:, 6:]
+        assert (found.q[:, 7:] >= limits.lower[6:] - 1e-9).all()
+        assert (found.q[:, 7:] <= limits.upper[6:] + 1e-9).all()
+        assert (np.abs(qd) <= limits.max_speed[6:] * (1 + 1e-9)).all()
+        accelerations = np.abs(np.diff(qd, axis=0)) * found.fps
+        assert (accelerations <= limits.max_acceleration[6:] * (1 + 1e-6)).all()
+        np.testing.assert_allclose(np.linalg.norm(found.q[:, 3:7], axis=1), 1, atol=1e-12)
+
+
+def test_the_robot_follows_the_human(
+    walks: list[tuple[HumanMotion, Retargeted]],
+) -> None:
+    for motion, found in walks:
+        mapping = PointMapping.guess(found.humanoid, motion)
+        at = mapping.targets(motion)
+        for k, follow in enumerate(mapping.follows):
+            if not follow.position:
+                continue
+            away = found.robot.fk(found.q, follow.frame)[:, :3, 3] - at[:, k, :3, 3]
+            assert np.median(np.linalg.norm(away, axis=1)) < 0.05
+
+
+@pytest.mark.parametrize(("labels", "size"), [(True, 7), (False, 1)])
+def test_a_stream_equals_the_whole_motion(labels: bool, size: int) -> None:
+    motion = walking(1.0, fps=90, seed=5)
+    if not labels:
+        motion = HumanMotion(motion.names, motion.positions, motion.fps)
+    mapping = PointMapping.guess(humanoid(), motion)
+    whole = sp.retarget(mapping.humanoid.robot, motion, mapping=mapping)
+    stream = Retargeter(mapping, 90.0)
+    made, late = [], []
+    for k in range(0, len(motion), size):
+        made.append(stream.push(motion[k : k + size]))
+        late.append(min(k + size, len(motion)) - sum(map(len, made)))
+    made.append(stream.finish())
+    np.testing.assert_array_equal(np.concatenate(made), whole.q)
+    assert max(late) <= stream.latency + size - 1
+    np.testing.assert_array_equal(stream.contacts, whole.contacts)
+
+
+def test_contacts_are_detected() -> None:
+    for seed in SEEDS:
+        motion = walking(1.8, fps=100, seed=seed)
+        found = sp.retarget(humanoid(), HumanMotion(motion.names, motion.positions, motion.fps))
+        assert motion.contacts is not None
+        assert (found.contacts == motion.contacts).mean() > 0.85
+        assert found.slide.max() < 1e-4
+        assert found.penetration.max() < 1e-3
+
+
+def test_a_scaled_robot_makes_the_scaled_motion() -> None:
+    motion = walking(0.6, fps=90, seed=2)
+    small, large = (sp.retarget(humanoid(size), motion) for size in (1.0, 1.25))
+    np.testing.assert_allclose(large.q[:, :3], 1.25 * small.q[:, :3], atol=2e-3)
+    np.testing.assert_allclose(large.q[:, 7:], small.q[:, 7:], atol=0.02)
+
+
+def test_a_larger_human_makes_the_same_motion() -> None:
+    one, other = (sp.retarget(humanoid(), walking(0.6, seed=3, size=size)) for size in (1.0, 1.1))
+    # Decisions at limits amplify rounding errors.
+    np.testing.assert_allclose(one.q, other.q, atol=1e-3)
+
+
+def test_feet_stand_on_boxes() -> None:
+    motion = walking(0.8, fps=90, seed=1)
+    height = 0.1
+    raised = HumanMotion(
+        motion.names, np.add(motion.positions, [0, 0, height]), motion.fps, contacts=motion.contacts
+    )
+    mapping = PointMapping.guess(humanoid(), motion)
+    top = height * mapping.scale
+    world = sp.World({"box": Box([20, 20, 0.2], [0, 0, top - 0.1])})
+    robot = mapping.humanoid.robot
+    flat = sp.retarget(robot, motion, mapping=mapping)
+    found = sp.retarget(robot, raised, mapping=mapping, world=world)
+    np.testing.assert_allclose(found.q[:, 2] - top, flat.q[:, 2], atol=1e-3)
+    assert found.penetration.max() < 1e-3
+
+
+def test_the_limbs_of_a_real_humanoid_are_found(
+    robot_files: Callable[[str, str], Path],
+) -> None:
+    found = Humanoid.of(sp.urdf(robot_files(FRAX, "assets/unitree_g1/g1_29dof_rev_1_0.urdf")))
+    assert (found.pelvis, found.torso) == ("pelvis", "torso_link")
+    for k, side in enumerate(("left", "right")):
+        assert found.legs[k][1:] == (
+            f"{side}_knee_link",
+            f"{side}_ankle_roll_link",
+            f"{side}_ankle_roll_link",
+        )
+        assert found.arms[k].middle == f"{side}_elbow_link"
+        assert found.soles[k][:, 2].max() < -0.02
+
+
+def test_bad_arguments_are_named() -> None:
+    robot, motion = humanoid(), walking(0.5)
+    with pytest.raises(sp.errors.InputError, match="two legs and two arms"):
+        sp.retarget(sp.load("panda"), motion)
+    with pytest.raises(sp.errors.InputError, match="motion must be a HumanMotion"):
+        sp.retarget(robot, motion.positions)  # type: ignore[arg-type]
+    part = HumanMotion(motion.names[:3], motion.positions[:, :3], 60)
+    with pytest.raises(sp.errors.InputError, match="has no 'left_hip'"):
+        sp.retarget(robot, part)
+    mapping = PointMapping.guess(robot, motion)
+    same = HumanMotion(motion.names, np.zeros_like(motion.positions), 60)
+    with pytest.raises(sp.errors.InputError, match="no direction"):
+        sp.retarget(robot, same, mapping=mapping)
+    with pytest.raises(sp.errors.InputError, match="60 frames per second"):
+        Retargeter(PointMapping.guess(robot, motion), 60).push(walking(0.5, fps=30))
