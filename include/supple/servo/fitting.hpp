@@ -1,5 +1,6 @@
 // How a step is changed so that it lies inside a box of joint speeds, and meets the rows of
-// constraints: by the smallest change in the norm that the step minimizes.
+// constraints: by the smallest change in the norm that the step minimizes. Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits/constrained.hpp"

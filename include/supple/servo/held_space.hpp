@@ -3,7 +3,8 @@
 //
 // The rows of A are L Q with orthonormal rows Q: a row of J becomes J - (J Qᵀ) Q, the Jacobian of
 // the robot whose tasks are held. Every step, and every damping rule, then sees the singularities
-// of that robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require.
+// of that robot. The speeds x = Qᵀ L⁻¹ b are those that the held tasks require. Tuned constants are
+// explained in docs/constants.md.
 #pragma once
 
 #include "supple/limits/equations.hpp"

@@ -11,7 +11,8 @@
 // the configuration after the step has no error. They stay inside the box of the limits as well.
 //
 // While a task is switched on or off, its share α is between 0 and 1, and its rows move at 1 - α
-// times their velocity in the step without them.
+// times their velocity in the step without them. Tuned constants are explained in
+// docs/constants.md.
 #pragma once
 
 #include "supple/servo/fitting.hpp"
