@@ -83,7 +83,7 @@ CONSTANTS = [
     (problem, "_MAX_TASKS", "max_tasks", "../core/bindings/ik_solver.hpp"),
     (problem, "_FLOAT_TOLERANCE", "float_resolution", "../../include/supple/ik/iterate.hpp"),
     (plausible, "LARGEST_ANGLE", "largest_angle", "../core/bindings/target_solver.cpp"),
-    (weighted, "RIDGE", "weighted_ridge", "../../include/supple/servo/limits.hpp"),
+    (weighted, "RIDGE", "weighted_ridge", "../../include/supple/servo/fitting.hpp"),
 ]
 
 

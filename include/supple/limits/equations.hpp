@@ -13,6 +13,7 @@
 #pragma once
 
 #include "supple/limits/packed_box.hpp"
+#include "supple/step/fast_step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
