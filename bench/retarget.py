@@ -96,7 +96,7 @@ def main(folder: Path, rounds: int) -> None:
             judged.append(
                 f"| {sequence.name[-1]} | {title} | {100 * of['penetrating']:.1f} % | "
                 f"{1e3 * of['deepest']:.1f} | {100 * of['sliding']:.1f} % | "
-                f"{1e3 * of['fastest']:.1f} | {of['contacts']:.2f} |"
+                f"{1e3 * of['fastest']:.1f} |"
             )
     lines = [
         "# Retargeting of climbing sequences",
@@ -123,8 +123,8 @@ def main(folder: Path, rounds: int) -> None:
         "frames/s: feet that move at up to 0.3 m/s count as standing. The same with 1 mm.",
         "",
         "| sequence | tolerance | frames that penetrate | deepest [mm] | standing frames that "
-        "slide | fastest [mm/frame] | contacts kept |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "slide | fastest [mm/frame] |",
+        "|---|---|---:|---:|---:|---:|",
         *judged,
         "",
         f"- {judge.line}" if judge.missing else "- judged by holosoma-retargeting 0.1.0",

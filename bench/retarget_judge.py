@@ -70,7 +70,6 @@ def main(folder: Path) -> None:
                 "deepest": max(depths, default=0.0),
                 "sliding": float(found["sliding_duration"]),
                 "fastest": float(max(slides, default=0.0)),
-                "contacts": float(found["contact_preservation"]),
             }
         print(json.dumps(answer), flush=True)
 

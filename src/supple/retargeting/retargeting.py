@@ -32,6 +32,8 @@ LONGEST_STEP = 0.0101  # frames are divided until steps are not longer [s]
 # A foot's way into a stance, the shortest stance, and the shortest swing [s].
 BLEND, SHORTEST, GAP = 0.12, 0.05, 0.08
 POSTURE, GAIN = 0.06, 20.0  # weight of the neutral posture, and gain of all errors but feet's [1/s]
+# Held feet take freedom away: without damping the normal equations of a step would be singular.
+DAMPING = 1e-6
 TOUCH = 1e-4  # distance of a standing sole from the clearance [m]
 _SETTLING = 400  # steps from the neutral configuration to the first frame
 
@@ -147,7 +149,7 @@ class Retargeter:
             self.robot,
             self._tasks(self.dt),
             dt=self.dt,
-            step=DLS(Constant(0.0)),
+            step=DLS(Constant(DAMPING)),
             limits=self.limits,
             gain=min(GAIN, 1 / self.dt),
             held=[PoseTask(foot) for foot in feet],
