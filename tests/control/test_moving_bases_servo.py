@@ -153,19 +153,11 @@ def test_a_posture_names_no_orientation() -> None:
 
 def test_functions_that_do_not_support_quaternions_say_so() -> None:
     robot = sp.load("ur5e").with_base("floating")
-    q = robot.random(3, seed=0)
-    T, path = robot.fk(q), sp.Limits.for_robot(robot, mode="path")
-    for what, call in {
-        "plan_path": lambda: sp.plan_path(robot, T),
-        "JointPath": lambda: sp.paths.JointPath(robot, q),
-        "self_motion": lambda: sp.redundancy.self_motion(robot, q[0]),
-        'mode "path"': lambda: sp.simulate(robot, q[0], target=T, times=[0, 1, 2], limits=path),
-        "simulate with a world": lambda: sp.simulate(
-            robot, q[0], target=T[0], dt=0.01, duration=0.1, world=sp.World()
-        ),
-    }.items():
-        with pytest.raises(sp.errors.InputError, match=rf"{what}.* does not support .* 'base'"):
-            call()
+    poses = robot.fk(robot.random(3, seed=0))
+    with pytest.raises(
+        sp.errors.InputError, match=r"plan_path with a world does not support .* 'base'"
+    ):
+        sp.plan_path(robot, poses, world=sp.World())
 
 
 @pytest.mark.parametrize("seed", range(nightly(12, 3)))

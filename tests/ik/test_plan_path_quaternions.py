@@ -14,7 +14,6 @@ from generated import seeds
 from moving_trees import moving
 from sizes import nightly
 from supple.describe import Description, Joint
-from supple.errors import InputError
 
 Array = np.ndarray
 
@@ -164,10 +163,3 @@ def test_a_path_out_of_reach_ends_with_a_reason() -> None:
     assert found.obstacle
     assert np.isfinite(found.q[0]).all()
     assert np.isnan(found.q[-1]).all()
-
-
-def test_a_world_is_refused_by_name() -> None:
-    robot = robot_of(1)
-    poses = robot.fk(walk(robot, 3, 5))
-    with pytest.raises(InputError, match="plan_path with a world does not support"):
-        sp.plan_path(robot, poses, world=sp.World())

@@ -90,14 +90,14 @@ def test_a_rotation_about_one_axis_is_resampled_like_that_of_a_revolute_joint(ev
     angle = np.cumsum(rng.uniform(-0.3, 0.9, 40))  # more than a turn
     q = np.zeros((40, free.nq))
     q[:, 3], q[:, 6], q[:, 7] = np.cos(angle / 2), np.sin(angle / 2), angle
-    one = motion(free, q, 0.01)
-    if not even:
-        one = sp.Trajectory(
-            **{**vars(one), "t": np.cumsum(rng.uniform(0.005, 0.02, 40)), "robot": free}
-        )
-    made = one.resampled(0.004)
+    times = np.cumsum(np.full(40, 0.01) if even else rng.uniform(0.005, 0.02, 40))
+    made, alone = (
+        sp.Trajectory(**{**vars(motion(one, at, 0.01)), "t": times}).resampled(0.004)
+        for one, at in ((free, q), (arm, q[:, 7:]))
+    )
+    np.testing.assert_allclose(made.q[:, 7:], alone.q, atol=1e-12)
     turned = free.difference(made.q, q[:1])[:, 5]  # up to full turns
-    away = turned + angle[0] - made.q[:, 7]
+    away = turned + angle[0] - alone.q[:, 0]
     np.testing.assert_allclose(away - 2 * np.pi * np.round(away / (2 * np.pi)), 0, atol=1e-12)
 
 
