@@ -221,6 +221,17 @@ def test_a_transition_makes_priorities_continuous_where_tasks_conflict(
         np.testing.assert_allclose(first.J @ dq, first.J @ reached, atol=1e-9)
 
 
+@pytest.mark.parametrize("s", [0.1, 0.5, 0.8])
+def test_a_direction_that_is_taken_in_part_moves_in_part(s: float) -> None:
+    """Of the third task's motion along a direction, of which the second took h, 1 - h remains."""
+    edge, h = 0.1, s * s * (3 - 2 * s)
+    t = s * edge / np.sqrt(1 - (s * edge) ** 2)  # the second task's σ is s · edge of its ‖J‖
+    rows = ([[1.0, 0.0, 0.0]], [[1.0, t, 0.0]], [[0.0, 2.0, 0.0]])
+    tasks = [Linearization(J, [e]) for J, e in zip(rows, (1.0, 1.0, 4.0), strict=True)]
+    found = Priority(Pseudoinverse(), transition=edge)(tasks)
+    np.testing.assert_allclose(found, [1.0, 2.0 * (1 - h), 0.0], atol=1e-12)
+
+
 # ---- weights -------------------------------------------------------------------------------------
 
 

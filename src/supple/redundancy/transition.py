@@ -23,7 +23,7 @@ class Remaining:
     B is a continuous function of J, also where J B loses rank. Where every h is 0 or 1, B projects
     onto the null space of all tasks so far. Otherwise directions are left in part; a task would
     just use them more to compensate, so their use has the cost µ²‖C y‖² = µ²(‖y‖² - ‖B y‖²), with
-    µ = ‖J B‖, besides the task's own: of the motion along one such direction 1 - h remains.
+    µ = ‖J‖, besides the task's own: of the motion along one such direction 1 - h remains.
 
     Attributes:
         B: (n, n).
@@ -55,7 +55,7 @@ class Remaining:
             e = level.e - U @ ((1 - share) * (U.T @ level.e))
             groups = level.effectors
             if len(self.C):
-                cost = np.concatenate([left, sigma[0] * self.C])
+                cost = np.concatenate([left, size * self.C])
                 left = _without_noise(cost, floor)
                 e = np.concatenate([e, np.zeros(len(self.C))])
                 groups = groups and (*groups, *[max(groups)] * len(self.C))
