@@ -14,6 +14,7 @@ from supple.control.servo import Servo
 from supple.damping import Constant
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.frames import ancestors
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, is_still, without_short
@@ -138,6 +139,8 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
+        above = len(ancestors(self.robot, self.humanoid.pelvis))
+        self._reaches = [len(ancestors(self.robot, foot)) - above >= 6 for foot in feet]
         stance = Stance(
             self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH
         )
@@ -333,7 +336,9 @@ class Retargeter:
         if event.anchor is None:
             self._servo.release(event.foot, over=over)
         else:
-            self._servo.hold(event.foot, event.anchor, over=over)
+            # A leg with fewer than six joints cannot reach every pose: its foot stays where it is.
+            anchor = event.anchor if self._reaches[event.foot] else None
+            self._servo.hold(event.foot, anchor, over=over)
 
     def _references(self, begin: int, end: int) -> tuple[Array, Array]:
         """Return targets and velocities of all steps from frame `begin` to frame `end`."""
