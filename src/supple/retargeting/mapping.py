@@ -47,6 +47,18 @@ class Follow:
         if not self.position + self.rotation > 0:
             raise InputError(f"Follow: a weight must be above 0; given: zeros for {self.frame!r}")
 
+    def target(self, T: Array) -> Array:
+        """Return what follows of poses (..., 4, 4): positions, rotations, or the poses."""
+        if self.rotation == 0:
+            return T[..., :3, 3]
+        return T[..., :3, :3] if self.position == 0 else T
+
+    def velocity(self, v: Array, w: Array) -> Array:
+        """Return what follows of velocities v (..., 3) [m/s] and w (..., 3) [rad/s]."""
+        if self.rotation == 0:
+            return v
+        return w if self.position == 0 else np.concatenate([v, w], axis=-1)
+
 
 class Mapping(Protocol):
     """What a `Retargeter` asks of a mapping: frames, their targets, and which are the feet."""

@@ -350,19 +350,12 @@ class Retargeter:
         fine = between(poses, stands, self._feet, self._parts)
         given: list[ArrayLike] = []
         moved: list[ArrayLike] = []
-        for k, task in enumerate(self._servo.tasks[:-1]):
+        for k, follow in enumerate(self.mapping.follows):
             at, after = fine[:-1, k], fine[1:, k]
             shift = (after[:, :3, 3] - at[:, :3, 3]) / self.dt
             turn = turn_between(at[:, :3, :3], after[:, :3, :3]) / self.dt
-            if isinstance(task, PositionTask):
-                given.append(at[:, :3, 3])
-                moved.append(shift)
-            elif isinstance(task, OrientationTask):
-                given.append(at[:, :3, :3])
-                moved.append(turn)
-            else:
-                given.append(at)
-                moved.append(np.concatenate([shift, turn], axis=-1))
+            given.append(follow.target(at))
+            moved.append(follow.velocity(shift, turn))
         layout = self._servo._layout
         targets = layout.targets([*given, self.robot.neutral()])
         velocities = layout.velocities([*moved, None])
@@ -389,12 +382,7 @@ class Retargeter:
             if stands[k]:
                 servo.hold(k, poses[foot], over=1.0)
         given = [
-            goal[:3, 3]
-            if isinstance(task, PositionTask)
-            else goal[:3, :3]
-            if isinstance(task, OrientationTask)
-            else goal
-            for task, goal in zip(servo.tasks[:-1], poses, strict=True)
+            follow.target(goal) for follow, goal in zip(self.mapping.follows, poses, strict=True)
         ]
         target = (*given, robot.neutral())
         for _ in range(_SETTLING):
