@@ -68,6 +68,8 @@ dev: $(VENV)/test-tools
 	@ln -sfn $(CURDIR)/src/supple/* $(CURDIR)/papers $(DEV)/supple/
 	@ln -sfn $(CURDIR)/include/supple $(DEV)/supple/include/
 	@find $(DEV)/supple -xtype l -delete
+	@mkdir -p $(DEV)/supple-dev.dist-info && printf 'Name: supple\nVersion: %s\n' \
+		"$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" > $(DEV)/supple-dev.dist-info/METADATA
 	@test -f $(DEV)/build.ninja || PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(DEV) -G Ninja \
 		-DSUPPLE_DEV=ON -DSUPPLE_WERROR=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 		-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(DEV)/supple > /dev/null

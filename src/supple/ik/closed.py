@@ -70,7 +70,7 @@ class ClosedSearch:
 
     def solve_one(self, targets: Sequence[Any], q0: Any, explain: bool) -> Solution:
         """Solve one target of each task."""
-        found = self.inner._solve_one((*targets, *self.held), q0, explain)
+        found: Solution = self.inner._solve_one((*targets, *self.held), q0, explain)
         numbers = self._numbers(targets)
         q, status, errors = self._settled(np.asarray(found.q)[None], [found.status], numbers[None])
         several = Asked(self._own(numbers), self._tolerances) if len(self.tasks) > 1 else None
@@ -118,7 +118,9 @@ class ClosedSearch:
         """Return targets, with those of the loops, in the kernel's layout (..., k)."""
         assert self.inner._problem is not None
         problem = self.inner._problem
-        return problem.targets((*targets, *self.held), self.inner._settings.threads or 1)
+        threads = self.inner._settings.threads or 1
+        numbers: Array = problem.targets((*targets, *self.held), threads)
+        return numbers
 
     def _own(self, numbers: Array) -> Array:
         """Return the targets of the caller's tasks (..., k), those of postures last."""

@@ -47,6 +47,18 @@ class Follow:
         if not self.position + self.rotation > 0:
             raise InputError(f"Follow: a weight must be above 0; given: zeros for {self.frame!r}")
 
+    def target(self, T: Array) -> Array:
+        """Return the part of poses (..., 4, 4) that follows: positions, rotations or poses."""
+        if self.rotation == 0:
+            return T[..., :3, 3]
+        return T[..., :3, :3] if self.position == 0 else T
+
+    def velocity(self, v: Array, w: Array) -> Array:
+        """Return the part of velocities v (..., 3) [m/s] and w (..., 3) [rad/s] that follows."""
+        if self.rotation == 0:
+            return v
+        return w if self.position == 0 else np.concatenate([v, w], axis=-1)
+
 
 class Mapping(Protocol):
     """The interface of a mapping from a human to a robot, as `Retargeter` uses it."""

@@ -14,6 +14,7 @@ from supple.control.servo import Servo
 from supple.damping import Constant
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
+from supple.kinematics.frames import ancestors
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.retargeting.contacts import Mask, Stance, is_still, without_short
@@ -139,6 +140,8 @@ class Retargeter:
             if foot not in frames:
                 raise InputError(f"the mapping has no row for the foot {foot!r}")
         self._feet = [frames.index(foot) for foot in feet]
+        above = len(ancestors(self.robot, self.humanoid.pelvis))
+        self._reaches = [len(ancestors(self.robot, foot)) - above >= 6 for foot in feet]
         stance = Stance(
             self.humanoid, self.terrain, 0.0 if clearance is None else clearance + TOUCH
         )
@@ -334,7 +337,9 @@ class Retargeter:
         if event.anchor is None:
             self._servo.release(event.foot, over=over)
         else:
-            self._servo.hold(event.foot, event.anchor, over=over)
+            # A leg with fewer than six joints cannot reach every pose: its foot stays where it is.
+            anchor = event.anchor if self._reaches[event.foot] else None
+            self._servo.hold(event.foot, anchor, over=over)
 
     def _references(self, begin: int, end: int) -> tuple[Array, Array]:
         """Return targets and velocities of all steps from frame `begin` to frame `end`."""
@@ -346,19 +351,12 @@ class Retargeter:
         fine = between(poses, stands, self._feet, self._parts)
         given: list[ArrayLike] = []
         moved: list[ArrayLike] = []
-        for k, task in enumerate(self._servo.tasks[:-1]):
+        for k, follow in enumerate(self.mapping.follows):
             at, after = fine[:-1, k], fine[1:, k]
             shift = (after[:, :3, 3] - at[:, :3, 3]) / self.dt
             turn = turn_between(at[:, :3, :3], after[:, :3, :3]) / self.dt
-            if isinstance(task, PositionTask):
-                given.append(at[:, :3, 3])
-                moved.append(shift)
-            elif isinstance(task, OrientationTask):
-                given.append(at[:, :3, :3])
-                moved.append(turn)
-            else:
-                given.append(at)
-                moved.append(np.concatenate([shift, turn], axis=-1))
+            given.append(follow.target(at))
+            moved.append(follow.velocity(shift, turn))
         layout = self._servo._layout
         targets = layout.targets([*given, self.robot.neutral()])
         velocities = layout.velocities([*moved, None])
@@ -385,12 +383,7 @@ class Retargeter:
             if stands[k]:
                 servo.hold(k, poses[foot], over=1.0)
         given = [
-            goal[:3, 3]
-            if isinstance(task, PositionTask)
-            else goal[:3, :3]
-            if isinstance(task, OrientationTask)
-            else goal
-            for task, goal in zip(servo.tasks[:-1], poses, strict=True)
+            follow.target(goal) for follow, goal in zip(self.mapping.follows, poses, strict=True)
         ]
         target = (*given, robot.neutral())
         for _ in range(_SETTLING):
