@@ -2,7 +2,7 @@
 
     python examples/retarget.py [ROBOT.urdf [MOTION]]
 
-Without arguments, a small figure follows a human made of formulas.
+Without arguments, a small figure follows a synthetic human motion.
 """
 
 import sys
@@ -52,7 +52,7 @@ if __name__ == "__main__":
     motion = sp.retarget(robot, human)
     print(motion)
 
-    # The same as a stream: each frame gives the configuration of some frames before.
+    # The same as a stream: each frame completes the configuration of an earlier one.
     stream = Retargeter(PointMapping.guess(robot, human), human.fps)
     made = [stream.push(human[k : k + 1]) for k in range(len(human))]
     made.append(stream.finish())

@@ -1,18 +1,18 @@
 // The loops of a robot in a control loop: they stay closed whatever its limits are.
 //
-// Loops are the first of the held tasks. A step within the limits may be unable to keep them
-// closed: joints whose speeds depend on each other must brake together, which the limits of each
-// joint do not know. As a real mechanism cannot open, the limits of acceleration and jerk then give
-// way, and if that is not enough, the step is shortened until it can be taken. Constants are
-// explained in docs/constants.md.
+// Loops are the first of the held tasks. Joints whose speeds depend on each other must brake
+// together, but the limits of single joints do not ensure this: a step within the limits that keeps
+// the loops closed may not exist. As a real mechanism cannot open, the limits of acceleration and
+// jerk then give way, and if that is not enough, the step is shortened until it can be taken.
+// Constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/servo/holding.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// The largest error of a loop after a step [m or rad], above that at which corrections end, and
-// before it, with room for rounding.
+// The largest error of a loop after a step [m or rad], which is above the error at which
+// corrections end, and the largest error before a step, with room for rounding.
 template <class T>
 inline constexpr T closed_tolerance = sizeof(T) == 8 ? T(5e-10) : T(2e-5);
 template <class T>

@@ -135,11 +135,10 @@ class Servo(LastStep):
             clearance: The distance that is kept from obstacles and between links [m].
             tracking_error: Largest deviation of a joint from the commanded motion, one number or
                 (n,) [rad or m]. The clearance holds for all deviations up to it.
-            held: Tasks that are held exactly where they are in the first step, such as feet on the
-                ground: poses, or fewer rows, for example those of a plane. Only the limits of the
-                joints have precedence over them. `release` lets go of one, and `hold` holds it
-                again. They take no command and have no weights. The loops of a robot are always
-                held closed, and have precedence over these tasks.
+            held: Tasks of frames that stay exactly where they are in the first step, such as feet
+                on the ground: poses, or only some rows of them. They have no weights and take no
+                command. Only the joint limits, and the loops of the robot, have precedence over
+                them. `release` lets go of a task, and `hold` holds it again.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
@@ -287,20 +286,20 @@ class Servo(LastStep):
 
     @property
     def held(self) -> tuple[Task, ...]:
-        """The tasks that may be held, the one with the highest precedence first."""
+        """The tasks of the argument `held`, in order of precedence."""
         return self._contacts.given
 
     @property
     def held_error(self) -> Array:
-        """The largest error of each of these tasks after the last step (k,) [m or rad].
+        """The largest error of each task in `held` after the last step (k,) [m or rad].
 
-        Zero for a task that is not held, or is being switched on or off.
+        Zero for tasks that are released, or are being switched on or off.
         """
         return self._holding[0][self._contacts.loops :, 0]
 
     @property
     def held_share(self) -> Array:
-        """How far each of these tasks is switched on (k,): 0 if it is free, 1 if it is held."""
+        """The share of each task in `held` (k,): 0 if it is released, 1 if it is held."""
         return self._holding[0][self._contacts.loops :, 1]
 
     def hold(
@@ -308,23 +307,23 @@ class Servo(LastStep):
     ) -> None:
         """Begin to hold one of the tasks in `held`, from the next step on.
 
-        While a task is switched on, its rows move at 1 - α times their velocity in the step without
-        it; α rises smoothly from 0 to 1.
+        Its share α rises smoothly from 0 to 1: its rows move at 1 - α times the velocity that they
+        would have if it were not held.
 
         Args:
             which: The task, its index, or the name of its frame.
-            target: Its target; by default where it is when it is switched on completely.
-            over: Time until it is switched on completely [s].
+            target: Its target; by default its value at the time when α reaches 1.
+            over: Time until α reaches 1 [s].
         """
         k = self._contacts.index(which)
         self._hold(k, self._contacts.target(k, self.robot, target), check_over(over))
 
     def release(self, which: str | int | Task, *, over: float = 0.1) -> None:
-        """Let go of one of the tasks in `held`, as smoothly as `hold` begins.
+        """Let go of one of the tasks in `held`: its share falls smoothly from 1 to 0.
 
         Args:
             which: The task, its index, or the name of its frame.
-            over: Time until it is free [s].
+            over: Time until the task is free [s].
         """
         self._release(self._contacts.index(which), check_over(over))
 

@@ -1,4 +1,4 @@
-"""Loops and couplings: what a configuration must satisfy besides the tree and its limits."""
+"""Loops and couplings: conditions on a configuration besides the tree and its limits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MAX_COEFFICIENTS = 5
 
 @dataclass(frozen=True)
 class Loop:
-    """Two frames that coincide, which closes a loop of links that the tree leaves open.
+    """A condition that two frames share their origin or pose, which closes a loop of links.
 
     Attributes:
         frame_a, frame_b: Names of links or extra frames.
-        kind: "point" if only the origins of the frames coincide, as in a ball joint; "weld" if
-            their axes do as well.
+        kind: "point" if the frames share their origin, as in a ball joint; "weld" if they share
+            their pose.
         name: Unique name of the loop.
     """
 
@@ -49,15 +49,14 @@ class Loop:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A joint whose position is a polynomial of that of another:  q = Σ c[i] q_leader^i.
+    """A joint whose position is a polynomial of that of another joint:  q = Σ c[i] q_leader^i.
 
-    Unlike a joint with a `Mimic`, the follower is a degree of freedom of the robot, and its limits
-    are its own.
+    Unlike a joint with a `Mimic`, the follower remains in q and has its own limits.
 
     Attributes:
         follower: Name of the joint.
         leader: Name of the joint that it follows.
-        coefficients: Two to five coefficients c, lowest first, for positions in [rad] or [m].
+        coefficients: Two to five coefficients c, lowest power first, for positions [rad or m].
     """
 
     follower: str

@@ -26,35 +26,35 @@ class PoseFilter:
     """A filter between a tracked pose and the target of a `Servo`, for teleoperation.
 
         hand = PoseFilter(lag=0.03)
-        hand.engage(robot.fk(q), t)              # the tool follows from where it is
+        hand.engage(robot.fk(q), t)              # the target starts at the tool's pose
         hand.put(t, pose)                        # for each sample of the tracker
         q = servo(q, target=hand.at(t))          # in each step of the loop
 
-    The target moves as the hand does since it was engaged. Between samples the pose is
-    interpolated, `lag` seconds in the past, so that each sample is used on time although samples
-    arrive irregularly. The delay of the target is constant, lag + smoothing / 2. The target is
-    always continuous and within the bounds on its speed:
+    From `engage` on, the target moves as the hand does, with the constant delay
+    lag + smoothing / 2. It is interpolated between samples, at the time t - lag, so that samples
+    may arrive irregularly. The target is always continuous and within the bounds on its speed:
 
-    - A sample that is too far from the last one for the bounds is a glitch and is dropped, and so
-      are the samples that continue it rather than the hand.
-    - If tracking is lost, because a sample is None or for `lost_after` seconds none is usable, the
-      target rests. It moves on from where it rests, wherever the hand is found again.
+    - A sample that the hand cannot have reached from the last one within the bounds is a glitch. It
+      is dropped, and so are later samples that continue the glitch rather than the motion.
+    - Tracking is lost if a sample is None, or if none is usable for `lost_after` seconds. The
+      target then rests. When the hand is found again, wherever it is, the target continues from
+      its present pose.
     - A sample that is not later than the last one, or that is older than `engage`, is dropped.
 
-    All times are of one clock. A pose filter keeps the samples of its delay only.
+    All times must be of the same clock. Only the samples within the delay are stored.
 
     Args:
         lag: Time by which samples may be late [s], at least the largest interval between them.
-        smoothing: Width of the window over which the motion is averaged [s]. The mean is symmetric:
-            a steady motion is not delayed by more than lag + smoothing / 2, and not altered. A
-            tremor of frequency f needs a window of 2 / f.
+        smoothing: Width of the window over which the motion is averaged [s]. The mean is
+            symmetric, so that a steady motion is delayed but not changed. To remove a tremor of
+            frequency f, use 2 / f.
         max_speed: Largest speed of the hand [m/s].
         max_turn: Largest angular speed of the hand [rad/s].
         lost_after: Time without usable samples after which tracking is lost [s].
         scale: Distance of the tool for each meter of the hand.
         axes: "world" if the tool moves along and turns about the same axes of the world as the
-            hand; "body" if a motion along or about an axis of the hand is one along or about the
-            same axis of the tool. A tracker with other world axes than the robot's needs
+            hand; "body" if a motion along or about an axis of the hand becomes one along or about
+            the same axis of the tool. If the world of the tracker differs from the robot's, pass
             `hand.put(t, R @ pose)`, where R (4, 4) is the pose of its world in the robot's.
 
     Raises:
@@ -112,7 +112,7 @@ class PoseFilter:
 
     @property
     def state(self) -> State:
-        """Whether the hand is "released", "tracking", or "lost": engaged, but not seen."""
+        """The state: "released", "tracking", or "lost" if the hand is engaged but not tracked."""
         if self._rest is None:
             return "released"
         return "lost" if self._origin is None else "tracking"
@@ -131,7 +131,7 @@ class PoseFilter:
         self._path.append((t, rest))
 
     def release(self) -> None:
-        """Let the target rest, also when the hand moves; `engage` continues."""
+        """Let the target rest until the next `engage`, even if the hand moves."""
         self._lose()
         self._rest = None
 
@@ -162,7 +162,7 @@ class PoseFilter:
         return True
 
     def at(self, t: float) -> Matrix:
-        """Return the target (4, 4) at a time [s], not before the last one asked for.
+        """Return the target (4, 4) at a time [s], which must not be before that of the last call.
 
         Raises:
             InputError: The hand was never engaged.

@@ -64,7 +64,7 @@ class SupportPolygon(Readable):
     def distance(self, position: ArrayLike) -> Array:
         """Return the distance (...) of positions (..., 2) or (..., 3) from the edges [m].
 
-        It is negative outside of the polygon, and does not contain the margin.
+        It is negative outside of the polygon. The margin is not subtracted.
         """
         normals, offsets = self.__dict__["_edges"]
         p = np.asarray(position, dtype=np.float64)[..., :2]
@@ -81,8 +81,9 @@ class SupportPolygon(Readable):
         """Return the polygon as a task for any place in the order of a `Priority`.
 
         Its rows are the distances of the center of mass from the edges beyond the margin, one for
-        each edge, with the target zero and the range (0, inf) [m]. Tasks before it may move the
-        center of mass out; tasks after it may not. The rate of approach is the gain of the `Servo`.
+        each edge, with the target zero and the range (0, inf) [m]. Tasks before it can move the
+        center of mass out of the polygon; tasks after it cannot. The rate of approach is the gain
+        of the `Servo`.
         """
         normals, offsets = self.__dict__["_edges"]
         rows = CenterOfMassTask(("x", "y")).on(robot)

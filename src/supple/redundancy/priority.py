@@ -178,12 +178,12 @@ class Priority(Readable):
     stays bounded.
 
     q̇ is continuous while ranks are constant. Where J_k N_(k-1) loses rank to working precision, a
-    direction becomes free for the tasks below and q̇ jumps. With a `transition` it does not: a
-    direction with a singular value σ below transition · ‖J_k‖ passes from task k to the tasks below
-    gradually, as σ falls to zero. The order is strict, and q̇ the same as without a transition,
-    where no σ is in this interval; inside, lower tasks disturb J_k q̇ by at most
-    0.36 · transition · ‖J_k‖ times their joint speed, and the step runs in Python. `Augmented` is
-    continuous as well, but then lower tasks disturb higher ones everywhere.
+    direction becomes free for the tasks below, and q̇ jumps. With a `transition`, q̇ is continuous:
+    a direction whose singular value σ is below transition · ‖J_k‖ passes from task k to the tasks
+    below gradually, as σ falls to zero. Lower tasks then disturb J_k q̇ by at most
+    0.36 · transition · ‖J_k‖ times their joint speed. While no σ is in this interval, q̇ is the same
+    as without a transition. Steps with a transition run in Python. `Augmented` is continuous as
+    well, but its lower tasks disturb higher ones everywhere.
 
     A criterion can be the last task: J = I, e = -gain ∇h.
 

@@ -48,20 +48,20 @@ class Follow:
             raise InputError(f"Follow: a weight must be above 0; given: zeros for {self.frame!r}")
 
     def target(self, T: Array) -> Array:
-        """Return what follows of poses (..., 4, 4): positions, rotations, or the poses."""
+        """Return the part of poses (..., 4, 4) that follows: positions, rotations or poses."""
         if self.rotation == 0:
             return T[..., :3, 3]
         return T[..., :3, :3] if self.position == 0 else T
 
     def velocity(self, v: Array, w: Array) -> Array:
-        """Return what follows of velocities v (..., 3) [m/s] and w (..., 3) [rad/s]."""
+        """Return the part of velocities v (..., 3) [m/s] and w (..., 3) [rad/s] that follows."""
         if self.rotation == 0:
             return v
         return w if self.position == 0 else np.concatenate([v, w], axis=-1)
 
 
 class Mapping(Protocol):
-    """What a `Retargeter` asks of a mapping: frames, their targets, and which are the feet."""
+    """The interface of a mapping from a human to a robot, as `Retargeter` uses it."""
 
     @property
     def humanoid(self) -> Humanoid:
@@ -103,11 +103,11 @@ class Rest(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PointMapping:
-    """The default mapping: key points of a human onto any humanoid.
+    """The default mapping, from key points of a human to any humanoid.
 
-    Feet follow the ankles, scaled. The pelvis keeps its place over the feet, in lengths of the
-    robot's legs. Knees, elbows and hands follow the directions of the human's limbs, in lengths of
-    the robot's. Pelvis, torso and feet turn as the hips, the shoulders and the feet do.
+    Feet follow the ankles, scaled by `scale`. The pelvis keeps its position relative to the feet,
+    scaled by `legs`. Knees, elbows and hands follow the directions of the human's limbs, with the
+    lengths of the robot's. Pelvis, torso and feet turn as the hips, shoulders and feet do.
 
     Attributes:
         humanoid: The limbs of the robot.
@@ -115,7 +115,7 @@ class PointMapping:
         follows: The frames that follow.
         scale: Factor from the human's world to the robot's.
         legs: Factor from the human's legs to the robot's.
-        rest: How the human's feet stand.
+        rest: Height and slope of the human's standing feet.
     """
 
     humanoid: Humanoid

@@ -23,7 +23,7 @@ from supple.retargeting.points import SIDES, find_points, names_of_points
 
 _READ = (".npz", ".npy", ".bvh", ".json")
 _HOLOSOMA = "global_joint_positions"
-DEFAULT_FPS = 30.0  # of files that do not tell
+DEFAULT_FPS = 30.0  # of files without a rate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +31,7 @@ class HumanMotion(ReadOnlyArrays):
     """Key points of a human over T frames, with z upward.
 
     Attributes:
-        names: Names of the J key points, in the words of the source ("LeftUpLeg", "L_Hip").
+        names: Names of the J key points as in the source ("LeftUpLeg", "L_Hip").
         positions: Positions (T, J, 3) in the world [m].
         fps: Frames per second.
         rotations: Rotations (T, J, 3, 3) of the bodies at the key points; None if unknown.

@@ -51,21 +51,22 @@ def retarget(
 ) -> Retargeted:
     """Return the motion of a humanoid that follows a human.
 
-    Standing feet stay where they are, with the sole on the ground or on a box of `world`; joints
-    keep their limits of position, speed and acceleration.
+    Standing feet stay in place, with the sole on the ground or on a box of `world`, as far as the
+    joint limits allow. Joints keep their limits of position, speed and acceleration.
 
     Args:
-        robot: The humanoid; one with a fixed base gets a floating one.
-        motion: The motion of the human: `HumanMotion.load(file)`, or made from arrays.
-        mapping: Which frames follow which points; by default `PointMapping.guess(robot, motion)`.
+        robot: The humanoid; a fixed base is replaced by a floating one.
+        motion: The motion of the human, from `HumanMotion.load(file)` or from arrays.
+        mapping: The mapping from key points to frames; by default
+            `PointMapping.guess(robot, motion)`.
         scale: Factor from the human's world to the robot's, for the default mapping; by default the
             ratio of the lengths of their legs.
-        limits: Limits of the robot's joints; by default its own, with 20 rad/s and 400 rad/s² for
-            those it does not have, and none for the base.
+        limits: Limits of the robot's joints; by default those of the robot, with 20 rad/s and
+            400 rad/s² where it has none, and no limits of the base.
         world: Boxes and half-spaces on which the robot stands, besides the ground z = 0, in the
-            robot's size.
-        clearance: Distance that the robot keeps from the world's obstacles and its own links [m]
-            (docs/collision.md); by default nothing but the targets of the feet avoids them.
+            robot's scale.
+        clearance: Distance that the robot keeps from the world's obstacles and between its links
+            [m] (docs/collision.md); by default, only the targets of the feet avoid obstacles.
 
     Raises:
         InputError: The motion lacks key points, or the robot is not a humanoid.
@@ -87,18 +88,18 @@ def retarget(
 
 
 class Retargeter:
-    """Retargets a stream of frames with a fixed latency: what `retarget` does for a whole motion.
+    """A retargeting of a stream of frames, with a fixed latency.
 
         stream = Retargeter(mapping, fps=120)
-        q = stream.push(frames)        configurations (k, nq) that are complete now, maybe none
-        rest = stream.finish()         those of the last `latency` frames
+        q = stream.push(frames)        the next complete configurations (k, nq), k >= 0
+        rest = stream.finish()         the configurations of the last `latency` frames
 
-    The configurations are those that `retarget` returns for all frames at once.
+    The configurations equal those that `retarget` returns for all frames at once.
 
     Attributes:
         robot: The robot, with a floating base; a configuration begins with its position and its
             quaternion wxyz.
-        latency: Number of frames between the last one given and the last one returned.
+        latency: Number of frames between the last input and the last output.
         limits: Limits of the joints.
         dt: Length of a step [s]: a frame, or a part of one.
     """
@@ -115,7 +116,7 @@ class Retargeter:
         """Prepare a stream.
 
         Args:
-            mapping: Which frames follow which points.
+            mapping: The mapping from key points to frames of the robot.
             fps: Frames per second of the human's motion.
             limits: As in `retarget`.
             world: As in `retarget`.
@@ -188,7 +189,7 @@ class Retargeter:
         return [*made, PostureTask(weight=POSTURE, gain=1.0)]
 
     def push(self, motion: HumanMotion) -> Array:
-        """Add frames; return the configurations (k, nq) that are complete now, maybe none."""
+        """Add frames and return the next complete configurations (k, nq), k >= 0."""
         if not isinstance(motion, HumanMotion):
             raise InputError(f"frames must be a HumanMotion; given: {short_repr(motion)}")
         if motion.fps != self.fps:
@@ -215,7 +216,7 @@ class Retargeter:
         return self._advance(last=False)
 
     def finish(self) -> Array:
-        """Return the configurations (k, nq) of the last frames, and begin anew with the next."""
+        """Return the configurations (k, nq) of the last frames, and prepare for a new motion."""
         return self._advance(last=True)
 
     @property
