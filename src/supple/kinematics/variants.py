@@ -268,7 +268,7 @@ def with_inertia(
     given = Inertia(link, mass, finite_array(center, (3,), "center"), moments)
     try:
         given.check()
-        check_moments(given.matrix, f"inertia of link {short_repr(link)}")
+        check_moments(given.matrix, given.mass, f"inertia of link {short_repr(link)}")
     except DescriptionError as error:
         raise InputError(str(error)) from None
     others = (each for each in self.description.inertias if each.link != link)
