@@ -23,7 +23,7 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     Raises:
         UnknownNameError: The robot does not have the frame; the message lists its frames.
     """
-    found = robot._tree.frames.get(frame) if type(frame) is str else None
+    found = robot._tree.frames.get(frame) if isinstance(frame, str) else None
     if found is None:
         raise unknown_name_error(what, frame, robot.frames)
     return found

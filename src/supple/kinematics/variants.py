@@ -103,7 +103,7 @@ def _with_moving_base(robot: Robot, kind: str) -> Robot:
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:
     """Return the robot with an additional frame, at `placement` (4, 4) [m] in `parent`."""
-    if type(parent) is not str or parent not in self._tree.frames:
+    if not isinstance(parent, str) or parent not in self._tree.frames:
         raise unknown_name_error("frame", parent, self.frames)
     placed = pose(placement, "placement")
     for frame in self.description.frames:
@@ -227,7 +227,7 @@ def with_loop(self: Robot, frame_a: str, frame_b: str, kind: LoopKind = "point")
         UnknownNameError: The robot has no such frame.
     """
     for frame in (frame_a, frame_b):
-        if type(frame) is not str or frame not in self._tree.frames:
+        if not isinstance(frame, str) or frame not in self._tree.frames:
             raise unknown_name_error("frame", frame, self.frames)
     if kind not in LOOP_KINDS:
         raise unknown_name_error("kind", kind, LOOP_KINDS)
