@@ -103,7 +103,8 @@ def _with_moving_base(robot: Robot, kind: str) -> Robot:
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:
     """Return the robot with an additional frame, at `placement` (4, 4) [m] in `parent`."""
-    if not isinstance(parent, str) or parent not in self._tree.frames:
+    given: object = parent
+    if not isinstance(given, str) or given not in self._tree.frames:
         raise unknown_name_error("frame", parent, self.frames)
     placed = pose(placement, "placement")
     for frame in self.description.frames:
@@ -226,7 +227,8 @@ def with_loop(self: Robot, frame_a: str, frame_b: str, kind: LoopKind = "point")
     Raises:
         UnknownNameError: The robot has no such frame.
     """
-    for frame in (frame_a, frame_b):
+    ends: tuple[object, object] = (frame_a, frame_b)
+    for frame in ends:
         if not isinstance(frame, str) or frame not in self._tree.frames:
             raise unknown_name_error("frame", frame, self.frames)
     if kind not in LOOP_KINDS:
