@@ -21,7 +21,7 @@ def test_every_command_writes_its_result_to_the_file_of_option_o(name: str) -> N
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     outs = [each.opts for each in command.params if "--out" in each.opts]  # type: ignore[union-attr]
     assert outs in ([], [["-o", "--out"]])
-    assert bool(outs) == (name in ("solve", "simulate", "plan-path", "pairs"))
+    assert bool(outs) == (name in ("solve", "simulate", "plan-path", "pairs", "retarget"))
 
 
 FLOATING = """<robot name="r"><link name="a"/><link name="b"/><link name="c"/>

@@ -101,3 +101,10 @@ def test_a_support_polygon_has_its_place_in_the_order_of_priorities(seed: int) -
             if first:
                 np.testing.assert_allclose(J @ servo.qd, J @ alone.qd, atol=1e-9)
         assert first or 0.05 > nearest > 0.01 - 2e-3
+
+
+@pytest.mark.parametrize("position", [[1.0], 1.0, [np.nan, 0.0], "here"])
+def test_positions_without_a_distance_are_refused(position: object) -> None:
+    polygon = SupportPolygon([[0, 0], [1, 0], [0, 1]])
+    with pytest.raises(InputError, match="position must be finite"):
+        polygon.distance(position)  # type: ignore[arg-type]

@@ -30,6 +30,37 @@ def two_joints(one: str = "", two: str = "", kind: str = "revolute") -> str:
     </robot>"""
 
 
+def test_a_quaternion_of_an_origin_is_the_rotation_of_its_angles() -> None:
+    box = '<collision>{0}<geometry><box size="1 2 3"/></geometry></collision>'
+    moments = 'ixx="2" ixy="0" ixz="0" iyy="3" iyz="0" izz="4"'
+    inertial = f'<inertial>{{0}}<mass value="1"/><inertia {moments}/></inertial>'
+    made = []
+    for kind in ("rpy", "quat_xyzw"):
+        rng = np.random.default_rng(0)
+        origins = []
+        for _ in range(3):
+            rpy, xyz = rng.uniform(-3, 3, 3), rng.normal(size=3)
+            w, x, y, z = 2.5 * sp.poses.wxyz(sp.pose(xyz, rpy=rpy))
+            turned = {"rpy": rpy, "quat_xyzw": (x, y, z, w)}[kind]
+            at, way = (" ".join(map(repr, map(float, values))) for values in (xyz, turned))
+            origins.append(f'<origin xyz="{at}" {kind}="{way}"/>')
+        link = f'<link name="c">{inertial.format(origins[1])}{box.format(origins[2])}</link>'
+        made.append(sp.urdf(two_joints(two=origins[0]).replace('<link name="c"/>', link)))
+    one, other = made
+    q = np.array([0.3, -0.2])
+    assert abs(one.fk(q) - other.fk(q)).max() < 1e-14
+    M = [robot.with_inertia("b", 1).inertia_matrix(q) for robot in made]
+    assert abs(M[0] - M[1]).max() < 1e-13
+    shapes = [robot.shapes["c"][0].pose for robot in made]
+    assert abs(shapes[0] - shapes[1]).max() < 1e-14
+
+
+@pytest.mark.parametrize("given", ['quat_xyzw="0 0 0 0"', 'quat_xyzw="0 0 0 1" rpy="0 0 0"'])
+def test_a_quaternion_that_is_zero_or_besides_angles_is_refused(given: str) -> None:
+    with pytest.raises(DescriptionError, match="either rpy or a quaternion"):
+        urdf(two_joints(f"<origin {given}/>"))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
     pin = pytest.importorskip("pinocchio")

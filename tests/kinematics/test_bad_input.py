@@ -327,3 +327,12 @@ def test_bad_arguments_of_a_robot_raise_errors_of_supple(
 ) -> None:
     with pytest.raises(supple.errors.SuppleError):
         make(supple.load("panda"))
+
+
+def test_strings_of_numpy_are_names() -> None:
+    panda = supple.load("panda")
+    hand, base, tool = map(np.str_, ("panda_hand", "panda_link0", "tool"))
+    q = panda.random(seed=0)
+    added = panda.with_frame(tool, hand, np.eye(4))
+    assert (added.fk(q, tool) == panda.fk(q, "panda_hand")).all()
+    assert added.with_loop(tool, base).loops[0].name == "tool-panda_link0"

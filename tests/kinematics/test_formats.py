@@ -86,6 +86,31 @@ def test_robots_of_public_files_survive_another_format(robot_files, route: str) 
     assert compared >= len(FILES)
 
 
+@pytest.mark.parametrize("base", ["floating", "planar"])
+def test_a_root_link_called_world_can_move(base: str) -> None:
+    joint = Joint("j", "revolute", "world", "arm", sp.pose([0.1, 0.2, 0.3]), lower=-1, upper=1)
+    robot = sp.Robot(Description("r", (joint,))).with_base(base)
+    model = robot.to_mujoco()
+    q = robot.random(seed=0)
+    data, _ = in_mujoco(model, robot, q)
+    for link, body in (("arm", "arm"), ("world", "world__"), ("world_", "world_")):
+        assert abs(data.body(body).xpos - robot.fk(q, link)[:3, 3]).max() < TOLERANCE
+    read = sp.Robot.from_mujoco(model, tips=robot.tips)
+    assert read.position_names == robot.position_names
+    assert abs(read.fk(q) - robot.fk(q)).max() < TOLERANCE
+
+
+def test_the_center_of_mass_of_a_file_with_rounded_moments_is_that_of_pinocchio(
+    robot_files,
+) -> None:
+    path = robot_files(*FILES[1])  # two links with a mass have moments of -5e-20 kg m²
+    robot, model = sp.urdf(path), pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    q = robot.random(seed=0)
+    theirs = [q[robot.position_names.index(name)] for name in list(model.names)[2:]]
+    center = pin.centerOfMass(model, model.createData(), np.array([0, 0, 0, 0, 0, 0, 1, *theirs]))
+    assert abs(robot.center_of_mass(q) - center).max() < TOLERANCE
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_poses_and_jacobians_of_a_written_robot_are_those_of_mujoco(seed: int) -> None:
     robot = drawn_robot(seed)

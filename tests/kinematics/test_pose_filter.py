@@ -240,6 +240,20 @@ def test_a_clock_may_start_again_when_the_hand_is_engaged() -> None:
     assert f.put(0.0, np.eye(4))
 
 
+@pytest.mark.parametrize("axes", ["world", "body"])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_targets_stay_rotations_however_often_the_hand_is_lost(axes: str, precision: type) -> None:
+    rng = np.random.default_rng(0)
+    f = PoseFilter(axes=axes, lag=0.0)  # type: ignore[arg-type]
+    f.engage(sp.pose(rng.normal(size=3), rpy=rng.normal(size=3)), 0.0)
+    for t in np.arange(0.1, 6.0, 0.1):
+        hand = sp.pose(rng.normal(size=3), rpy=rng.normal(size=3)).astype(precision)
+        f.put(t, None)
+        assert f.put(t + 0.01, hand)
+        R = f.at(t + 0.02)[:3, :3]
+        assert np.abs(R @ R.T - np.eye(3)).max() < 1e-13
+
+
 def test_invalid_arguments_are_refused() -> None:
     f = PoseFilter()
     with pytest.raises(InputError, match="engage"):

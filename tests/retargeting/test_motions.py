@@ -125,6 +125,7 @@ def test_bvh_agrees_with_formulas(seed: int, tmp_path: Path) -> None:
         (("OFFSET", "OFFSETS"), "unexpected"),
         (("0.02", "0"), "positive time"),
         (("ROOT j0\n{", "ROOT j0\n{ {"), "cannot be read"),
+        (("CHANNELS 6", "CHANNELS -2"), "-2 channels"),
     ],
 )
 def test_bad_bvh_files_are_named(change: tuple[str, str], words: str, tmp_path: Path) -> None:
@@ -146,11 +147,28 @@ def test_bad_motions_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "unnamed.npy", np.zeros((4, 7, 3)))
     with pytest.raises(InputError, match="no names of its 7 points"):
         sp.retargeting.HumanMotion.load(tmp_path / "unnamed.npy")
+    for changed, words in (
+        ({"fps": [1.0, 2.0]}, "one 'fps'"),
+        ({"fps": "fast"}, "fps must be"),
+        ({"fps": 0}, "fps must be"),
+        ({"names": "hip"}, "a name of its own"),
+    ):
+        parts = {"names": list(walking(0.2).names), "fps": 30} | changed
+        np.savez(tmp_path / "odd.npz", global_joint_positions=walking(0.2).positions, **parts)
+        with pytest.raises(InputError, match=words):
+            sp.retargeting.HumanMotion.load(tmp_path / "odd.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "nan.npz").read_bytes()[:200])
     with pytest.raises(InputError, match="cannot be read"):
         sp.retargeting.HumanMotion.load(tmp_path / "cut.npz")
     with pytest.raises(InputError, match="from_frames"):
         sp.retargeting.HumanMotion.load(tmp_path / "motion.pkl")
+    for text in ("[1, 2]", "[null]", '{"frames": [3.5, {}]}'):
+        (tmp_path / "odd.json").write_text(text)
+        with pytest.raises(InputError, match="frame 0 must be a mapping"):
+            sp.retargeting.HumanMotion.load(tmp_path / "odd.json")
+    (tmp_path / "a.bvh").write_text(drawn_bvh(1)[0])
+    with pytest.raises(InputError, match="fps must be"):
+        sp.retargeting.HumanMotion.load(tmp_path / "a.bvh", fps=0)
     with pytest.raises(InputError, match="there is no file"):
         sp.retargeting.HumanMotion.load(tmp_path / "none.npz")
 

@@ -178,6 +178,12 @@ def test_bad_arguments_are_named() -> None:
     part = HumanMotion(motion.names[:3], motion.positions[:, :3], 60)
     with pytest.raises(sp.errors.InputError, match="has no 'left_hip'"):
         sp.retarget(robot, part)
+    with pytest.raises(sp.errors.InputError, match="mapping must be a mapping"):
+        Retargeter(robot, 60)  # type: ignore[arg-type]
+    for unit in (100, 1e-3):
+        wrong = HumanMotion(motion.names, motion.positions * unit, 60)
+        with pytest.raises(sp.errors.InputError, match="must be in meters"):
+            sp.retarget(robot, wrong)
     mapping = PointMapping.guess(robot, motion)
     same = HumanMotion(motion.names, np.zeros_like(motion.positions), 60)
     with pytest.raises(sp.errors.InputError, match="no direction"):

@@ -42,7 +42,8 @@ SUPPLE_FN void loose_box(const Servo<T>& servo, const ServoState<T>& state, T* l
 }
 
 // Replaces the speeds x (n) by the nearest ones that keep the loops closed if x does not. Loops
-// that were open before the step are left to `correct_held`.
+// that were open before the step close at the gain of the loop: joints that are given inconsistent
+// angles could only oscillate within their limits of acceleration.
 template <class T>
 SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& state, T* x) {
   const int n = servo.chain.nv, h = servo.held_rows;
@@ -50,17 +51,20 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
   const HoldingMemory<T> memory = memory_of(servo, held);
   T *A = memory.A, *b = memory.b, *e = memory.e, *all = memory.cost, *off = all + h * n;
   T *low = off + h, *high = low + n, *active_set = high + n, *tried = memory.x0;
+  const bool is_open = !(largest_opening(servo, held, held.e) <= closed_before<T>);
+  T left = is_open ? max(T(0), T(1) - servo.gain * servo.dt) : T(0);
   const auto opening = [&](const T* speeds) {
     integrate(servo.chain, state.q, speeds, servo.dt, memory.q);
     evaluate_held(servo, held, memory.q, false, all, off, memory.rest);
+    for (int i = 0; i < h; ++i) off[i] = fma(-left, held.e[i], off[i]);
     return largest_opening(servo, held, off);
   };
-  const T start = largest_opening(servo, held, held.e);
-  if (!(start <= closed_before<T>) || opening(x) <= closed_tolerance<T>) return;
+  if (opening(x) <= closed_tolerance<T>) return;
   loose_box(servo, state, low, high);
   const auto is_loop = [&](int k) { return k < servo.loops; };
   T share(1);
   for (int shortened = 0; shortened < shortenings; ++shortened, share *= T(0.5)) {
+    if (is_open && shortened > 0) left = T(0.5) * (T(1) + left);  // close more slowly
     for (int j = 0; j < n; ++j) tried[j] = min(max(share * x[j], low[j]), high[j]);
     for (int round = 0; round < closing_rounds; ++round) {
       if (opening(tried) <= closed_tolerance<T>) return copy_numbers(n, tried, x);
@@ -71,7 +75,7 @@ SUPPLE_NOINLINE void keep_closed(const Servo<T>& servo, const ServoState<T>& sta
       if (!equation_step(of, tried, active_set, memory.rest)) break;
     }
   }
-  for (int j = 0; j < n; ++j) x[j] = T(0);
+  for (int j = 0; j < n && !is_open; ++j) x[j] = T(0);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

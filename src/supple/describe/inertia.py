@@ -70,9 +70,12 @@ class Inertia(PickledByFields):
             raise DescriptionError(f"{what}: expected a symmetric matrix, {given}")
 
 
-def check_moments(matrix: Array, what: str) -> None:
-    """Raise an error if a principal moment of inertia is negative by more than rounding."""
-    if np.linalg.eigvalsh(matrix)[0] < -1e-9 * abs(matrix).max():
+def check_moments(matrix: Array, mass: float, what: str) -> None:
+    """Raise an error if a principal moment of inertia is negative by more than rounding.
+
+    A moment of zero may be as negative as that of the mass (kg) at a distance of 1 µm is positive.
+    """
+    if np.linalg.eigvalsh(matrix)[0] < -max(1e-9 * abs(matrix).max(), 1e-12 * mass):
         given = f"given {short_repr(matrix.tolist())}."
         raise DescriptionError(f"{what}: a principal moment of inertia is negative, {given}")
 

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from supple.describe._meshes import mesh_file
-from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
+from supple.describe._pose import Array, from_wxyz, rotation_x, rotation_y, rotation_z
 from supple.describe.shapes import (
     SHAPES,
     Box,
@@ -217,6 +217,12 @@ class UrdfShape:
 
     def _pose(self) -> Array:
         xyz = self._numbers(self.origin, "xyz", 3, (0.0, 0.0, 0.0))
+        if "quat_xyzw" in self.origin:
+            turned = self._numbers(self.origin, "quat_xyzw", 4)
+            if "rpy" in self.origin or not turned.any():
+                expected = "expected either rpy or a quaternion that is not zero"
+                raise DescriptionError(f"<{self.kind}> origin: {expected}.")
+            return from_wxyz(xyz, turned[[3, 0, 1, 2]])
         roll, pitch, yaw = self._numbers(self.origin, "rpy", 3, (0.0, 0.0, 0.0))
         T = rotation_z(yaw) @ rotation_y(pitch) @ rotation_x(roll)
         T[:3, 3] = xyz

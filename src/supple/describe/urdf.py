@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
+from supple.describe._pose import Array, from_wxyz, rotation_x, rotation_y, rotation_z
 from supple.describe._source import Budget, PathOrText, Source, read_file, read_source
 from supple.describe._validate import check_unique, in_tree_order, raise_several_roots
 from supple.describe._xacro import expanded, is_xacro
@@ -176,7 +176,7 @@ def _inertia(link: str, element: Element) -> Inertia:
             moments.number(key) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
         )
         rows = ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
-        T = _pose(origin.vector("xyz"), origin.vector("rpy"))
+        T = origin.pose()
         kilograms, R = mass.number("value"), T[:3, :3]
         matrix = R @ np.array(rows, dtype=np.float64) @ R.T  # None becomes NaN
         return Inertia(link, math.nan if kilograms is None else kilograms, T[:3, 3], matrix)
@@ -205,7 +205,7 @@ def _joint(name: str, element: Element, sloppy: list[str]) -> Joint:
         kind=kind,
         parent=parent.name("link"),
         child=child.name("link"),
-        origin=_pose(origin.vector("xyz"), origin.vector("rpy")),
+        origin=origin.pose(),
         axis=np.array(axis.vector("xyz") or (1.0, 0.0, 0.0)),
         lower=lower or 0.0,
         upper=upper or 0.0,
@@ -269,13 +269,27 @@ class _Part:
             raise DescriptionError(f"{self._what} {key}: {expected}; {remedy}.")
         return numbers
 
-    def vector(self, key: str) -> Sequence[float]:
-        """Return three finite numbers, or an empty tuple if the attribute is missing."""
-        numbers = self.numbers(key, 3)
+    def vector(self, key: str, count: int = 3) -> Sequence[float]:
+        """Return finite numbers, or an empty tuple if the attribute is missing."""
+        numbers = self.numbers(key, count)
         if not all(math.isfinite(number) for number in numbers):
             given = f"given {short_repr(self._values[key])}"
             raise DescriptionError(f"{self._what} {key}: expected finite numbers, {given}.")
         return numbers
+
+    def pose(self) -> Array:
+        """Return the pose of an <origin>: xyz, and rpy or, since URDF 1.1, quat_xyzw."""
+        turned, angles = self.vector("quat_xyzw", 4), self.vector("rpy")
+        if turned and (angles or not any(turned)):
+            expected = "either rpy or a quaternion that is not zero"
+            given = " and ".join(
+                f"{k}={self._values[k]!r}" for k in ("rpy", "quat_xyzw") if k in self._values
+            )
+            raise DescriptionError(f"{self._what}: expected {expected}, given {given}.")
+        if turned:
+            at = np.array(self.vector("xyz") or (0.0, 0.0, 0.0))
+            return from_wxyz(at, np.array(turned)[[3, 0, 1, 2]])
+        return _pose(self.vector("xyz"), angles)
 
     def number(self, key: str) -> float | None:
         return next(iter(self.numbers(key, 1)), None)

@@ -64,10 +64,10 @@ def bodies(robot: Robot) -> Bodies:
             f"{robot.name} has no masses; robot.with_inertia(link, mass, center, matrix) adds them."
         )
     lumped = {joint: _lumped(parts) for joint, parts in sorted(found.items())}
-    for joint, (_, _, matrix) in lumped.items():
+    for joint, (mass, _, matrix) in lumped.items():
         if joint != WORLD:
             links = join_names([inertia.link for inertia, _ in found[joint]])
-            check_moments(matrix, f"inertia of links {links}")
+            check_moments(matrix, mass, f"inertia of links {links}")
     mass, center, _ = lumped.pop(WORLD, (0.0, np.zeros(3), np.zeros((3, 3))))
     moving = list(lumped.items())
     frames = []

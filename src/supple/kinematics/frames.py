@@ -23,7 +23,8 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     Raises:
         UnknownNameError: The robot does not have the frame; the message lists its frames.
     """
-    found = robot._tree.frames.get(frame) if type(frame) is str else None
+    given: object = frame
+    found = robot._tree.frames.get(given) if isinstance(given, str) else None
     if found is None:
         raise unknown_name_error(what, frame, robot.frames)
     return found

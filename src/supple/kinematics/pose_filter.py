@@ -143,7 +143,7 @@ class PoseFilter:
             pose: Pose of the hand (4, 4) in the world; None if the tracker does not see it.
         """
         t = number(t, "t")
-        here = None if pose is None else checked_pose(pose, "pose")
+        here = None if pose is None else _as_pose(checked_pose(pose, "pose"))
         if self._rest is None or t <= self._last or t < self._engaged:
             return False
         self._last = t
@@ -155,7 +155,8 @@ class PoseFilter:
             self._stray = (t, here)
             return False
         if self._origin is None:  # the hand is found: the tool moves on from where it rests
-            self._rest, self._origin = self._path[-1][1], here
+            # Rounding errors of a sample would otherwise triple each time ("body").
+            self._rest, self._origin = _as_pose(self._path[-1][1]), here
         self._hand, self._stray = (t, here), None
         self._append(t, self._moved(here))
         self._forget(t - self.lag - self.smoothing - self.lost_after)
@@ -178,9 +179,7 @@ class PoseFilter:
             return np.asarray(self._between(np.array([end]))[0])
         poses = self._between(end - self.smoothing * _CENTERS)
         mean = np.tensordot(_WEIGHTS, poses, axes=1)
-        left, _, right = np.linalg.svd(mean[:3, :3])  # the closest rotation is left @ right
-        mean[:3, :3] = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
-        return np.asarray(mean)
+        return _as_pose(mean)
 
     def _between(self, times: NDArray[np.float64]) -> Matrix:
         """Return poses (k, 4, 4) of the path at times (k,), interpolated between its targets."""
@@ -249,6 +248,14 @@ class PoseFilter:
         """Return the share of the bounds that a hand needs from one sample to another."""
         far, turn = _distance(last[1], pose)
         return max(far / self.max_speed, turn / self.max_turn) / (t - last[0])
+
+
+def _as_pose(T: Matrix) -> Matrix:
+    """Return a pose (4, 4) with the rotation that is closest to its own."""
+    made = np.array(T)
+    left, _, right = np.linalg.svd(T[:3, :3])  # the closest rotation is left @ right
+    made[:3, :3] = left @ np.diag([1, 1, np.linalg.det(left @ right)]) @ right
+    return made
 
 
 def _distance(one: Matrix, other: Matrix) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from supple.describe import Description, Inertia, Joint
 from supple.describe._pose import wxyz
 from supple.errors import DescriptionError, MissingExtraError, join_names
 from supple.kinematics.chain import Matrix, z_onto
-from supple.kinematics.to_urdf import numbers, with_root
+from supple.kinematics.to_urdf import numbers, unused, with_root
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -28,7 +28,8 @@ _LEAST = 2e-15
 def to_mujoco(self: Robot) -> Any:
     """Return the robot as an `MjModel` of MuJoCo, without shapes.
 
-    `Robot.from_mujoco` makes the same robot of it. Links are bodies and extra frames are sites.
+    `Robot.from_mujoco` makes the same robot of it. Links are bodies and extra frames are sites; a
+    link "world" that is not the root gets underscores, because MuJoCo has such a body itself.
     Joints of one degree of freedom and ball joints keep their name. A floating joint is a free
     joint if its origin is that of the world, otherwise slides "<name>/x" to "<name>/z" and a ball
     joint; a planar joint is two slides and a hinge, called as its degrees of freedom; a screw joint
@@ -86,7 +87,8 @@ def _mjcf(described: Description, balance: bool) -> str:
     _add_inertia(links[described.root], masses.get(described.root), moves=False)
     for joint in described.joints:
         parent = links[joint.parent]
-        body = links[joint.child] = _add_body(parent, joint, parent is world)
+        own = joint.child if joint.child != "world" else unused("world", {*described.links})
+        body = links[joint.child] = _add_body(parent, joint, own, parent is world)
         _add_inertia(body, masses.get(joint.child), moves=joint.moves)
         for name, leader, multiplier, offset in _couplings(joint):
             line = f"{offset!r} {multiplier!r} 0 0 0"
@@ -137,16 +139,16 @@ def _add_inertia(body: Element, inertia: Inertia | None, *, moves: bool) -> None
     )
 
 
-def _add_body(parent: Element, joint: Joint, in_world: bool) -> Element:
+def _add_body(parent: Element, joint: Joint, name: str, in_world: bool) -> Element:
     """Add the body of a joint's child, with the joints of MuJoCo that move it; return it."""
     placement = joint.child_placement
     if joint.kind in ("ball", "floating") and not (placement == np.eye(4)).all():
         # A quaternion is in the axes of its body.
-        middle = _body(parent, f"{joint.child}/{joint.name}", joint.origin)
+        middle = _body(parent, f"{name}/{joint.name}", joint.origin)
         _add_joints(middle, joint, np.eye(4), in_world)
         _add_inertia(middle, None, moves=True)
-        return _body(middle, joint.child, placement)
-    body = _body(parent, joint.child, joint.origin @ placement)
+        return _body(middle, name, placement)
+    body = _body(parent, name, joint.origin @ placement)
     _add_joints(body, joint, placement, in_world)
     return body
 

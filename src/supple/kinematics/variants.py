@@ -103,7 +103,8 @@ def _with_moving_base(robot: Robot, kind: str) -> Robot:
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:
     """Return the robot with an additional frame, at `placement` (4, 4) [m] in `parent`."""
-    if type(parent) is not str or parent not in self._tree.frames:
+    given: object = parent
+    if not isinstance(given, str) or given not in self._tree.frames:
         raise unknown_name_error("frame", parent, self.frames)
     placed = pose(placement, "placement")
     for frame in self.description.frames:
@@ -226,8 +227,9 @@ def with_loop(self: Robot, frame_a: str, frame_b: str, kind: LoopKind = "point")
     Raises:
         UnknownNameError: The robot has no such frame.
     """
-    for frame in (frame_a, frame_b):
-        if type(frame) is not str or frame not in self._tree.frames:
+    ends: tuple[object, object] = (frame_a, frame_b)
+    for frame in ends:
+        if not isinstance(frame, str) or frame not in self._tree.frames:
             raise unknown_name_error("frame", frame, self.frames)
     if kind not in LOOP_KINDS:
         raise unknown_name_error("kind", kind, LOOP_KINDS)
@@ -268,7 +270,7 @@ def with_inertia(
     given = Inertia(link, mass, finite_array(center, (3,), "center"), moments)
     try:
         given.check()
-        check_moments(given.matrix, f"inertia of link {short_repr(link)}")
+        check_moments(given.matrix, given.mass, f"inertia of link {short_repr(link)}")
     except DescriptionError as error:
         raise InputError(str(error)) from None
     others = (each for each in self.description.inertias if each.link != link)

@@ -67,7 +67,9 @@ class SupportPolygon(Readable):
         It is negative outside of the polygon. The margin is not subtracted.
         """
         normals, offsets = self.__dict__["_edges"]
-        p = np.asarray(position, dtype=np.float64)[..., :2]
+        given = np.asarray(position)
+        width = given.shape[-1] if given.ndim and given.shape[-1] in (2, 3) else 3
+        p = finite_array(given, (width,), "position", batch=True)[..., :2]
         return np.asarray((p @ normals.T - offsets).min(axis=-1))
 
     def rows(self, robot: Robot, q: Array) -> tuple[Array, Array]:

@@ -103,6 +103,8 @@ def _hierarchy(words: list[str], name: str) -> list[_Joint]:
                 at += 4
             elif word == "CHANNELS":
                 count = int(words[at + 1])
+                if count < 0:
+                    raise ValueError(f"a joint has {count} channels")
                 channels = tuple(words[at + 2 : at + 2 + count])
                 joints[-1] = joints[-1]._replace(channels=channels)
                 at += 2 + count

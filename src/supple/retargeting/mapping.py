@@ -149,6 +149,11 @@ class PointMapping:
         humanoid = robot if isinstance(robot, Humanoid) else Humanoid.of(robot)
         at = find_points(motion.names)
         human = np.mean([_segments(motion.positions, at, side, _LEG) for side in SIDES], axis=0)
+        if not _LEGS[0] < human.sum() < _LEGS[1]:
+            raise InputError(
+                "the positions of a motion must be in meters, with legs of "
+                f"{_LEGS[0]:g} to {_LEGS[1]:g} m; given: {human.sum():.3g} m"
+            )
         legs = np.mean([humanoid.length(leg) for leg in humanoid.legs], axis=0).sum() / human.sum()
         used = legs if scale is None else number(scale, "scale", above=0)
         low = float(np.percentile(_feet(motion.positions, at)[..., 2].min(axis=(1, 2)), 1))
@@ -268,6 +273,7 @@ class PointMapping:
 
 
 _LEG = ("hip", "knee", "ankle")
+_LEGS = (0.1, 10.0)  # lengths of legs: outside, the unit is not the meter [m]
 
 
 def _segments(positions: Array, at: Table[str, int], side: str, limb: tuple[str, ...]) -> Array:

@@ -117,10 +117,13 @@ class HumanMotion(ReadOnlyArrays):
         given: object = frames
         if not isinstance(given, Sequence) or not given:
             raise InputError(f"frames must be a sequence of mappings; given: {short_repr(frames)}")
-        names = tuple(frames[0])
+        first: object = frames[0]
+        names = tuple(first) if isinstance(first, Mapping) else ()
         for k, frame in enumerate(frames):
             one: object = frame
-            if not isinstance(one, Mapping) or set(one) != set(names):
+            if not isinstance(one, Mapping):
+                raise InputError(f"frame {k} must be a mapping; given: {short_repr(one)}")
+            if set(one) != set(names):
                 raise InputError(f"all frames must have the names of the first; given: frame {k}")
         try:
             xyz = np.array([[frame[name][0] for name in names] for frame in frames], dtype=float)
@@ -181,7 +184,9 @@ class HumanMotion(ReadOnlyArrays):
         try:
             if path.suffix.lower() == ".bvh":
                 read = read_bvh(path.read_text(errors="replace"), path.name)
-                return cls(read.names, read.positions, fps or read.fps, rotations=read.rotations)
+                return cls(
+                    read.names, read.positions, _either(fps, read.fps), rotations=read.rotations
+                )
             if path.suffix.lower() == ".json":
                 return _of_json(cls, json.loads(path.read_text()), fps)
             with path.open("rb") as opened:
@@ -200,11 +205,14 @@ class HumanMotion(ReadOnlyArrays):
             )
         points = parts[_HOLOSOMA]
         count = points.shape[1] if points.ndim == 3 else 0
-        own = [str(name) for name in parts["names"]] if "names" in parts else None
+        own = [str(name) for name in np.ravel(parts["names"])] if "names" in parts else None
+        fps_of_file = np.ravel(parts.get("fps", DEFAULT_FPS)).tolist()
+        if len(fps_of_file) != 1:
+            raise InputError(f"{path.name} must have one 'fps'; given: {short_repr(fps_of_file)}")
         return cls(
             tuple(names or own or names_of_points(count, path.name)),
             points,
-            fps or float(parts.get("fps", DEFAULT_FPS)),
+            _either(fps, fps_of_file[0]),
             rotations=parts.get("rotations"),
             contacts=parts.get("contacts"),
         )
@@ -247,7 +255,12 @@ def _of_json(kind: type[HumanMotion], read: object, fps: float | None) -> HumanM
         own, read = read.get("fps"), read["frames"]
     if not isinstance(read, list):
         raise InputError('a motion in JSON is a list of frames, or an object with "frames"')
-    return kind.from_frames(read, fps or own or DEFAULT_FPS)
+    return kind.from_frames(read, _either(fps, DEFAULT_FPS if own is None else own))
+
+
+def _either(given: float | None, of_file: float) -> float:
+    """Return the number of frames per second that was given, or that of a file."""
+    return of_file if given is None else given
 
 
 def _finite(given: ArrayLike, what: str) -> Array:

@@ -122,6 +122,11 @@ class Retargeter:
             world: As in `retarget`.
             clearance: As in `retarget`.
         """
+        if not isinstance(getattr(mapping, "humanoid", None), Humanoid):
+            raise InputError(
+                "mapping must be a mapping, as of PointMapping.guess(robot, motion); given: "
+                f"{short_repr(mapping)}"
+            )
         self.mapping = mapping
         self.humanoid: Humanoid = mapping.humanoid
         self.robot = self.humanoid.robot

@@ -141,5 +141,8 @@ def _pose(origin: Element | None) -> Array:
     if origin is None:
         return np.eye(4)
     xyz = _numbers(origin.get("xyz", ""), 3, [0.0] * 3)
+    turned = _numbers(origin.get("quat_xyzw", ""), 4, [])
+    if any(turned):
+        return np.asarray(sp.pose(xyz, xyzw=turned))
     rpy = _numbers(origin.get("rpy", ""), 3, [0.0] * 3)
     return np.asarray(sp.pose(xyz, rpy=np.remainder(rpy, 2 * np.pi)))  # files may have any angles
