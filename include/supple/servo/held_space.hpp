@@ -41,8 +41,11 @@ struct Holding {
 namespace supple::inline SUPPLE_ISA {
 
 // The error [m or rad] at which corrections end.
+inline constexpr double held_tolerance_double = 1e-10;
+inline constexpr float held_tolerance_float = 1e-5;
 template <class T>
-inline constexpr T held_tolerance = sizeof(T) == 8 ? T(1e-10) : T(1e-5);
+inline constexpr T held_tolerance =
+    sizeof(T) == 8 ? T(held_tolerance_double) : T(held_tolerance_float);
 
 // Calls visit(task, its index, its first row, its target) for each task that may be held.
 template <class T, class Visit>
