@@ -83,7 +83,7 @@ def test_the_tables_of_the_architecture_page_name_every_folder() -> None:
 
 
 def test_the_tables_of_the_architecture_page_have_few_rows() -> None:
-    assert len(ROWS) <= 26
+    assert len(ROWS) <= 25
 
 
 def test_a_row_of_the_architecture_tables_names_only_rows_above_it() -> None:

@@ -290,7 +290,7 @@ def capture_point(
     gravity: float = 9.81,
     threads: int | None = None,
 ) -> FloatArray:
-    """Return where the robot would have to step to come to rest, (..., 3) on the ground [m].
+    """Return the capture point (..., 3) on the ground [m]: a step there brings the robot to rest.
 
     It is the instantaneous capture point of a linear inverted pendulum, c + ċ √(height/gravity),
     for the center of mass c at a height above the ground. Inside the support polygon, the robot

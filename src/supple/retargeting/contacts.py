@@ -106,7 +106,7 @@ class Stance:
         Args:
             foot: Index of the foot.
             poses: Poses of the foot (k, 4, 4).
-            free: How far the foot is from standing (k,): 1 needs the full height, 0 none.
+            free: Share of the full height at each pose (k,): 0 for a standing foot, 1 in mid-swing.
         """
         some = free > 0
         turned = poses[some, :3, :3] @ self.humanoid.soles[foot].T

@@ -23,7 +23,7 @@ class Part:
     """The place of an array in the memory of the results.
 
     Attributes:
-        offset: Of its first number [bytes].
+        offset: Offset of its first number [bytes].
         dtype: Type of its numbers.
         lead: Batch axes.
         inner: Further axes, C-contiguous.

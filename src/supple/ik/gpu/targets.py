@@ -52,7 +52,7 @@ class Reader:
 
         Args:
             given: One array for each task, as `DTYPES` with any strides.
-            work: Where the conversion is queued.
+            work: The queue of launches that the conversion joins.
             max_count: Maximum number of targets.
             direct: Number of targets up to which those of a single task are not converted: their
                 view and kind are returned instead of an address.
