@@ -106,6 +106,14 @@ def test_a_replicated_loop_closes_each_copy() -> None:
     np.testing.assert_allclose(robot.loop_error(q), read.loop_error(q), atol=1e-12)
 
 
+def test_a_coupling_of_a_joint_with_itself_is_refused() -> None:
+    body = "<body name='a'><joint name='j'/><geom size='1'/></body>"
+    equality = "<joint joint1='j' joint2='j' polycoef='0 0 1'/>"
+    text = f"<mujoco><worldbody>{body}</worldbody><equality>{equality}</equality></mujoco>"
+    with pytest.raises(DescriptionError, match="couples 'j' with itself"):
+        sp.mjcf(text)
+
+
 def test_files_with_too_many_loops_are_refused() -> None:
     copies = """<mujoco><worldbody><replicate count="600"><body name="a"><joint/></body></replicate>
       </worldbody><equality>{}</equality></mujoco>"""

@@ -173,6 +173,8 @@ def test_bad_arguments_are_named() -> None:
     robot, motion = humanoid(), walking(0.5)
     with pytest.raises(sp.errors.InputError, match="two legs and two arms"):
         sp.retarget(sp.load("panda"), motion)
+    with pytest.raises(sp.errors.InputError, match="no planar"):
+        sp.retarget(robot.with_base("planar"), motion)
     with pytest.raises(sp.errors.InputError, match="motion must be a HumanMotion"):
         sp.retarget(robot, motion.positions)  # type: ignore[arg-type]
     part = HumanMotion(motion.names[:3], motion.positions[:, :3], 60)

@@ -136,9 +136,10 @@ class Servo(LastStep):
             tracking_error: Largest deviation of a joint from the commanded motion, one number or
                 (n,) [rad or m]. The clearance holds for all deviations up to it.
             held: Tasks of frames that stay exactly where they are in the first step, such as feet
-                on the ground: poses, or only some rows of them. They have no weights and take no
-                command. Only the joint limits, and the loops of the robot, have precedence over
-                them. `release` lets go of a task, and `hold` holds it again.
+                on the ground: poses, or only some rows of them. Their weights and gains have no
+                effect, and they take no command. Only the joint limits, and the loops of the
+                robot, have precedence over them. `release` lets go of a task, and `hold` holds it
+                again.
         """
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)

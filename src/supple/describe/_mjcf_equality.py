@@ -79,6 +79,8 @@ class Equalities:
             return
         twos = self._joints(values.text("joint2"), instance, values)
         for copies, one in ones.items():
+            if twos.get(copies) == one:
+                raise values.error(f"couples {short_repr(one)} with itself")
             if copies in twos:  # MuJoCo drops couplings between different copies
                 yield Equality(one, twos[copies], c)
 

@@ -73,11 +73,13 @@ class Humanoid:
             InputError: It has no two legs and two arms with "left" and "right" in their names.
         """
         check_robot(robot)
-        moving = robot if robot._balls else robot.with_base("floating")
-        if moving._balls != (3,):
+        planar = any(joint.kind == "planar" for joint in robot.description.joints)
+        moving = robot if robot._balls or planar else robot.with_base("floating")
+        if moving._balls != (3,) or planar:
             raise InputError(
-                "a humanoid needs a floating base as its first joint, or none, and no other joint "
-                f"with a quaternion; given: {robot.name} with {join_names(robot.joint_names)}"
+                "a humanoid needs a floating base as its first joint, or none, and no planar or "
+                f"other joint with a quaternion; given: {robot.name} with "
+                f"{join_names(robot.joint_names)}"
             )
         limbs = _limbs(moving)
         chains = _Chains(moving.description)
