@@ -49,35 +49,14 @@ SUPPLE_NOINLINE_DEVICE bool dense_step(int m, int n, const StepProblem<T>& of, T
     if (of.stopped[j] != 0) A[j * s + j] = A[0] + T(1);  // its row and column are zero
   }
   if (!(upper_factor(n, A, B, inverse) > least_posture_pivot<T>)) return false;
-  T softest(0);
-  for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
-  const T noise = T(64) * Number<T>::epsilon * softest;
-  for (int i = 0; i < 2 * s; ++i) x[i] = T(0);
-  bool small = false;
-  for (int round = 0; !small; ++round) {
-    if (round == most_corrections) return false;
-    small = true;
-    for (int side = 0; side < 2; ++side) {
-      const T* const wanted = side == 0 ? of.offset : of.rate;
-      T *at = x + side * s, *to = change + side * s;
-      for (int r = 0; r < m; ++r) left[r] = wanted[r] - padded_dot(0, s, J + r * s, at);
-      rows_times(m, n, J, left, to);
-    }
-    factor_solve(n, A, B, 2, change);
-    for (int side = 0; side < 2; ++side) {
-      T most(0), moved(0);
-      for (int j = side * s; j < side * s + n; ++j) {
-        x[j] += change[j];
-        most = max(most, abs(x[j])), moved = max(moved, abs(change[j]));
-      }
-      const T size = length(m, side == 0 ? of.offset : of.rate);
-      small = small && moved <= max(last_correction<T> * most, noise * size);
-    }
-  }
-  const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, x);
-  for (int j = 0; j < n; ++j) of.dq[j] = fma(gain, x[j], x[s + j]);
-  for (int r = 0; r < m; ++r) of.used_e[r] = fma(gain, of.offset[r], of.rate[r]);
-  copy_numbers(m * n, of.J, of.used_J);
+  const T size[2] = {length(m, of.offset), length(m, of.rate)};
+  const auto pull_at = [&](int side, const T* at, T* to) {
+    const T* const wanted = side == 0 ? of.offset : of.rate;
+    for (int r = 0; r < m; ++r) left[r] = wanted[r] - padded_dot(0, s, J + r * s, at);
+    rows_times(m, n, J, left, to);
+  };
+  if (!refine_sides(n, A, B, inverse, 2, size, x, change, pull_at)) return false;
+  take_sides(m, n, of, x);
   return true;
 }
 

@@ -85,6 +85,47 @@ SUPPLE_FN T sharper_near_square(const Servo<T>& servo, int n, const JointLimit<T
   }
 }
 
+// Solves for the sides x (2, n), o and t, by the factors A and B and iterative refinement.
+// `inverse` (n) is the inverse of the factor's diagonal, and size (2) are the lengths of o and t.
+// pull(side, x, to) computes Jᵀ(o - J x) or Jᵀ(t - J x). Returns false if it does not converge.
+template <class T, class Pull>
+SUPPLE_INLINE bool refine_sides(int n, const T* A, const T* B, const T* inverse, int sides,
+                                const T* size, T* x, T* change, Pull&& pull) {
+  const int s = padded<T>(n);
+  // What rounding e changes in x: an e that is small, or beyond reach, need not be more accurate.
+  T softest(0);
+  for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
+  const T noise = T(64) * Number<T>::epsilon * softest;
+  for (int i = 0; i < 2 * s; ++i) x[i] = T(0);
+  bool small = false;
+  for (int round = 0; !small; ++round) {
+    if (round == most_corrections) return false;
+    for (int side = 0; side < sides; ++side) pull(side, x + side * s, change + side * s);
+    factor_solve(n, A, B, sides, change);
+    small = true;
+    for (int side = 0; side < sides; ++side) {
+      T most(0), moved(0);
+      for (int j = side * s; j < side * s + n; ++j) {
+        x[j] += change[j];
+        most = max(most, abs(x[j])), moved = max(moved, abs(change[j]));
+      }
+      small = small && moved <= max(last_correction<T> * most, noise * size[side]);
+    }
+  }
+  return true;
+}
+
+// Takes the step gain x_o + x_t of the sides x (2, n).
+template <class T>
+SUPPLE_INLINE void take_sides(int m, int n, const StepProblem<T>& of, const T* x) {
+  const Servo<T>& servo = of.servo;
+  const int s = padded<T>(n);
+  const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, x);
+  for (int j = 0; j < n; ++j) of.dq[j] = fma(gain, x[j], x[s + j]);
+  for (int r = 0; r < m; ++r) of.used_e[r] = fma(gain, of.offset[r], of.rate[r]);
+  if (of.used_J != of.J) copy_numbers(m * n, of.J, of.used_J);
+}
+
 // Computes the step of.dq where J is far from singular. Returns false if it is not, or if the
 // problem has another form.
 template <class T>
@@ -150,36 +191,14 @@ SUPPLE_NOINLINE_DEVICE bool posture_step(int m, int n, const StepProblem<T>& of,
     diagonal = of.stopped[j] != 0 ? A[0] + T(1) : diagonal + stiff[j];  // else its row is zero
   }
   if (!(upper_factor(n, A, B, inverse) > least_posture_pivot<T>)) return false;
-  // What rounding e changes in x: an e that is small, or beyond reach, need not be more accurate.
-  T softest(0);
-  for (int j = 0; j < n; ++j) softest = max(softest, inverse[j]);
-  const T noise = T(64) * Number<T>::epsilon * softest;
-  for (int i = 0; i < 2 * s; ++i) x[i] = T(0);
-  bool small = false;
-  for (int round = 0; !small; ++round) {
-    if (round == most_corrections) return false;
-    for (int side = 0; side < sides; ++side) {
-      T *at = x + side * s, *to = change + side * s;
-      rows_times(n, curved, turned, at, lost);
-      for (int i = 0; i < curved; ++i) lost[i] = e[side * c + i] - lost[i];
-      rows_times(curved, n, Jc, lost, to);
-      for (int j = 0; j < n; ++j) to[j] += fma(-stiff[j], at[j], pull[side * s + j]);
-    }
-    factor_solve(n, A, B, sides, change);
-    small = true;
-    for (int side = 0; side < sides; ++side) {
-      T most(0), moved(0);
-      for (int j = side * s; j < side * s + n; ++j) {
-        x[j] += change[j];
-        most = max(most, abs(x[j])), moved = max(moved, abs(change[j]));
-      }
-      small = small && moved <= max(last_correction<T> * most, noise * size[side]);
-    }
-  }
-  const T gain = braking_gain(n, of.limit, servo.gain, servo.dt, x);
-  for (int j = 0; j < n; ++j) of.dq[j] = fma(gain, x[j], x[s + j]);
-  for (int r = 0; r < m; ++r) of.used_e[r] = fma(gain, of.offset[r], of.rate[r]);
-  if (of.used_J != of.J) copy_numbers(m * n, of.J, of.used_J);
+  const auto pull_at = [&](int side, const T* at, T* to) {
+    rows_times(n, curved, turned, at, lost);
+    for (int i = 0; i < curved; ++i) lost[i] = e[side * c + i] - lost[i];
+    rows_times(curved, n, Jc, lost, to);
+    for (int j = 0; j < n; ++j) to[j] += fma(-stiff[j], at[j], pull[side * s + j]);
+  };
+  if (!refine_sides(n, A, B, inverse, sides, size, x, change, pull_at)) return false;
+  take_sides(m, n, of, x);
   return true;
 }
 
