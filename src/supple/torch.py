@@ -62,39 +62,39 @@ def _number(owner: Solver | Robot, key: object, make: Callable[[], Any]) -> int:
     return kept[key][0]
 
 
-def _as_constants(self: Solver, damping: float) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of a solver, the damping, the shape of a target, and nq."""
+def _as_constants(self: Solver, damping: float) -> tuple[Any, ...]:
+    """Return the number of a solver, the damping, nq, and the shape of a target."""
     made = _number(self, None, lambda: DifferentiableSolver.of(self))
-    return made, check_damping(damping), _known[made].target_shape, self.robot.nq
+    return made, check_damping(damping), self.robot.nq, *_known[made].target_shape
 
 
-def _frames_as_constants(
-    self: Robot, frame: FrameNames, lambda2: float
-) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the number of frames of a robot, the damping, the axis of the frames, and nq."""
+def _frames_as_constants(self: Robot, frame: FrameNames, lambda2: float) -> tuple[Any, ...]:
+    """Return the number of frames of a robot, the damping, nq, and the axis of the frames."""
     key = frame if frame is None or isinstance(frame, str) else tuple(frame)
     made = _number(self, key, lambda: DifferentiableFrames.of(self, frame))
-    return made, check_lambda2(lambda2), _known[made].axes, self.nq
+    return made, check_lambda2(lambda2), self.nq, *_known[made].axes
 
 
 # `torch.compile` takes the results of these functions for constants. Until PyTorch 2.11 this needs
-# methods, because solvers and robots are not constants as arguments.
+# methods, because solvers and robots are not constants as arguments, and tuples of numbers.
 for _class, _method in ((Solver, _as_constants), (Robot, _frames_as_constants)):
     setattr(_class, _method.__name__, torch.compiler.assume_constant_result(_method))
 
 
 def _solver(solver: Any, damping: float) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the constants of a solver, after checking it."""
+    """Return the number of a solver, the damping, the shape of a target, and nq."""
     check_solver(solver)
-    return solver._as_constants(damping)  # type: ignore[no-any-return]
+    number, damping, nq, *shape = solver._as_constants(damping)
+    return number, damping, tuple(shape), nq
 
 
 def _frames(
     robot: Any, frame: FrameNames, lambda2: float = 1.0
 ) -> tuple[int, float, tuple[int, ...], int]:
-    """Return the constants of frames of a robot, after checking it."""
+    """Return the number of frames of a robot, the damping, the axis of the frames, and nq."""
     check_robot(robot)
-    return robot._frames_as_constants(frame, lambda2)  # type: ignore[no-any-return]
+    number, lambda2, nq, *axes = robot._frames_as_constants(frame, lambda2)
+    return number, lambda2, tuple(axes), nq
 
 
 def _checked(name: str, given: Any, tail: tuple[int, ...], like: Tensor | None = None) -> Tensor:

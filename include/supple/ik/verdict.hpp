@@ -8,6 +8,7 @@
 //   on.evaluate(at)             evaluates J, e and the errors at q
 //   on.converged(at)            the lanes that meet the tolerances
 //   on.minimize(at, minimum)    one iteration of Newton's method (`minimize`)
+//   on.any(lanes)               whether there is such a lane, of all that work together
 //   on.stopped()                whether time is up
 //
 // Tuned constants are explained in docs/constants.md.
@@ -44,16 +45,18 @@ struct PolishProgress {
 
 // Polishes configurations of the search as long as their cost falls. Returns the lanes that are
 // solutions. A lane that has converged, or makes no progress, keeps its q while others continue.
-// on.evaluate_error(at) evaluates e; on.descend(at) evaluates J and takes a step.
+// on.evaluate_error(at) evaluates e; on.descend(at) evaluates J and takes a step; on.enough(lanes)
+// tells whether these solutions suffice. Lanes that are not `open` have no configuration.
 template <class L, class Executor>
-SUPPLE_FN mask_t<L> polish(const IkProblem<double>& ik, IterateState<L>& at, Executor&& on) {
+SUPPLE_FN mask_t<L> polish(const IkProblem<double>& ik, IterateState<L>& at, Executor&& on,
+                           mask_t<L> open = L(0) == L(0)) {
   PolishProgress<L> progress;
-  mask_t<L> open = L(0) == L(0);
   for (int i = 0;; ++i) {
     on.evaluate_error(at);
     const mask_t<L> solved = on.converged(at);
+    const bool enough = on.enough(open & solved);
     open = open & !solved & progress.update(at.cost, ik.iteration_factor);
-    if (!any(open) || i == ik.iteration_factor * max_polish_iterations) return solved;
+    if (enough || !on.any(open) || i == ik.iteration_factor * max_polish_iterations) return solved;
     if (i % stop_interval == stop_interval - 1 && on.stopped()) return solved;
     for (int r = 0; r < ik.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
     on.descend(at);
@@ -104,18 +107,21 @@ SUPPLE_FN bool converge_to_minima(const IkProblem<T>& ik, IterateState<L>& at,
 
 // Minimizes the cost by Newton's method, which converges at a singular pose where damped steps
 // stall, until a lane meets the tolerances or all are at local minima. Leaves each lane at its best
-// configuration, evaluated, and returns the solutions.
+// configuration, evaluated, and returns the solutions. `most` is the largest number of iterations
+// of a small problem. Lanes that are `over` have no start.
 template <class L, class Executor>
 SUPPLE_FN mask_t<L> minimize_error(const IkProblem<double>& ik, IterateState<L>& at,
-                                   Minimization<L> minimum, Executor&& on) {
+                                   Minimization<L> minimum, Executor&& on,
+                                   int most = polish_newton_iterations,
+                                   mask_t<L> over = L(0) != L(0)) {
   const mask_t<L> every = L(0) == L(0);
-  mask_t<L> over = !every;
   for (int i = 1;; ++i) {
     on.evaluate(at);
     const mask_t<L> solved = on.converged(at);
-    if (all(over | solved)) return solved;
-    if (!any(solved)) over = over | on.minimize(at, minimum);
-    if (any(solved) || i == ik.iteration_factor * polish_newton_iterations || on.stopped()) {
+    if (!on.any(!(over | solved))) return solved;
+    const bool met = on.any(solved);
+    if (!met) over = over | on.minimize(at, minimum);
+    if (met || i == ik.iteration_factor * most || on.stopped()) {
       over = every;
     }
     for (int j = 0; j < ik.chain.nq; ++j) {
@@ -153,8 +159,8 @@ SUPPLE_FN float unreachable_error(int probes, const double* target, double posit
 //   on.least_cost()          the smallest cost of a local minimum
 //   on.bound()               the lower bound on the error, negative until it is known; assignable
 //   on.unreachable_error()   computes this bound; 0 if the target is not proven to be out of reach
-//   on.settle()              finds the closest pose in double precision; returns whether it is a
-//                            solution
+//   on.settle(over)          finds the closest pose in double precision; returns whether it is a
+//                            solution, which alone counts unless the search is `over`
 template <class Executor>
 SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, int starts,
                                     bool last, float newton_gain) {
@@ -165,7 +171,7 @@ SUPPLE_FN bool review_failed_starts(Executor& on, const RestartBudget& budget, i
     over = over || is_closest(sqrt(on.least_cost()), on.bound(), newton_gain, starts);
   }
   if (!promising && !over) return false;
-  return on.settle() || over;
+  return on.settle(over) || over;
 }
 
 // Returns the outcome of a decided problem. `bound` is the lower bound on its error.

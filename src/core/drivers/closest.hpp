@@ -167,7 +167,7 @@ struct ReviewOnLanes {
                                      ik.position_tolerance, ik.rotation_tolerance,
                                      ReachOnLanes{request});
   }
-  bool settle() {
+  bool settle(bool) {
     best = find_closest(request, workspace, problem, &failures);
     return get(converged(*request.polish, workspace.polish), best) &&
            accepts(request, workspace, problem, best);

@@ -79,6 +79,15 @@ struct LaneExecutor {
   mask_t<L> minimize(IterateState<L>& at, Minimization<L>& minimum) const {
     return supple::minimize(ik, at, minimum, at.cost, at.cost);
   }
+  template <class Mask>
+  bool any(const Mask& lanes) const {
+    using supple::any;
+    return any(lanes);
+  }
+  template <class Mask>
+  bool enough(const Mask&) const {
+    return false;
+  }
   bool stopped() const { return supple::stopped(request); }
 };
 

@@ -8,7 +8,7 @@ namespace supple {
 namespace {
 
 constexpr int starts_per_round = 4;  // starts of a thread between reviews of the failed starts
-constexpr int singular = 8;          // number of near misses after which Newton's method is tried
+constexpr int singular = 8;          // near misses after which Newton's method is tried again
 
 // Coordinate j of the seed of a start near q0.
 __device__ double near_coordinate(const Request& request, int problem, int start, int j) {
@@ -102,7 +102,7 @@ __device__ void prefer_own(const Request& request, int problem, Polished& polish
   double q[nq];
   for (int j = 0; j < nq; ++j) q[j] = own_start(request, problem, j);
   Polished own;
-  settle(request, problem, q, 1, own);
+  settle(request, problem, q, 1, polish_newton_iterations, Company::none, own);
   const double displacement = displacement_from_start(request, problem, own.q);
   if (prefers_own(own.cost, displacement, polished.cost)) polished = own;
 }
@@ -189,7 +189,8 @@ extern "C" __global__ void __launch_bounds__(64)
     const int earlier = left ? request.effort[2 * problem] : 0;
     int rejected = checks && left && request.outcome[problem] == Outcome::blocked;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
-    bool open = true, settled = false;
+    int settled = 0;  // number of times that Newton's method was tried
+    bool open = true;
     bool undecided = false;  // whether the search has ended with solutions that collide
     const auto record_first = [&](const Polished& polished, bool mine, Outcome outcome) {
       if (!mine) return;
@@ -223,15 +224,21 @@ extern "C" __global__ void __launch_bounds__(64)
       if (__any_sync(everyone, found)) {
         SearchReal q[nq];  // a copy, because arrays that are passed to a function leave registers
         for (int j = 0; j < nq; ++j) q[j] = here[j];
-        if (found) polish_start(request, problem, q, polished);
+        if constexpr (several) {
+          if (found) polish_start(request, problem, q, Company::none, polished);
+        } else {
+          const Company company = found ? Company::starts : Company::idle;
+          polish_start(request, problem, q, company, polished);
+        }
         reject();
         int winner = first_of(polished.solved);
         if (winner < 0) missed += __popc(__ballot_sync(everyone, found && !collided));
-        if (winner < 0 && missed >= singular && !settled) {
-          settled = true;
+        if (winner < 0 && missed >= (settled ? singular : 1) && settled < 2) {
+          ++settled;
           double from[nq];
           for (int j = 0; j < nq; ++j) from[j] = q[j];
-          if (found && !collided) settle(request, problem, from, 1, polished);
+          const Company company = found && !collided ? Company::starts : Company::idle;
+          settle(request, problem, from, min_gain_factor, few_newton_iterations, company, polished);
           reject();
           winner = first_of(polished.solved);
         }
@@ -246,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(64)
         if (singular_own) {
           double from[nq];  // Newton's method also converges to a singular pose
           for (int j = 0; j < nq; ++j) from[j] = own_start(request, problem, j);
-          settle(request, problem, from, 1, polished);
+          settle(request, problem, from, 1, polish_newton_iterations, Company::none, polished);
         }
         if (checks && __any_sync(everyone, singular_own)) reject();
         if (__any_sync(everyone, polished.solved)) {

@@ -4,12 +4,14 @@
 namespace supple {
 
 __device__ void polish_start(const Request& request, int problem, const SearchReal* q,
-                             Polished& polished) {
+                             Company company, Polished& polished) {
   StateMemory<double> own;
   IterateState<double> at = own.state();
   for (int j = 0; j < nq; ++j) own.q[j] = clamped(double(q[j]), j);
   set_target(request, problem, at);
-  polished.solved = polish<false>(request, at);
+  const bool solved = polish<false>(request, at, company);
+  if (company == Company::idle) return;
+  polished.solved = solved;
   polished.store(at);
 }
 

@@ -80,15 +80,20 @@ struct Polished {
   }
 };
 
+// Whether a thread works alone, or all threads of a warp on one problem until one of them has a
+// solution. Those that are idle have no start, and keep the result that they have.
+enum class Company { none, starts, idle };
+
 // Defined in iterate.cu, polish.cu, closest.cu and settle.cu: the files are compiled in parallel
 // and linked.
 extern __device__ void iterate(IterateState<SearchReal>& at);
 extern __device__ void polish_start(const Request& request, int problem, const SearchReal* q,
-                                    Polished& polished);
+                                    Company company, Polished& polished);
 extern __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                            float& value);
+// Minimizes the error, starting from q, with the weights of `Closest` that define the closest pose.
 extern __device__ void settle(const Request& request, int problem, const double* q,
-                              float gain_factor, Polished& polished);
+                              float gain_factor, int most, Company company, Polished& polished);
 // Defined in collide.cu: whether a configuration q of a problem is closer to something than the
 // clearance.
 extern __device__ bool collides(const Request& request, int problem, const double* q);
@@ -242,11 +247,16 @@ __device__ __forceinline__ void take_rough_step(IterateState<double>& at) {
   move_within_limits(RobotConstants<double>::ik, Fixed<nv>{}, dq, at.q);
 }
 
+// Damping of a polishing step in double precision, relative to that of the search: less damping
+// makes the convergence toward a singular pose faster, which is linear.
+constexpr double polish_damping = 0.01;
+
 // Polishes in one thread (supple/ik/verdict.hpp). `late` tells whether J is evaluated only when a
 // step needs it.
 template <bool late>
 struct PolishInThread {
   const Request& request;
+  bool together;
   mutable int steps = 0;
 
   __device__ void evaluate_error(IterateState<double>& at) const {
@@ -264,17 +274,22 @@ struct PolishInThread {
       if (!steps++) return take_rough_step(at);
     }
     if constexpr (late) evaluate_jacobian(RobotConstants<double>::ik, at);
+    at.cost *= polish_damping * polish_damping;  // λ² is a multiple of ‖e‖
     take_step(at);
   }
+  __device__ bool any(bool holds) const { return together ? __any_sync(everyone, holds) : holds; }
+  __device__ bool enough(bool solved) const { return together && any(solved); }
   __device__ bool stopped() const { return false; }
 };
 
 // Polishes in double precision as long as the cost falls. Returns whether it has converged. On
 // return, J is guaranteed to match q only with `needs_jacobian`.
 template <bool needs_jacobian>
-__device__ bool polish(const Request& request, IterateState<double>& at) {
+__device__ bool polish(const Request& request, IterateState<double>& at,
+                       Company company = Company::none) {
   return polish(RobotConstants<double>::ik, at,
-                PolishInThread < !needs_jacobian && !large > {request});
+                PolishInThread < !needs_jacobian && !large > {request, company != Company::none},
+                company != Company::idle);
 }
 
 // The largest joint displacement from a problem's own start.

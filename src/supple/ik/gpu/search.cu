@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
     SearchReal q[nq];
     for (int j = 0; j < nq; ++j) q[j] = request.rough[problem * nq + j];
     Polished polished;
-    polish_start(request, problem, q, polished);
+    polish_start(request, problem, q, Company::none, polished);
     const bool near =
         !request.nearest || displacement_from_start(request, problem, polished.q) <= near_q0;
     if (polished.solved && near) {

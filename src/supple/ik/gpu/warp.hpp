@@ -7,6 +7,10 @@
 namespace supple {
 namespace {
 
+// Iterations of Newton's method from a near miss: it converges quickly, or the target waits for
+// another start. A batch takes as long as its slowest target (docs/constants.md).
+constexpr int few_newton_iterations = 16;
+
 // The smallest value over the threads of a warp.
 template <class T>
 __device__ T least_of(T x) {
@@ -117,10 +121,11 @@ struct ReviewInWarp {
     return supple::unreachable_error(request.probes, request.target + problem * numbers,
                                      request.position, request.rotation, ReachInWarp(request));
   }
-  __device__ bool settle() {
+  __device__ bool settle(bool over) {
     double from[nq];
     for (int j = 0; j < nq; ++j) from[j] = failures.closest[j];
-    supple::settle(request, problem, from, min_gain_factor, polished);
+    const int most = over ? polish_newton_iterations : few_newton_iterations;
+    supple::settle(request, problem, from, min_gain_factor, most, Company::starts, polished);
     best = first_of(polished.solved);
     const bool solved = best >= 0;
     const double least = least_of(polished.cost);
