@@ -201,6 +201,13 @@ SUPPLE_FN void narrow_to(const L& goal, const L& speed, const L& ramp, L& low, L
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
+// The bound that a step is shortened to, so that ‖x‖ <= `most` despite rounding, also where a user
+// computes the norm in another way. Optimal damping aims lower (`optimal_lambda2`).
+template <class T>
+SUPPLE_FN constexpr T bound_within(const T& most) {
+  return most * (1 - 16 * Number<T>::epsilon);
+}
+
 // Scales x by one factor, which keeps the direction of motion, so that it lies in the box and ‖x‖
 // <= `bound`. Entries whose interval does not contain zero (joints that must return into their
 // range) are clamped to it. `active_set` marks the entries that determine the factor or are

@@ -7,6 +7,7 @@
 
 #include "bindings/servo_report.hpp"
 #include "bindings/specs.hpp"
+#include "supple/limits/limits.hpp"
 
 namespace supple {
 
@@ -24,7 +25,7 @@ class ServoLimits {
     set_ = limits.in_kernel<double>(n);
     in_force_.resize(set_.size());
     std::copy(set_.begin(), set_.end(), in_force_.begin());
-    bound_ = limits.max_norm;
+    bound_ = bound_within(limits.max_norm);
     peaks_.resize(std::size_t(n) + 1);
   }
 

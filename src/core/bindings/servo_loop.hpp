@@ -17,6 +17,7 @@
 #include "bindings/servo_memory.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
+#include "supple/limits/limits.hpp"
 
 namespace supple {
 
@@ -86,7 +87,7 @@ class ServoLoop {
                          .printed = spec.filter.printed,
                          .directions = spec.filter.directions},
               .limit = limits_.in_force(),
-              .bound = spec.limits.max_norm,
+              .bound = bound_within(spec.limits.max_norm),
               .keep_direction = spec.limits.keep_direction,
               .second_order = spec.second_order,
               .dt = spec.dt,

@@ -12,6 +12,7 @@
 #include "bindings/specs.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
+#include "supple/limits/limits.hpp"
 
 namespace supple {
 namespace {
@@ -109,7 +110,7 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
     const LimitRequest<T> request{.count = j.count(),
                                   .rows = rows,
                                   .columns = columns,
-                                  .bound = T(max_norm),
+                                  .bound = bound_within(T(max_norm)),
                                   .scale = keep_direction,
                                   .J = j.data<T>(),
                                   .lambda2 = damping.data<T>(),

@@ -12,6 +12,7 @@
 #include "kernels/isa.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
+#include "supple/limits/limits.hpp"
 
 namespace supple {
 namespace {
@@ -38,7 +39,7 @@ class OwnedServo {
               .redundancy = {},
               .filter = {},
               .limit = limits_.data(),
-              .bound = T(limits.max_norm),
+              .bound = bound_within(T(limits.max_norm)),
               .keep_direction = limits.keep_direction,
               .second_order = false,
               .dt = T(dt),

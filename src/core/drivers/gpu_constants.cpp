@@ -218,12 +218,14 @@ std::string constants(const char* name, const Servo<double>& servo) {
   all += line("int", "task_rows", servo.tasks, servo.task_rows);
   all += line("JointLimit<T>", "limit", n, servo.limit);
   all += line("Step<T>", "step", 1, servo.step);
+  const std::string bound = of(servo.bound);  // again for the rounding errors of T
   all += "  static constexpr Servo<T> servo = " +
          braces(member("chain", laid(servo.chain)), member("tasks", servo.tasks),
                 member("rows", servo.rows), array_of("task"), array_of("task_rows"),
                 member("mode", of("ControlMode", servo.mode)), array_of("step"),
                 member("redundancy", "{}"), member("filter", "{}"), array_of("limit"),
-                member("bound", servo.bound), member("keep_direction", servo.keep_direction),
+                member("bound", std::isinf(servo.bound) ? bound : "bound_within(" + bound + ")"),
+                member("keep_direction", servo.keep_direction),
                 member("second_order", servo.second_order), member("dt", servo.dt),
                 member("gain", servo.gain), member("rate_gain", servo.rate_gain),
                 member("rest_gain", servo.rest_gain)) +
