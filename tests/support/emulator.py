@@ -18,8 +18,19 @@ import numpy as np
 import pytest
 
 from compile_once import only_one
+from supple.errors import InputError
 from supple.gpu import arrays, libraries
-from supple.ik.gpu import branches, calls, gradients, position, solvers, subproblems, targets
+from supple.ik.gpu import (
+    branches,
+    calls,
+    gradients,
+    judged,
+    position,
+    ranking,
+    solvers,
+    subproblems,
+    targets,
+)
 from supple.kinematics import gpu_frames
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
@@ -42,9 +53,20 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
     "read": ("View", "Kind", "double*", "int", "int"),
+    **dict.fromkeys(
+        ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
+    ),
+    "costs": ("Request", "Cost", "double*"),
+    "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
+    "drop": ("SolutionArrays", "double*", "double", "int", "int"),
+    "fill": ("SolutionArrays", "int", "int"),
     "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
     "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
+    "spread": (
+        *("double*", "int*", "int", "double*", "int"),
+        *("SolutionArrays", "SolutionArrays", "int"),
+    ),
 }
 _NEXT = "\0"  # separator of texts that are linked
 _CONSTANTS = "namespace supple {\nusing SearchReal"  # where the constants of a robot begin
@@ -94,7 +116,7 @@ class Device:
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Return CUDA kernels by name; their source is compiled unless the result is cached."""
-        options = " ".join((*_OPTIONS, str(self.linked))).encode()
+        options = " ".join((*_OPTIONS, *names, str(self.linked))).encode()
         made_of = (_HEADER.read_bytes(), options, code)
         path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
         with only_one(path):
@@ -239,6 +261,11 @@ class There:
 
 
 def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
+    if isinstance(given, arrays.GpuArray):
+        shape, strides = given.shape, given.strides
+        return arrays.DeviceArrayView(given.pointer, shape, given.dtype, 0, given, strides, True)
+    if not isinstance(given, There):
+        raise InputError("not in GPU memory")
     own = given.array
     steps = tuple(step // own.itemsize for step in own.strides)
     return arrays.DeviceArrayView(
@@ -268,8 +295,8 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     for module in (solvers, branches):
         patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(gpu_frames, "found_device", lambda name: (0, Info))
-    for module in (calls, gpu_frames, libraries):
+    for module in (calls, judged, gpu_frames, libraries):
         patch.setattr(module, "seen", _seen)
-    for module in (subproblems, targets, branches, gpu_frames, gradients):
+    for module in (subproblems, targets, branches, ranking, gpu_frames, gradients):
         patch.setattr(module, "compile_source", no_compiler)
     return device

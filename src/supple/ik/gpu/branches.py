@@ -219,6 +219,8 @@ class GpuBranches:
         seeded: bool,
         spec: _core.BranchSpec,
         check: WorldCheck | None = None,
+        *,
+        library: str = "",
     ) -> DeviceCall:
         """Record a call with poses in GPU memory; the results stay there.
 
@@ -229,6 +231,7 @@ class GpuBranches:
             seeded: Whether there are seeds.
             spec: Options of the search.
             check: The clearance to keep.
+            library: Name of the library of the arrays.
         """
         n, layout = self.problem.layout.robot.nq, self.problem.layout
         reader = Reader(self.problem, self.device, self._architecture)
