@@ -109,6 +109,26 @@ def test_cuda_kernels_that_choose_among_solutions_compile(
     assert b"costs" in compiled(compile_problem(supple.load("planar3"), None), "costs.cu")
 
 
+def test_cuda_kernels_of_linearizations_and_their_steps_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    robot = supple.load("planar3")
+    step = velocity_ik(robot, None, supple.DLS(supple.damping.Constant(0.1)), None, None)
+    constants = {
+        "linearize": compile_problem(robot, None).kernel.constants(),
+        "apply": step.kernel.constants(),
+    }
+    for real in ("float", "double"):
+        for name, file in (("linearize", "linearize.cu"), ("apply", "steps.cu")):
+            text = source(file, f"using Real = {real};\n{constants[name]}")
+            try:
+                code = runtime.compile_source(text, "sm_90", accurate_sines=True)
+            except MissingExtraError as error:
+                pytest.skip(str(error))
+            assert name.encode() in code
+
+
 @pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
 def test_cuda_kernels_compile_for_doubles_and_for_several_solutions(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")

@@ -25,6 +25,7 @@ from supple.ik.gpu import (
     calls,
     gradients,
     judged,
+    linearize,
     position,
     ranking,
     solvers,
@@ -56,6 +57,8 @@ _TYPES = {  # types of the CUDA kernels' arguments
     **dict.fromkeys(
         ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
     ),
+    "linearize": ("Request",),
+    "apply": ("StepRequest",),
     "costs": ("Request", "Cost", "double*"),
     "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
     "drop": ("SolutionArrays", "double*", "double", "int", "int"),
@@ -259,6 +262,10 @@ class There:
         self.array = array
         self.__cuda_array_interface__: dict[str, Any] = {}
 
+    def get(self) -> np.ndarray:
+        """Return a copy in host memory, as CuPy's arrays do."""
+        return self.array.copy()
+
 
 def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
     if isinstance(given, arrays.GpuArray):
@@ -288,15 +295,15 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     def no_linker(texts: list[str], architecture: str) -> bytes:
         return _NEXT.join(texts).encode()
 
-    for module in (position, subproblems, branches, gpu_frames):
+    for module in (position, subproblems, branches, linearize, gpu_frames):
         patch.setattr(module, "open_device", lambda number: device)
     for module in (position, branches):
         patch.setattr(module, "compile_linked", no_linker)
-    for module in (solvers, branches):
+    for module in (solvers, branches, linearize):
         patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(gpu_frames, "found_device", lambda name: (0, Info))
-    for module in (calls, judged, gpu_frames, libraries):
+    for module in (calls, judged, linearize, gpu_frames, libraries):
         patch.setattr(module, "seen", _seen)
-    for module in (subproblems, targets, branches, ranking, gpu_frames, gradients):
+    for module in (subproblems, targets, branches, ranking, linearize, gpu_frames, gradients):
         patch.setattr(module, "compile_source", no_compiler)
     return device

@@ -138,11 +138,11 @@ class Reader:
         self._convert("to_coordinates", to, made, count, work)
         return made
 
-    def copy(self, given: DeviceArrayView, to: int, work: Work) -> None:
-        """Copy rows (..., k) to an address, in double precision."""
+    def copy(self, given: DeviceArrayView, to: int, work: Work, width: int = 0) -> None:
+        """Copy rows (..., k) to an address, in double precision, each `width` after the last."""
         *own, n = given.shape
         view = _view(given, tuple(own), (n,), tuple(own))
-        self._read(view, PLAIN, to, n, math.prod(own), work)
+        self._read(view, PLAIN, to, width or n, math.prod(own), work)
 
     def coordinates(self, q: int, count: int, work: Work) -> int:
         """Return the address for solutions in the kernel's layout, which become q (count, nq)."""
