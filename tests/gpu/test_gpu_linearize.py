@@ -1,4 +1,7 @@
-"""Linearizations and steps of arrays in GPU memory: those of the CPU, on an emulated GPU."""
+"""Linearizations and steps of arrays in GPU memory: those of the CPU.
+
+Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_linearize.py -m cuda
+"""
 
 from __future__ import annotations
 
@@ -16,25 +19,44 @@ from gpu_kernels import tree
 from several_arms import arms
 from supple import DLS, AxisTask, OrientationTask, PoseTask, PositionTask, damping, steps
 from supple.errors import InputError
-from supple.ik.gpu import linearize
+from supple.gpu.arrays import GpuArray
+from supple.ik.gpu import linearize, position, targets
 from supple.motion.linearization import Linearization
 
 Array = np.ndarray
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
+def forget() -> None:
+    for cached in (linearize._linearizer, linearize._step_kernel, targets._kernels):
+        cached.cache_clear()
+
+
+@pytest.fixture(
+    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
+)
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Install the emulated GPU, or use the first real one: pytest -m cuda."""
+    forget()
     with pytest.MonkeyPatch.context() as patch:
-        caches = (linearize._linearizer, linearize._step_kernel)
-        for cache in caches:
-            cache.cache_clear()
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        for cache in caches:
-            cache.cache_clear()
+        if request.param == "emulated":
+            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield request.param
+    forget()
 
 
 def there(array: Array) -> Any:
-    return emulator.There(array)
+    """Return an array in GPU memory."""
+    gpu = position.open_device(0)
+    if isinstance(gpu, emulator.Device):
+        return emulator.There(array)
+    gpu.use()
+    array, stream = np.ascontiguousarray(array), gpu.stream()
+    memory = gpu.allocate(array.nbytes, stream)
+    if array.size:
+        gpu.upload(memory.pointer, array, stream)
+    gpu.wait(stream)
+    steps = tuple(step // array.itemsize for step in array.strides)
+    return GpuArray(array.shape, array.dtype, steps, memory.pointer, memory)
 
 
 PANDA = supple.load("panda")

@@ -1,4 +1,7 @@
-"""Several solutions of targets in GPU memory, and preferences among them, on an emulated GPU."""
+"""Several solutions of targets in GPU memory, and preferences among them, on a GPU.
+
+Tested on an emulated and on a real GPU:  pytest tests/gpu/test_gpu_several.py -m cuda
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,11 @@ from floating import floating_arm, rescaled
 from gpu_kernels import tree
 from several_arms import arms
 from supple import OrientationTask, PoseTask, PositionTask, PostureTask, Solver, SolveStatus
+from supple import collision as c
 from supple.errors import InputError
+from supple.gpu.arrays import GpuArray
 from supple.gpu.queue import Queue
-from supple.ik.gpu import ranking, solvers
+from supple.ik.gpu import position, ranking, solvers, targets
 from supple.ik.gpu.request import Request
 from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
@@ -35,19 +40,37 @@ ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5,
 PREFER = ("fast", "limits", "comfortable", "manipulability", "nearest")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def emulated() -> Iterator[emulator.Device]:
+def forget() -> None:
+    for cached in (solvers.gpu_solver, ranking._kernels, ranking._cost_kernel, targets._kernels):
+        cached.cache_clear()
+
+
+@pytest.fixture(
+    scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.cuda)], autouse=True
+)
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Install the emulated GPU, or use the first real one: pytest -m cuda."""
+    forget()
     with pytest.MonkeyPatch.context() as patch:
-        caches = (solvers.gpu_solver, ranking._kernels, ranking._cost_kernel)
-        for cache in caches:
-            cache.cache_clear()
-        yield emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
-        for cache in caches:
-            cache.cache_clear()
+        if request.param == "emulated":
+            emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield request.param
+    forget()
 
 
 def there(array: Array) -> Any:
-    return emulator.There(array)
+    """Return an array in GPU memory."""
+    gpu = position.open_device(0)
+    if isinstance(gpu, emulator.Device):
+        return emulator.There(array)
+    gpu.use()
+    array, stream = np.ascontiguousarray(array), gpu.stream()
+    memory = gpu.allocate(array.nbytes, stream)
+    if array.size:
+        gpu.upload(memory.pointer, array, stream)
+    gpu.wait(stream)
+    steps = tuple(step // array.itemsize for step in array.strides)
+    return GpuArray(array.shape, array.dtype, steps, memory.pointer, memory)
 
 
 def host(found: Any) -> Array:
@@ -68,7 +91,10 @@ def robots() -> dict[str, tuple[supple.Robot, Any]]:
 
 
 @pytest.mark.parametrize("name", robots())
-def test_costs_on_a_gpu_are_those_of_the_cpu(name: str, emulated: emulator.Device) -> None:
+def test_costs_on_a_gpu_are_those_of_the_cpu(name: str, device: str) -> None:
+    if device == "real":
+        pytest.skip("the arrays are in host memory")
+    emulated = position.open_device(0)
     robot, tasks = robots()[name]
     problem = compile_problem(robot, tasks)
     count, most = 5, 3
@@ -272,3 +298,41 @@ def test_several_solutions_of_floating_robots_are_distinct() -> None:
         np.testing.assert_allclose(robot.fk(few.q), np.stack([T[i]] * 4), rtol=0, atol=2e-6)
         for k in range(1, 4):
             assert np.abs(difference(robot, few.q[k], few.q[:k])).max(axis=-1).min() > 1e-3
+
+
+# ---- all solutions, and worlds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefer", ["comfortable", "manipulability"])
+def test_all_solutions_in_gpu_memory_are_ordered(prefer: str) -> None:
+    robot = supple.load("puma560")
+    T = robot.fk(robot.random(6, seed=15))
+    found: Any = Solver(robot, prefer=prefer).all(there(T))
+    same = Solver(robot, prefer=prefer).all(T)
+    np.testing.assert_array_equal(host(found.count), same.count)
+    problem = compile_problem(robot, None)
+    for few, others in zip(found.numpy().split(), same.split(), strict=True):
+        cost = costs(prefer, problem, few.q, None)
+        assert (np.diff(cost) >= -1e-12).all()
+        np.testing.assert_allclose(cost, costs(prefer, problem, others.q, None), atol=1e-6)
+    with pytest.raises(InputError, match="named preference"):
+        Solver(robot, prefer=lambda q: 0.0).all(there(T))
+
+
+def test_several_solutions_in_a_world_are_free() -> None:
+    balls = {
+        f"ball{i}": c.Sphere(0.15, (x, y, 0.0)) for i, (x, y) in enumerate([(1, 0.4), (-0.5, 1)])
+    }
+    links = {joint.child: [c.Sphere(0.05)] for joint in ARM.description.joints}
+    where = supple.World(balls, links=links)
+    q = ARM.random(60, seed=16)
+    q = q[~c.collides(ARM, where, q)][:12]
+    p = ARM.fk(q)[:, :3, 3]
+    for prefer in ("limits", None):
+        solver = Solver(ARM, HAND, world=where, prefer=prefer)
+        found: Any = solver.several(there(p), 4)
+        for few in found.numpy().split():
+            assert few.success.all()
+            assert not c.collides(ARM, where, few.q).any()
+    stuck: Any = Solver(ARM, HAND, world=where).several(there(np.array([[1.0, 0.4, 0.0]])), 4)
+    assert stuck.numpy().status.tolist() == [SolveStatus.BLOCKED]
