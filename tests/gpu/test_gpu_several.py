@@ -336,3 +336,25 @@ def test_several_solutions_in_a_world_are_free() -> None:
             assert not c.collides(ARM, where, few.q).any()
     stuck: Any = Solver(ARM, HAND, world=where).several(there(np.array([[1.0, 0.4, 0.0]])), 4)
     assert stuck.numpy().status.tolist() == [SolveStatus.BLOCKED]
+
+
+# ---- memory of results ---------------------------------------------------------------------------
+
+
+def test_memory_of_results_is_used_again_only_when_nobody_refers_to_it() -> None:
+    p = ARM.fk(ARM.random((2, 8), seed=17))[..., :3, 3]
+    solver = Solver(ARM, HAND)
+    given = [there(one) for one in p]
+    kept: list[Any] = [solver.batch(given[i % 2]) for i in range(6)]
+    assert len({found.q.pointer for found in kept}) == 6
+    expected = [host(found.q) for found in kept]
+    array, at = kept[0].q, kept[1].q.pointer
+    del kept[0:2]  # an array of the first results is still referred to
+    more: list[Any] = [solver.batch(given[1]) for _ in range(3)]
+    assert at in {found.q.pointer for found in more}
+    assert array.pointer not in {found.q.pointer for found in more}
+    np.testing.assert_array_equal(host(array), expected[0])
+    for found, numbers in zip(kept, expected[2:], strict=True):
+        np.testing.assert_array_equal(host(found.q), numbers)
+    for found in more:
+        np.testing.assert_array_equal(host(found.q), expected[1])

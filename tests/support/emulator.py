@@ -117,6 +117,9 @@ class Device:
     def stream(self) -> int:
         return 0
 
+    def captures(self, stream: int) -> bool:
+        return False
+
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Return CUDA kernels by name; their source is compiled unless the result is cached."""
         options = " ".join((*_OPTIONS, *names, str(self.linked))).encode()

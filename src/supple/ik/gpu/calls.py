@@ -207,6 +207,9 @@ def _seen(given: object, stream: int, name: str) -> DeviceArrayView:
 
 def _layouts(targets: Any, q0: Any) -> tuple[Hashable, list[int], int] | None:
     """Return the layouts and addresses of the arrays of a call, and their stream."""
+    if q0 is None and not isinstance(targets, list | tuple):  # the usual case, with less work
+        read = layout_of(targets)
+        return None if read is None else ((True, read[0]), [read[1]], read[2])
     given = list(targets) if isinstance(targets, list | tuple) else [targets]
     if q0 is not None:
         given.append(q0)
