@@ -19,6 +19,7 @@ from gpu_kernels import tree
 from several_arms import arms
 from supple import DLS, AxisTask, OrientationTask, PoseTask, PositionTask, damping, steps
 from supple.errors import InputError
+from supple.gpu import arrays
 from supple.gpu.arrays import GpuArray
 from supple.ik.gpu import linearize, position, targets
 from supple.motion.linearization import Linearization
@@ -201,3 +202,31 @@ def test_what_needs_host_memory_says_so() -> None:
     }.items():
         with pytest.raises(InputError, match=message):
             call()
+
+
+def test_repeated_linearizations_are_those_of_their_own_arrays(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    """Arrays that are read quickly, as those of PyTorch are, reuse the recorded call."""
+    if device == "real":
+        pytest.skip("the arrays are in host memory")
+    robot = supple.Robot(PANDA.description)
+
+    def read(given: Any) -> Any:
+        own = given.array
+        return (own.dtype.char, own.shape, own.strides), own.ctypes.data, 0
+
+    monkeypatch.setitem(arrays._READERS, emulator.There, read)
+    for k, count in enumerate((5, 5, 3, 5)):
+        q, T = robot.random(count, seed=k), robot.fk(robot.random(count, seed=10 + k))
+        for tasks in (robot.tips[0], PositionTask()):
+            target = T if isinstance(tasks, str) else T[:, :3, 3]
+            found: Any = supple.linearize(robot, tasks, there(q), there(target))
+            same = supple.linearize(robot, tasks, q, target)
+            np.testing.assert_allclose(found.numpy().J, same.J, rtol=0, atol=1e-11)
+            np.testing.assert_allclose(found.numpy().e, same.e, rtol=0, atol=1e-11)
+            twist = np.ones((count, len(same.rows)))
+            found = supple.linearize(robot, tasks, there(q), velocity=there(twist))
+            same = supple.linearize(robot, tasks, q, velocity=twist)
+            np.testing.assert_allclose(found.numpy().e, same.e, rtol=0, atol=1e-11)
+    assert len(vars(robot)["_gpu_linearizations"]) == 8

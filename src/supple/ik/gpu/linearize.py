@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from supple.control.velocity_ik import GeneralVelocityIk, velocity_ik
 from supple.errors import InputError, short_repr
-from supple.gpu.arrays import DeviceArrayView, seen, stream_of
+from supple.gpu.arrays import DeviceArrayView, layout_of, seen, stream_of
 from supple.gpu.device import each_on_gpu
 from supple.gpu.libraries import KINDS, in_host_memory, new_result, readable
 from supple.gpu.queue import Recorded, Recording, given_array
@@ -252,6 +252,10 @@ def resolve(
     Raises:
         InputError: An argument is malformed, or not available on a GPU.
     """
+    if qd is None and threads is None:
+        again = _repeated(robot, tasks, q, target, velocity)
+        if again is not None:
+            return again
     for name, given in (("qd", qd), ("threads", threads)):
         if given is not None:
             raise InputError(
@@ -265,6 +269,7 @@ def resolve(
                 f"{type(task).__name__}"
             )
     problem = compile_problem(robot, each)
+    given_q = q
     try:
         q = readable(q)
     except InputError as error:
@@ -282,17 +287,66 @@ def resolve(
     shapes = [(task.velocity_shape,) for task in layout.tasks]
     common = shapes[0] if len(set(shapes)) == 1 else ()
     velocities = _views(velocity, "velocity", layout.tasks, common, stream)
-    linearizer = _linearizer(problem, device)
-    linearizer.device.use()
-    call = linearizer.call(at, targets, velocities)
-    m, n = len(layout.rows), robot.nv
-    gpu = linearizer.device
-    results = [new_result(q, (*lead, *tail), at.dtype, gpu, stream) for tail in ((m, n), (m,))]
-    views = (at, *targets, *velocities)
-    call.run(stream, [*(one.pointer for one in views), *(one.pointer for one in results)])
-    arrays = {"J": results[0].returned(), "e": results[1].returned(), "q": q}
-    pointers = {"J": results[0].pointer, "e": results[1].pointer}
-    return GpuLinearization(layout, arrays, pointers, q, (robot, each, device, at.dtype))
+    linearizer, views = _linearizer(problem, device), (at, *targets, *velocities)
+    call = _Call(linearizer, linearizer.call(at, targets, velocities), each, device, lead, at.dtype)
+    if q is given_q and len(each) == 1:
+        call.keep(robot, tasks, q, target, velocity)
+    return call(robot, q, stream, [one.pointer for one in views])
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that was made before, for arrays of one layout."""
+
+    linearizer: _Linearizer
+    recorded: Recorded
+    tasks: tuple[Task, ...]
+    device: str
+    lead: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __call__(self, robot: Robot, q: Any, stream: int, pointers: Sequence[int]) -> Linearization:
+        """Queue the call on a stream, with the addresses of its arrays."""
+        gpu, layout = self.linearizer.device, self.linearizer.problem.layout
+        gpu.use()
+        tails = (len(layout.rows), robot.nv), (len(layout.rows),)
+        J, e = (new_result(q, (*self.lead, *tail), self.dtype, gpu, stream) for tail in tails)
+        self.recorded.run(stream, [*pointers, J.pointer, e.pointer])
+        arrays = {"J": J.returned(), "e": e.returned(), "q": q}
+        given = (robot, self.tasks, self.device, self.dtype)
+        return GpuLinearization(layout, arrays, {"J": J.pointer, "e": e.pointer}, q, given)
+
+    def keep(self, robot: Robot, tasks: Any, *arrays: Any) -> None:
+        """Let the robot keep the call for other arrays of PyTorch or CuPy with this layout."""
+        read = _layouts(tasks, arrays)
+        if read is not None:
+            known = vars(robot).setdefault("_gpu_linearizations", {})
+            if len(known) >= _MAX_KEPT:
+                known.clear()
+            known[read[0]] = self
+
+
+def _repeated(robot: Robot, tasks: Any, *arrays: Any) -> Linearization | None:
+    """Return the linearization by a call that the robot has kept, if there is one."""
+    read = _layouts(tasks, arrays)
+    call: _Call | None = None
+    if read is not None:
+        call = vars(robot).get("_gpu_linearizations", {}).get(read[0])
+    if read is None or call is None:
+        return None
+    return call(robot, arrays[0], read[2], read[1])
+
+
+def _layouts(tasks: Any, arrays: Sequence[Any]) -> tuple[Any, list[int], int] | None:
+    """Return a key for the tasks and the layouts of arrays, their addresses, and the stream."""
+    if not isinstance(tasks, str | Task):  # (other sequences are mutable)
+        return None
+    each = [None if one is None else layout_of(one) for one in arrays]
+    given = [one for one in each if one is not None]
+    if len(given) != sum(one is not None for one in arrays):
+        return None
+    key = (tasks, *(None if one is None else one[0] for one in each))
+    return key, [one[1] for one in given], given[0][2]
 
 
 def _views(
