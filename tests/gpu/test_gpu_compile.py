@@ -26,7 +26,7 @@ from supple.errors import DeviceError, MissingExtraError
 from supple.gpu import cache, runtime
 from supple.gpu.runtime import compile_source
 from supple.gpu.source import source
-from supple.ik.gpu import subproblems
+from supple.ik.gpu import ranking, subproblems, targets
 from supple.ik.gpu.position import KERNELS, texts
 from supple.ik.problem import CompiledProblem, compile_problem
 
@@ -100,6 +100,35 @@ def test_cuda_kernels_that_merge_subproblems_compile(
     assert all(kernel.encode() in code for kernel in subproblems.KERNELS)
 
 
+def test_cuda_kernels_that_choose_among_solutions_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    code = compiled(None, "rank.cu")
+    assert all(kernel.encode() in code for kernel in ranking.KERNELS)
+    assert b"costs" in compiled(compile_problem(supple.load("planar3"), None), "costs.cu")
+
+
+def test_cuda_kernels_of_linearizations_and_their_steps_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    robot = supple.load("planar3")
+    step = velocity_ik(robot, None, supple.DLS(supple.damping.Constant(0.1)), None, None)
+    constants = {
+        "linearize": compile_problem(robot, None).kernel.constants(),
+        "apply": step.kernel.constants(),
+    }
+    for real in ("float", "double"):
+        for name, file in (("linearize", "linearize.cu"), ("apply", "steps.cu")):
+            text = source(file, f"using Real = {real};\n{constants[name]}")
+            try:
+                code = runtime.compile_source(text, "sm_90", accurate_sines=True)
+            except MissingExtraError as error:
+                pytest.skip(str(error))
+            assert name.encode() in code
+
+
 @pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
 def test_cuda_kernels_compile_for_doubles_and_for_several_solutions(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
@@ -117,7 +146,8 @@ def test_cuda_kernels_compile_for_doubles_and_for_several_solutions(ways: dict[s
 
 def test_the_cuda_kernel_that_reads_targets_compiles() -> None:
     problem = compile_problem(supple.load("planar3"), PositionTask())
-    assert b"read" in compiled(problem, "targets.cu")
+    code = compiled(problem, "targets.cu")
+    assert all(kernel.encode() in code for kernel in targets.KERNELS)
     assert "RobotConstants" not in source(
         "targets.cu", problem.kernel.constants()
     )  # the same for all

@@ -32,8 +32,10 @@ from supple import (
 )
 from supple.errors import InputError
 from supple.gpu.arrays import GpuArray
+from supple.gpu.queue import Queue
 from supple.gpu.source import source
-from supple.ik.gpu import position, solvers, subproblems
+from supple.ik.gpu import position, ranking, solvers
+from supple.ik.gpu.request import SolutionPointers
 from supple.tasks import CenterOfMassTask
 from targets import apart
 from tolerances import angle_between, box_distance, pose_at
@@ -231,10 +233,12 @@ def test_several_solutions_are_distinct_and_ordered_by_cost() -> None:
 def test_solutions_that_differ_by_full_turns_are_one() -> None:
     """The second row equals the first up to a full turn; a displacement by 2π m is not a turn."""
     q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
-    count = np.array([3], np.int32)
-    kept, number = position.distinct((q, count), np.array([2 * np.pi, 0.0]))
-    assert number.tolist() == [2]
-    np.testing.assert_array_equal(kept[0, :2], q[0, [0, 2]])
+    arrays = {"q": q.copy(), "error": np.zeros((3, 2)), "solutions": np.array([3], np.int32)}
+    found = SolutionPointers.among({name: x.ctypes.data for name, x in arrays.items()}, 3)
+    turn, gpu = np.array([2 * np.pi, 0.0]), position.open_device(0)
+    ranking.drop_equal(gpu, "emulated", found, turn.ctypes.data, 2, 1, Queue(gpu, 0))
+    assert arrays["solutions"].tolist() == [2]
+    np.testing.assert_array_equal(arrays["q"][0, :2], q[0, [0, 2]])
 
 
 def test_an_emulated_gpu_reads_strided_and_float32_arrays() -> None:
@@ -323,7 +327,7 @@ def test_joints_that_move_no_task_start_at_a_finite_q0() -> None:
     q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
     effort, outcome = np.full((2, 2), 7, np.intc), np.full(2, 7, np.int8)
     arrays = {"q": q, "error": error, "effort": effort, "outcome": outcome}
-    whole = subproblems.SolutionPointers.among({k: x.ctypes.data for k, x in arrays.items()})
+    whole = SolutionPointers.among({k: x.ctypes.data for k, x in arrays.items()})
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (q0, limits)]
     given = (pointers[0], ctypes.c_int(3), pointers[1], ctypes.c_int(3))
     begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]

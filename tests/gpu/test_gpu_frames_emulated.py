@@ -97,23 +97,6 @@ def test_results_are_written_into_out_and_empty_batches_are_empty() -> None:
     assert numbers(robot.fk(there(np.empty((0, 3, 7))))).shape == (0, 3, 4, 4)
 
 
-def test_a_linearization_copies_arrays_from_gpu_memory() -> None:
-    """Of CuPy, whose arrays are in GPU memory and have `get`."""
-
-    class Array(emulator.There):
-        def get(self) -> np.ndarray:
-            return self.array
-
-    robot = panda()
-    q, T = robot.random(5, seed=5), robot.fk(robot.random(5, seed=6))
-    found = supple.linearize(robot, robot.tips[0], Array(q), Array(T))
-    same = supple.linearize(robot, robot.tips[0], q, T)
-    np.testing.assert_array_equal(found.J, same.J)
-    np.testing.assert_array_equal(found.e, same.e)
-    with pytest.raises(InputError, match="batch axes of q"):
-        supple.linearize(robot, robot.tips[0], Array(q), Array(T[:3]))
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

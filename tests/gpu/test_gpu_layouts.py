@@ -19,7 +19,7 @@ import pytest
 
 from supple.control import gpu_velocities
 from supple.ik import arguments, problem
-from supple.ik.gpu import branches, gradients, position, request, subproblems, targets
+from supple.ik.gpu import branches, gradients, linearize, position, ranking, request, targets
 from supple.kinematics import gpu_frames, plausible
 from supple.steps import weighted
 
@@ -34,10 +34,12 @@ PRELUDE = (
 MIRRORS = [
     (request.Request, "Request", "ik/gpu/problem.hpp"),
     (targets.View, "View", "ik/gpu/view.hpp"),
-    (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
+    (request.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
     (gpu_velocities.Request, "Request", "control/velocity.cu"),
     (branches.Request, "BranchRequest", "ik/gpu/branches.cu"),
     (gpu_frames.Request, "Request", "kinematics/kinematics.cu"),
+    (linearize.Request, "Request", "ik/gpu/linearize.cu"),
+    (linearize.StepRequest, "StepRequest", "ik/gpu/steps.cu"),
     (gradients.Request, "Request", "ik/gpu/gradients.cu"),
 ]
 
@@ -77,7 +79,9 @@ CONSTANTS = [
     (branches, "CAPACITY", "capacity", "ik/gpu/branches.cu"),
     (branches, "_THREADS", "threads", "ik/gpu/branches.cu"),
     (position, "_LISTED", "listed", "ik/gpu/search.cu"),
-    (position, "_DISTINCT", "distinct", "../../include/supple/ik/restarts.hpp"),
+    (linearize, "_THREADS", "threads", "ik/gpu/linearize.cu"),
+    (linearize, "_THREADS", "threads", "ik/gpu/steps.cu"),
+    (ranking, "_DISTINCT", "distinct", "../../include/supple/ik/restarts.hpp"),
     (gpu_velocities, "_THREADS", "threads", "control/velocity.cu"),
     (arguments, "LARGEST", "max_input", "../../include/supple/ik/restarts.hpp"),
     (problem, "_MAX_TASKS", "max_tasks", "../core/bindings/ik_solver.hpp"),

@@ -18,8 +18,20 @@ import numpy as np
 import pytest
 
 from compile_once import only_one
+from supple.errors import InputError
 from supple.gpu import arrays, libraries
-from supple.ik.gpu import branches, calls, gradients, position, solvers, subproblems, targets
+from supple.ik.gpu import (
+    branches,
+    calls,
+    gradients,
+    judged,
+    linearize,
+    position,
+    ranking,
+    solvers,
+    subproblems,
+    targets,
+)
 from supple.kinematics import gpu_frames
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
@@ -42,9 +54,22 @@ _TYPES = {  # types of the CUDA kernels' arguments
     "find": ("BranchRequest",),
     "verify": ("BranchRequest",),
     "read": ("View", "Kind", "double*", "int", "int"),
+    **dict.fromkeys(
+        ("to_coordinates", "to_configurations"), ("double*", "int*", "int", "int", "double*", "int")
+    ),
+    "linearize": ("Request",),
+    "apply": ("StepRequest",),
+    "costs": ("Request", "Cost", "double*"),
+    "rank": ("SolutionArrays", "void*", "int", "int", "SolutionArrays", "int"),
+    "drop": ("SolutionArrays", "double*", "double", "int", "int"),
+    "fill": ("SolutionArrays", "int", "int"),
     "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
     "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
+    "spread": (
+        *("double*", "int*", "int", "double*", "int"),
+        *("SolutionArrays", "SolutionArrays", "int"),
+    ),
 }
 _NEXT = "\0"  # separator of texts that are linked
 _CONSTANTS = "namespace supple {\nusing SearchReal"  # where the constants of a robot begin
@@ -92,9 +117,12 @@ class Device:
     def stream(self) -> int:
         return 0
 
+    def captures(self, stream: int) -> bool:
+        return False
+
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Return CUDA kernels by name; their source is compiled unless the result is cached."""
-        options = " ".join((*_OPTIONS, str(self.linked))).encode()
+        options = " ".join((*_OPTIONS, *names, str(self.linked))).encode()
         made_of = (_HEADER.read_bytes(), options, code)
         path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
         with only_one(path):
@@ -237,8 +265,17 @@ class There:
         self.array = array
         self.__cuda_array_interface__: dict[str, Any] = {}
 
+    def get(self) -> np.ndarray:
+        """Return a copy in host memory, as CuPy's arrays do."""
+        return self.array.copy()
+
 
 def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
+    if isinstance(given, arrays.GpuArray):
+        shape, strides = given.shape, given.strides
+        return arrays.DeviceArrayView(given.pointer, shape, given.dtype, 0, given, strides, True)
+    if not isinstance(given, There):
+        raise InputError("not in GPU memory")
     own = given.array
     steps = tuple(step // own.itemsize for step in own.strides)
     return arrays.DeviceArrayView(
@@ -261,15 +298,15 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> Device:
     def no_linker(texts: list[str], architecture: str) -> bytes:
         return _NEXT.join(texts).encode()
 
-    for module in (position, subproblems, branches, gpu_frames):
+    for module in (position, subproblems, branches, linearize, gpu_frames):
         patch.setattr(module, "open_device", lambda number: device)
     for module in (position, branches):
         patch.setattr(module, "compile_linked", no_linker)
-    for module in (solvers, branches):
+    for module in (solvers, branches, linearize):
         patch.setattr(module, "device_named", lambda name: (0, Info))
     patch.setattr(gpu_frames, "found_device", lambda name: (0, Info))
-    for module in (calls, gpu_frames, libraries):
+    for module in (calls, judged, linearize, gpu_frames, libraries):
         patch.setattr(module, "seen", _seen)
-    for module in (subproblems, targets, branches, gpu_frames, gradients):
+    for module in (subproblems, targets, branches, ranking, linearize, gpu_frames, gradients):
         patch.setattr(module, "compile_source", no_compiler)
     return device

@@ -64,6 +64,17 @@ def in_host_memory(given: Any) -> Any:
     return np.asarray(given)
 
 
+def in_library(given: GpuArray, name: str) -> Any:
+    """Return a result as an array of PyTorch, CuPy or JAX that shares its memory.
+
+    For any other name of a library, the result is returned unchanged.
+    """
+    if name not in ("torch", "cupy", "jax"):
+        return given
+    library = sys.modules[name]
+    return (library.dlpack if name == "jax" else library).from_dlpack(given)
+
+
 @dataclass(frozen=True)
 class Result:
     """An array for a result: its address, and what the caller gets once the work is queued."""

@@ -312,6 +312,10 @@ class Device:
         check(self._driver.cuStreamWaitEvent(after, event, 0))
         check(self._driver.cuEventDestroy(event))
 
+    def captures(self, stream: int) -> bool:
+        """Return whether work on a stream is captured in a CUDA graph, instead of being done."""
+        return bool(int(check(self._driver.cuStreamIsCapturing(stream))))
+
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Load machine code and return its CUDA kernels by name."""
         module = check(self._driver.cuModuleLoadData(code))

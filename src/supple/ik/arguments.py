@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple._arrays.checks import coordinates, number
-from supple.errors import InputError, join_names, short_repr
+from supple.errors import InputError, short_repr
 from supple.gpu.device import Precision, check_precision, device_named, is_named, on_a_gpu
-from supple.ik.preference import FIRST_FOUND, Preference, check_preference
+from supple.ik.preference import Preference, check_preference
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
 from supple.kinematics.configuration import to_kernel
@@ -210,12 +210,6 @@ class Settings:
         if self.max_move is not None:
             _check_max_move(self.max_move, seeded, uses_gpu and there)
         count = None if solutions is None else count_of(solutions, "count", _MAX_SOLUTIONS)
-        if uses_gpu and there and (count is not None or prefer not in FIRST_FOUND):
-            raise InputError(
-                f"for targets in GPU memory, prefer must be {join_names(FIRST_FOUND)}, and there "
-                f"is one solution of each target, or all; given: prefer={short_repr(prefer)}, "
-                f"count={count}. All options are available for targets in NumPy arrays with device="
-            )
         if progress is not None and not callable(progress):
             raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
         several = prefer not in ("comfortable", "fast") or (count or 1) > 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,8 +30,11 @@ from supple.ik.subproblems import (
     moving_subproblem,
 )
 from supple.ik.task_errors import Asked
-from supple.kinematics.configuration import from_kernel, refuse_balls, to_kernel
+from supple.kinematics.configuration import from_kernel, to_kernel
 from supple.motion.linearization import Array
+
+if TYPE_CHECKING:
+    from supple.ik.gpu.calls import Record
 
 _COMPARED = 8  # number of solutions of a target among which a preference chooses
 # Number of solutions of which those that collide are left out, for each solution that is wanted,
@@ -164,15 +168,31 @@ class Driver:
         """Return the best solutions of targets (B, k), and the statistics of failed seeds."""
         prefer, wanted = self.options.prefer, self.options.solutions or 1
         alone = wanted == 1 and prefer in FIRST_FOUND
-        most = wanted if alone or prefer == "fast" else max(wanted, _COMPARED)
+        most = self.compared
         *found, count, failed = self._run(targets, seeds, max_solutions=most, single=True)
         if alone:
             return (*found, failed)
+        if self._sorts_on_gpu:
+            keep = int(min(wanted, count.min(initial=wanted)))
+            return (*(part[:, :keep] for part in found), failed)
         cost = self._costs(found[0], count, seeds)
         keep = int(min(wanted, count.min(initial=wanted)))
         order = np.argsort(cost, axis=1, kind="stable")[:, :keep]
         rows = np.arange(len(targets))[:, None]
         return (*(part[rows, order] for part in found), failed)
+
+    @property
+    def compared(self) -> int:
+        """Number of solutions of a target among which the preference chooses."""
+        wanted, prefer = self.options.solutions or 1, self.options.prefer
+        alone = wanted == 1 and prefer in FIRST_FOUND
+        return wanted if alone or prefer == "fast" else max(wanted, _COMPARED)
+
+    @property
+    def _sorts_on_gpu(self) -> bool:
+        """Whether a GPU sorts several solutions: where a function need not be called for each."""
+        options = self.options
+        return options.gpu is not None and options.max_move is None and not callable(options.prefer)
 
     def solve_branches(self, targets: Array) -> RawSolutions:
         """Return up to `solutions` solutions of each target (B, k), the best first.
@@ -216,17 +236,17 @@ class Driver:
     ) -> RawSolutions:
         """Search for up to `max_solutions` solutions of each target."""
         options = self.options
-        if options.check is not None and max_solutions > 1:
-            return self._run_free(targets, seeds, max_solutions)
-        moving = moving_subproblem(self.problem) if max_solutions > 1 else None
-        if moving is not None:
-            return self._run_moving(moving, targets, seeds, max_solutions, progress)
         if options.gpu is not None:
             found = (
                 *self.gpu_solver().solve(targets, seeds, self.gpu_options(max_solutions)),
                 np.empty((0, 4)),
             )
             return found if options.max_move is None else self._near(found, targets, seeds)
+        if options.check is not None and max_solutions > 1:
+            return self._run_free(targets, seeds, max_solutions)
+        moving = moving_subproblem(self.problem) if max_solutions > 1 else None
+        if moving is not None:
+            return self._run_moving(moving, targets, seeds, max_solutions, progress)
         spec = search_spec(
             options,
             timeout=max(0.0, options.deadline - time.perf_counter()),
@@ -317,18 +337,38 @@ class Driver:
 
         gpu = self.options.gpu
         assert gpu is not None
-        refuse_balls(self.problem.layout.robot, "a GPU")
         sizes = world_sizes(self.options.check)
         return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several, sizes)
+
+    def record_on_gpu(self, listed: bool) -> Record:
+        """Return a function that records a call with targets in GPU memory.
+
+        Args:
+            listed: Whether the results have an axis with the solutions of each target.
+        """
+        prefer = self.options.prefer
+        return partial(
+            self.gpu_solver().record,
+            options=self.gpu_options(self.compared),
+            check=self.options.check,
+            listed=listed,
+            prefer=prefer if callable(prefer) else None,
+        )
 
     def gpu_options(self, max_solutions: int = 1) -> Any:
         """Return the options of a search on the GPU."""
         from supple.ik.gpu.request import SearchOptions
         from supple.ik.gpu.world import gpu_check
 
-        nearest = self.options.prefer == "nearest" and max_solutions == 1
+        prefer = self.options.prefer
+        nearest = prefer == "nearest" and max_solutions == 1
         check = gpu_check(self.options.check, self.gpu_solver().device, _REJECTED)
-        return SearchOptions(*self.options.tolerances, nearest, max_solutions, check)
+        order = None if callable(prefer) or not self._sorts_on_gpu else prefer
+        order = order if max_solutions > 1 else None
+        kept = self.options.solutions or 1
+        return SearchOptions(
+            *self.options.tolerances, nearest, max_solutions, check, order=order, kept=kept
+        )
 
 
 def has_all_solutions(problem: CompiledProblem) -> bool:

@@ -182,9 +182,10 @@ class Solutions:
         }
         if self._targets is not None:  # only the used entries of each target
             used = np.arange(host["q"].shape[-2]) < host["_count"][..., None]
-            for name in ("q", "position_error", "rotation_error"):
+            for name in set(_PARTS) & set(host):
                 host[name] = host[name][used]
-            host["_complete"] = host["_complete"] != 0
+            if "_complete" in host:
+                host["_complete"] = host["_complete"] != 0
         return Solutions(**host)
 
     def _check_host(self, what: str) -> None:

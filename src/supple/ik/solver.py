@@ -403,33 +403,56 @@ class Solver(_core.TargetSolver):
             )
         driver = self._driver(options)
         if options.gpu is not None and on_a_gpu(targets):
-            record = partial(
-                driver.gpu_solver().record, options=driver.gpu_options(), check=options.check
-            )
+            record = driver.record_on_gpu(listed=False)
             return self._on_device("batch", targets, q0, stream, out, record)
         check_no_out(out)
         read, seeds = self._read(targets, q0, options)
         made = settled_batch(driver.problem, read, seeds, options, driver.solve_batch(read, seeds))
         return _returned(targets, made)
 
-    def several(self, target: Any, count: int, q0: ArrayLike | None = None) -> Solutions:
+    def several(
+        self,
+        target: Any,
+        count: int,
+        q0: ArrayLike | None = None,
+        *,
+        stream: Any = None,
+        out: Solutions | None = None,
+    ) -> Solutions:
         """Return distinct solutions of one target, ordered by `prefer`, the best first.
 
-        If the target is not reached, the only entry is the closest pose found.
+        If the target is not reached, the only entry is the closest pose found. Targets in GPU
+        memory may be a batch. Their results stay there, with `count` entries for each target, NaN
+        in q and infinite errors where a target has fewer solutions; `Solutions.count` is their
+        number.
 
         Args:
             target: Target of the tasks.
             count: Maximum number of solutions, at most 100,000.
-            q0: Seed (n,) [rad or m].
+            q0: Seed (n,) [rad or m]; for a batch also one per target (..., n).
+            stream: CUDA stream for targets in GPU memory, as for `batch`.
+            out: For targets in GPU memory, solutions to overwrite, as for `batch`.
 
         Raises:
-            InputError: An argument is malformed, or there are several targets.
+            InputError: An argument is malformed, or there are several targets in host memory.
         """
+        kind = f"several {count!r}"
+        if self._calls is not None and type(target) is not _ARRAY:
+            again = self._calls.repeat(kind, target, q0, stream, out)
+            if again is not None:
+                return again
         if self._closed is not None:
+            check_closed(self._robot.name, stream=stream, out=out)
             return _returned(target, self._closed.solve_several(self._each(target), count, q0))
-        options = self._settings.options(target, seeded=q0 is not None, solutions=count)
+        options = self._settings.options(
+            target, seeded=q0 is not None, solutions=count, stream=stream
+        )
         if self._iterated is not None:
             check_not_iterated(several=count)
+        if options.gpu is not None and on_a_gpu(target):
+            record = self._driver(options).record_on_gpu(listed=True)
+            return self._on_device(kind, target, q0, stream, out, record)
+        check_no_out(out)
         targets, seeds = self._read(target, q0, options)
         if targets.ndim > 1:
             raise InputError(

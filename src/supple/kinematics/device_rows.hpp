@@ -55,6 +55,24 @@ __device__ __forceinline__ bool to_kernel(const Chain<T>& chain, const L* q, L* 
   return valid && within_bounds(chain, x, static_cast<const L*>(nullptr));
 }
 
+// The configuration q (nq) of coordinates x (nv) of the kernel; quaternions have w >= 0.
+// (As `from_kernel` in src/core/bindings/configurations.hpp.)
+template <class L, class T>
+__device__ __forceinline__ void from_kernel(const Chain<T>& chain, const L* x, L* q) {
+  visit_places(
+      chain, [&](int i, int j) { q[i] = x[j]; },
+      [&](int i, int j) {
+        const Vec3<L> r{x[j], x[j + 1], x[j + 2]};
+        const L angle = sqrt(dot(r, r));
+        L sine, cosine;
+        sincos(angle * L(0.5), sine, cosine);
+        const L sign = cosine < L(0) ? L(-1) : L(1);
+        const L factor = angle > L(1e-9) ? sign * sine / angle : L(0.5);
+        q[i] = sign * cosine;
+        q[i + 1] = factor * r.x, q[i + 2] = factor * r.y, q[i + 3] = factor * r.z;
+      });
+}
+
 // The gradient with respect to a configuration q (nq), from that with respect to velocities (nv). A
 // quaternion of any length r is divided by it, and its rate is ½ a (0, ω) for the unit quaternion a
 // and the angular velocity ω in the axes of the body. (As

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple._arrays.checks import coordinates, matched
 from supple.errors import InputError, short_repr
 from supple.gpu.device import on_a_gpu
-from supple.gpu.libraries import in_host_memory
 from supple.kinematics import Robot
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import check_robot
@@ -40,8 +40,10 @@ def linearize(
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
     the target, the velocity, or the sum of both; zero if neither is given. The kernel computes J
     and e on SIMD lanes and threads; up to rounding they equal the results of `Task.linearize` for
-    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy;
-    arrays in GPU memory are copied to the CPU.
+    each configuration. A batch of float32 gives float32 results. The result has arrays of NumPy or,
+    for q in GPU memory, arrays of its library there: the call is asynchronous, all arrays must be
+    there, and rows that are not finite give zeros. Steps of such a linearization return q̇ there;
+    all else needs its method `numpy`, which copies it to the CPU.
 
     Args:
         robot: The robot that performs the tasks.
@@ -57,13 +59,17 @@ def linearize(
     """
     check_robot(robot)
     given = (q, target, velocity, qd)
+    if type(q) is not np.ndarray and on_a_gpu(q):
+        # (This module is above; NVIDIA's packages are optional.)
+        resolve = import_module("supple.ik.gpu.linearize").resolve
+        found: Linearization = resolve(robot, tasks, *given, threads)
+        return found
     try:
         return _linearize(robot, tasks, *given, threads)
     except InputError:
         if not any(on_a_gpu(one) for one in given):
             raise
-    q, target, velocity, qd = (in_host_memory(one) for one in given)
-    return _linearize(robot, tasks, q, target, velocity, qd, threads)
+    raise InputError("q must be in GPU memory like the other arrays; given: an array of NumPy")
 
 
 def _linearize(

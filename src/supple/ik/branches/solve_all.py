@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError
+from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, seeds_of
 from supple.ik.branches.arms import AnyArm, ClosedFormArm, Found, arm_of
 from supple.ik.branches.same_branch import largest_move
@@ -61,7 +61,14 @@ def record_all(problem: CompiledProblem, wraps: bool, options: SolveOptions) -> 
     assert options.gpu is not None
     sizes, arm = world_sizes(options.check), _closed_form(problem, wraps)
     solver = gpu_branches(problem, arm, options.gpu.device, sizes)
-    return partial(solver.record, spec=_spec(options, False), check=options.check)
+    prefer = options.prefer
+    if callable(prefer):
+        raise InputError(
+            "all solutions of targets in GPU memory are sorted by a named preference; given: "
+            f"{short_repr(prefer)}"
+        )
+    order = None if prefer in ("fast", "limits", "nearest") else prefer
+    return partial(solver.record, spec=_spec(options, False), check=options.check, order=order)
 
 
 def _closed_form(problem: CompiledProblem, wraps: bool) -> ClosedFormArm:

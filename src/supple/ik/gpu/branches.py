@@ -18,7 +18,9 @@ from supple.gpu.runtime import compile_linked, compile_source, device_named, ope
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, Found, replaced
 from supple.ik.gpu.calls import DeviceCall, Part
+from supple.ik.gpu.ranking import rank, write_costs
 from supple.ik.gpu.request import Request as SearchRequest
+from supple.ik.gpu.request import SolutionPointers
 from supple.ik.gpu.targets import Reader
 from supple.ik.gpu.world import NO_WORLD, GpuCheck, WorldSizes, gpu_check
 from supple.ik.problem import CompiledProblem
@@ -219,6 +221,9 @@ class GpuBranches:
         seeded: bool,
         spec: _core.BranchSpec,
         check: WorldCheck | None = None,
+        *,
+        order: str | None = None,
+        library: str = "",
     ) -> DeviceCall:
         """Record a call with poses in GPU memory; the results stay there.
 
@@ -229,6 +234,8 @@ class GpuBranches:
             seeded: Whether there are seeds.
             spec: Options of the search.
             check: The clearance to keep.
+            order: The preference by which solutions are sorted, if it is not that of `spec`.
+            library: Name of the library of the arrays.
         """
         n, layout = self.problem.layout.robot.nq, self.problem.layout
         reader = Reader(self.problem, self.device, self._architecture)
@@ -244,7 +251,13 @@ class GpuBranches:
         count = math.prod(lead)
         begins, at = recording.arrays({k: one.size for k, one in self.results(count).items()})
         here = gpu_check(check, self.device, 0)
-        self.launch(count, numbers, start, spec, at, recording, here)
+        if order is None or not count:
+            self.launch(count, numbers, start, spec, at, recording, here)
+        else:
+            own = {k: recording.scratch(one.size).pointer for k, one in self.results(count).items()}
+            own["certain"] = at["certain"]
+            self.launch(count, numbers, start, spec, own, recording, here)
+            self._sort(count, numbers, start, order, own, at, recording)
         eight, double = (*lead, CAPACITY), np.dtype(np.float64)
         parts = {
             "q": Part(begins["q"], double, eight, (n,), n),
@@ -262,6 +275,35 @@ class GpuBranches:
             "_check": check,
         }
         return DeviceCall(recording.recorded(), parts, fields)
+
+    def _sort(
+        self,
+        count: int,
+        target: int,
+        start: tuple[int, int],
+        order: str,
+        found: dict[str, int],
+        to: dict[str, int],
+        work: Work,
+    ) -> None:
+        """Sort solutions by a preference, from some arrays to others."""
+        n, gpu, cost = self.problem.layout.robot.nq, self.device, work.scratch(8 * CAPACITY * count)
+        request = SearchRequest(
+            target=target,
+            q0=start[0] or None,
+            q=found["q"],
+            count=count,
+            q0_stride=start[1],
+            max_solutions=CAPACITY,
+            solutions=found["found"],
+        )
+        made = (gpu, self._architecture)
+        write_costs(self.problem, *made, request, order, cost.pointer, work)
+        arrays = [
+            SolutionPointers(CAPACITY, one["q"], None, one["error"], None, one["found"])
+            for one in (found, to)
+        ]
+        rank(*made, arrays[0], (cost.pointer, 0), n, arrays[1], count, work)
 
 
 @lru_cache(maxsize=32)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
+from supple._arrays.checks import library_name
 from supple.gpu.arrays import DeviceArrayView, GpuArray, layout_of, seen, stream_of
 from supple.gpu.queue import Recorded, given_array
 from supple.gpu.runtime import Memory
@@ -36,8 +37,9 @@ class Part:
     inner: tuple[int, ...]
     step: int
 
-    def of(self, memory: Memory) -> GpuArray:
-        """Return the array in the memory of one call."""
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in numbers, not bytes."""
         outer, inner, size = [], [], 1
         for axis in reversed(self.inner):
             inner.append(size)
@@ -46,9 +48,35 @@ class Part:
         for axis in reversed(self.lead):
             outer.append(size)
             size *= axis
-        strides = (*reversed(outer), *reversed(inner))
-        shape = (*self.lead, *self.inner)
-        return GpuArray(shape, self.dtype, strides, memory.pointer + self.offset, memory)
+        return (*reversed(outer), *reversed(inner))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return (*self.lead, *self.inner)
+
+    def of(self, memory: Memory) -> GpuArray:
+        """Return the array in the memory of one call."""
+        pointer = memory.pointer + self.offset
+        return GpuArray(self.shape, self.dtype, self.strides, pointer, memory)
+
+    def view(self, pointer: int, device: int) -> DeviceArrayView:
+        """Return the array in memory at an address, which may be symbolic."""
+        at = pointer + self.offset
+        return DeviceArrayView(at, self.shape, self.dtype, device, None, self.strides, True)
+
+
+def parts_of(n: int) -> dict[str, tuple[str, int, np.dtype[Any], tuple[int, ...], int]]:
+    """Return the results: array, index of the first number, type, shape and stride of each."""
+    double, integer = np.dtype(np.float64), np.dtype(np.int32)
+    return {
+        "q": ("q", 0, double, (n,), n),
+        "position_error": ("error", 0, double, (), 2),
+        "rotation_error": ("error", 1, double, (), 2),
+        "iterations": ("effort", 0, integer, (), 2),
+        "restarts": ("effort", 1, integer, (), 2),
+        "status": ("outcome", 0, np.dtype(np.int8), (), 1),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +100,25 @@ class DeviceCall:
 
     def __call__(self, stream: int, given: Sequence[int], out: Solutions | None) -> Solutions:
         """Queue the call on a stream, with the addresses of its arrays."""
+        return self._queued(self.recorded, stream, given, out)
+
+    def _queued(
+        self, recorded: Recorded, stream: int, given: Sequence[int], out: Solutions | None
+    ) -> Solutions:
         if out is None:
-            return Solutions.on_gpu(self, self.recorded.run(stream, given))
+            return Solutions.on_gpu(self, recorded.run(stream, given))
         memory = out.memory_for(self)
         memory.stream = stream
-        self.recorded.run(stream, given, memory)
+        recorded.run(stream, given, memory)
         return out
 
 
-Record: TypeAlias = Callable[[Sequence[DeviceArrayView], bool], DeviceCall]
+class Record(Protocol):
+    """Records a call, given the targets and seeds, and the name of the library of the targets."""
+
+    def __call__(  # noqa: D102
+        self, views: Sequence[DeviceArrayView], seeded: bool, *, library: str
+    ) -> DeviceCall: ...
 
 
 class DeviceCalls:
@@ -88,7 +126,7 @@ class DeviceCalls:
 
     The arguments of both methods:
 
-        kind     kind of the call, "batch" or "all"
+        kind     kind of the call, such as "batch" or "all"
         targets  targets, an array or a sequence of arrays
         q0       seeds, or None
         stream   CUDA stream, or None for that of the arrays
@@ -147,7 +185,8 @@ class DeviceCalls:
         near = [_seen(one, on, "q0") for one in seeds]
         given, views = [*given, *near], [*views, *near]
         quick = _layouts(targets, q0)
-        layout: Hashable = tuple((one.dtype.char, one.shape, one.strides) for one in views)
+        each_layout = ((one.dtype.char, one.shape, one.strides) for one in views)
+        layout: Hashable = (library_name(arrays[0]), *each_layout)
         key = (kind, (q0 is None, layout) if quick is None else quick[0])
         call = self._known.get(key)
         if call is None:
@@ -155,7 +194,7 @@ class DeviceCalls:
                 replace(view, pointer=given_array(i) + view.pointer - given[i].pointer)
                 for view, i in zip(views, owners, strict=True)
             ]
-            call = record(symbolic, q0 is not None)
+            call = record(symbolic, q0 is not None, library=library_name(arrays[0]))
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[key] = call
@@ -168,6 +207,9 @@ def _seen(given: object, stream: int, name: str) -> DeviceArrayView:
 
 def _layouts(targets: Any, q0: Any) -> tuple[Hashable, list[int], int] | None:
     """Return the layouts and addresses of the arrays of a call, and their stream."""
+    if q0 is None and not isinstance(targets, list | tuple):  # the usual case, with less work
+        read = layout_of(targets)
+        return None if read is None else ((True, read[0]), [read[1]], read[2])
     given = list(targets) if isinstance(targets, list | tuple) else [targets]
     if q0 is not None:
         given.append(q0)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,15 @@ from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
 from supple.ik.branches.arms import ClosedFormArm, arm_of
 from supple.ik.gpu.branches import GpuBranches
-from supple.ik.gpu.calls import DeviceCall, Part
-from supple.ik.gpu.request import Request, SearchOptions
+from supple.ik.gpu.calls import DeviceCall, Part, parts_of
+from supple.ik.gpu.judged import judged
+from supple.ik.gpu.ranking import drop_equal, fill, rank, write_costs
+from supple.ik.gpu.request import Request, SearchOptions, SolutionPointers
 from supple.ik.gpu.targets import Reader, View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
 from supple.ik.seeds import turns
 from supple.ik.world_check import WorldCheck
-from supple.kinematics.configuration import coordinate_difference
 from supple.motion.linearization import Array
 
 # Source files that are compiled in parallel and linked, and their CUDA kernels.
@@ -59,9 +61,6 @@ _THREADS = {
     "reject": 64,
     "restore": 64,
 }
-# Distance in every joint within which solutions are the same [rad or m], as `distinct` in
-# include/supple/ik/restarts.hpp.
-_DISTINCT = 1e-2
 _COUNTERS = 24  # size of two arrays `Request.counter` [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
@@ -100,6 +99,8 @@ class GpuSolver:
         world: Sizes of the robot in a world.
     """
 
+    _reader: Reader | None = None
+
     def __init__(
         self,
         problem: CompiledProblem,
@@ -134,6 +135,7 @@ class GpuSolver:
         self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
         directions, heights, probes = problem.kernel.reach()
         self._sizes = directions.shape[1], len(probes)
+        self._turns = self._kept(turns(problem.layout.robot), stream)
         parts = (directions, heights, probes)
         self._reach = self._kept(np.concatenate([x.ravel() for x in parts]), stream)
         self.device.wait(stream)
@@ -148,7 +150,7 @@ class GpuSolver:
         """Solve targets (B, k) from the seeds q0: (B, n), (n,) for all targets, or None.
 
         Returns:
-            For s = max_solutions: q (B, s, n), status (B, s), position and rotation errors
+            For s = options.rows: q (B, s, n), status (B, s), position and rotation errors
             (B, s, 2), iterations and seeds (B, s, 2), and the number of solutions (B,).
         """
         pieces = []
@@ -161,12 +163,12 @@ class GpuSolver:
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
     def _piece(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
-        gpu, count, n = self.device, len(targets), self.problem.layout.robot.nq
+        gpu, count, n = self.device, len(targets), self.problem.layout.robot.nv
         gpu.use()
         stream = gpu.stream()
-        max_solutions = options.max_solutions
-        sizes = self._results(count, max_solutions)
-        if max_solutions > 1:
+        rows, several = options.rows, options.max_solutions > 1
+        sizes = self._results(count, rows)
+        if several:
             sizes["solutions"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
         work = Queue(gpu, stream)
@@ -188,24 +190,21 @@ class GpuSolver:
             piece: NDArray[Any] = host[first : first + sizes[name]].view(dtype)
             return piece.reshape(shape)
 
-        effort = part("effort", np.int32, count, max_solutions, 2)
+        effort = part("effort", np.int32, count, rows, 2)
         effort[..., 1] += 1  # number of seeds: one more than the number of restarts
-        found = (
-            part("q", np.float64, count, max_solutions, n),
-            part("outcome", np.int8, count, max_solutions),
-            part("error", np.float64, count, max_solutions, 2),
+        return (
+            part("q", np.float64, count, rows, n),
+            part("outcome", np.int8, count, rows),
+            part("error", np.float64, count, rows, 2),
             effort,
-            part("solutions", np.int32, count) if max_solutions > 1 else np.ones(count, np.int32),
+            part("solutions", np.int32, count) if several else np.ones(count, np.int32),
         )
-        if max_solutions > 1 and self.problem.rest:  # postprocessing may have made solutions equal
-            return distinct(found, turns(self.problem.layout.robot))
-        return found
 
-    def _results(self, count: int, max_solutions: int) -> dict[str, int]:
-        """Return the size of each result array [bytes]."""
-        rows = count * max_solutions
+    def _results(self, count: int, each: int) -> dict[str, int]:
+        """Return the size of each result array in the kernel's layout [bytes]."""
+        rows = count * each
         return {
-            "q": 8 * self.problem.layout.robot.nq * rows,
+            "q": 8 * self.problem.layout.robot.nv * rows,
             "error": 16 * rows,
             "effort": 8 * rows,
             "outcome": rows,
@@ -217,6 +216,9 @@ class GpuSolver:
         seeded: bool,
         options: SearchOptions,
         check: WorldCheck | None = None,
+        listed: bool = False,
+        prefer: Callable[[Any], Any] | None = None,
+        library: str = "",
     ) -> DeviceCall:
         """Record a call with arrays in GPU memory.
 
@@ -227,36 +229,65 @@ class GpuSolver:
             seeded: Whether there are seeds.
             options: Options of the search.
             check: The check of `options`, for the results.
+            listed: Whether the results have an axis with the solutions of each target.
+            prefer: Function by which several solutions are chosen, if it is the caller's.
+            library: Name of the library of the arrays that it is called with.
         """
-        n, seeds = self.problem.layout.robot.nq, views[-1] if seeded else None
-        reader = Reader(self.problem, self.device, self._architecture)
-        recording = Recording(self.device)
-        given = views[: len(views) - seeded]
-        lead, numbers = reader.targets(given, recording, _MAX_TARGETS, self._reads())
+        if prefer is not None:
+            every = replace(options, kept=0)
+            search = self.record(views, seeded, every, check, listed=True)
+            sizes = self._results(math.prod(search.fields["_targets"]), options.kept)
+            return judged(self._arrays(), search, listed, options.kept, sizes, prefer, library)
+        robot, seeds = self.problem.layout.robot, views[-1] if seeded else None
+        n, rows = robot.nq, options.rows
+        reader, recording = self._arrays(), Recording(self.device)
+        given, most = views[: len(views) - seeded], _MAX_TARGETS // options.max_solutions
+        lead, numbers = reader.targets(given, recording, most, self._reads())
         count = math.prod(lead)
-        sizes = self._results(count, 1)
+        sizes = self._results(count, rows) | {"q": 8 * n * rows * count}
         shape = () if seeds is None else reader.seeds(seeds, lead)
+        if options.max_solutions > 1:
+            sizes["solutions"] = 4 * count
         if seeds is not None:
             sizes["q0"] = 8 * math.prod(shape)
         if not isinstance(numbers, int):  # `explore` converts the targets
             sizes["target"] = 8 * self.problem.layout.kernel.targets * count
         begins, at = recording.arrays(sizes)
+        axes = (*lead, rows) if listed else lead
         parts = {
-            name: Part(begins[array] + place * kind.itemsize, kind, lead, inner, step)
-            for name, (array, place, kind, inner, step) in _parts(n).items()
+            name: Part(begins[array] + place * kind.itemsize, kind, axes, inner, step)
+            for name, (array, place, kind, inner, step) in parts_of(n).items()
         }
+        if listed and options.max_solutions > 1:
+            parts["_count"] = Part(begins["solutions"], np.dtype(np.int32), lead, (), 1)
         if isinstance(numbers, int):
             at["target"], numbers = numbers, (View(), 0)
         if seeds is None:
             at["q0"] = 0
         else:
-            reader.copy_seeds(seeds, at["q0"], recording)
+            at["q0"] = reader.copy_seeds(seeds, at["q0"], recording)
             parts["q0"] = Part(begins["q0"], np.dtype(np.float64), shape[:-1], (n,), n)
+        q = at["q"]
+        at["q"] = reader.coordinates(q, rows * count, recording)
         if count:
-            self.launch(at, count, options, recording, n if len(shape) > 1 else 0, numbers)
-        layout = self.problem.layout
-        fields = {"robot": layout.robot, "tasks": layout.tasks, "_check": check}
+            stride = robot.nv if len(shape) > 1 else 0
+            self.launch(at, count, options, recording, stride, numbers)
+        reader.configurations(at["q"], q, rows * count, recording)
+        if listed and options.order is None and rows > 1 and count:
+            found = SolutionPointers.among(at | {"q": q}, rows)
+            fill(self.device, self._architecture, found, n, count, recording)
+        fields = {"robot": robot, "tasks": self.problem.layout.tasks, "_check": check}
+        if listed:
+            fields["_targets"] = lead
+            if options.max_solutions == 1:
+                fields["_count"] = np.ones(lead, np.int32)
         return DeviceCall(recording.recorded(), parts, fields)
+
+    def _arrays(self) -> Reader:
+        """Return the converter of arrays, which is kept for the recorded calls."""
+        if self._reader is None:
+            self._reader = Reader(self.problem, self.device, self._architecture)
+        return self._reader
 
     def _reads(self) -> int:
         """Return the number of targets up to which `explore` converts them, without a launch."""
@@ -283,9 +314,12 @@ class GpuSolver:
 
         `given` is a view of the targets, and their kind, if they are not yet converted.
         """
-        gpu, n = self.device, self.problem.layout.robot.nq
-        many = count > FEW and options.max_solutions == 1
-        check, known = options.check, self._branches if options.check is not None else None
+        if options.order is not None:
+            self._launch_sorted(at, count, options, work, q0_stride, given)
+            return
+        gpu, n, most = self.device, self.problem.layout.robot.nv, options.max_solutions
+        many = count > FEW and most == 1
+        check, known = options.check, self._branches if options.check and most == 1 else None
         sizes: dict[str, int] = {}
         if many:
             sizes |= {"near": 2 * _LISTED * count, "rough": self._rough * n * count}
@@ -294,7 +328,7 @@ class GpuSolver:
         if known is not None:
             sizes |= {"blocked": 4 * count, "again": 4 * count}
         if check is not None and self.postprocesses:
-            sizes["before"] = 8 * (n + 2) * count
+            sizes["before"] = 8 * (n + 2) * count * most
         memory, own = allocate_arrays(sizes, work) if sizes else (None, {})
         again = own.pop("again", 0)
         if "counter" in own:
@@ -317,7 +351,7 @@ class GpuSolver:
             max_seeds=options.max_seeds or self.problem.default_starts,
             q0_stride=q0_stride,
             nearest=options.nearest,
-            max_solutions=options.max_solutions,
+            max_solutions=most,
             tries=self._tries(count),
         )
 
@@ -347,23 +381,45 @@ class GpuSolver:
             known.choose(request, second, work)
             start("explore", exploring, ctypes.c_int(1), View(), ctypes.c_int(0), by=second)
         if self.postprocesses:
-            start("postprocess", -(-count * options.max_solutions // 128))
+            start("postprocess", -(-count * most // 128))
             if check is not None:
-                start("restore", -(-count // 64))
+                start("restore", -(-count * most // 64))
+        if most > 1 and self.problem.rest:  # postprocessing may have made solutions equal
+            turn, found = self._turns.pointer, SolutionPointers.among(at, most)
+            drop_equal(gpu, self._architecture, found, turn, n, count, work)
         del memory  # freed on the stream, after its last use there
 
-
-def _parts(n: int) -> dict[str, tuple[str, int, np.dtype[Any], tuple[int, ...], int]]:
-    """Return the results: array, index of the first number, type, shape and stride of each."""
-    double, integer = np.dtype(np.float64), np.dtype(np.int32)
-    return {
-        "q": ("q", 0, double, (n,), n),
-        "position_error": ("error", 0, double, (), 2),
-        "rotation_error": ("error", 1, double, (), 2),
-        "iterations": ("effort", 0, integer, (), 2),
-        "restarts": ("effort", 1, integer, (), 2),
-        "status": ("outcome", 0, np.dtype(np.int8), (), 1),
-    }
+    def _launch_sorted(
+        self,
+        at: dict[str, int],
+        count: int,
+        options: SearchOptions,
+        work: Work,
+        q0_stride: int,
+        given: tuple[View, int] | None,
+    ) -> None:
+        """Solve as `launch`, and keep the best solutions of each target, sorted."""
+        gpu, most, n = self.device, options.max_solutions, self.problem.layout.robot.nv
+        sizes = self._results(count, most) | {"solutions": 4 * count, "cost": 8 * most * count}
+        memory, own = allocate_arrays(sizes, work)
+        cost = own.pop("cost")
+        self.launch(at | own, count, replace(options, order=None), work, q0_stride, given)
+        request = Request(
+            target=at["target"],
+            q0=at["q0"] or None,
+            q=own["q"],
+            count=count,
+            q0_stride=q0_stride,
+            max_solutions=most,
+            solutions=own["solutions"],
+        )
+        assert options.order is not None
+        made = (gpu, self._architecture)
+        write_costs(self.problem, *made, request, options.order, cost, work)
+        found = SolutionPointers.among(own, most)
+        to = SolutionPointers.among(at, options.rows)
+        rank(*made, found, (cost, 0), n, to, count, work)
+        del memory  # freed on the stream, after its last use there
 
 
 def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str, int]]:
@@ -371,25 +427,3 @@ def allocate_arrays(sizes: dict[str, int], work: Work) -> tuple[Block, dict[str,
     begins, size = placed(sizes)
     memory = work.scratch(size)
     return memory, {name: memory.pointer + begin for name, begin in begins.items()}
-
-
-def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
-    """Remove duplicates from the solutions of `GpuSolver.solve`; return arrays of the same form.
-
-    Args:
-        found: Arrays of solutions, beginning with q (B, s, n) and ending with their number (B,).
-        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by
-            multiples of it are duplicates.
-    """
-    *parts, count = found
-    q = parts[0]
-    kept = np.zeros(q.shape[:2], dtype=np.bool_)
-    whole = np.where(turn > 0, turn, math.inf)
-    for i in range(count.max(initial=0)):
-        away = coordinate_difference(q[:, :i], q[:, i, None])
-        away -= np.where(turn > 0, turn, 0.0) * np.round(away / whole)
-        same = (np.abs(away).max(axis=-1) <= _DISTINCT) & kept[:, :i]
-        kept[:, i] = (i < count) & ~same.any(axis=1)
-    order = np.argsort(~kept, axis=1, kind="stable")
-    rows = np.arange(len(q))[:, None]
-    return (*(part[rows, order] for part in parts), kept.sum(axis=1, dtype=np.int32))

@@ -4,11 +4,11 @@
 namespace supple {
 namespace {
 
-// Whether a problem has a solution that collides.
-__device__ bool solution_collides(const Request& request, int problem) {
-  if (problem >= request.count || request.outcome[problem] != Outcome::solved) return false;
+// Whether there is a solution of a problem in a row, and it collides.
+__device__ bool solution_collides(const Request& request, int row, int problem) {
+  if (problem >= request.count || request.outcome[row] != Outcome::solved) return false;
   double q[nq];
-  for (int j = 0; j < nq; ++j) q[j] = request.q[problem * nq + j];
+  for (int j = 0; j < nq; ++j) q[j] = request.q[row * nq + j];
   return collides(request, problem, q);
 }
 
@@ -18,7 +18,7 @@ __device__ bool solution_collides(const Request& request, int problem) {
 // to `explore`.
 extern "C" __global__ void __launch_bounds__(64) reject(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
-  if (!solution_collides(request, problem)) return;
+  if (!solution_collides(request, problem, problem)) return;
   request.outcome[problem] = Outcome::blocked;
   if (request.blocked) {
     request.blocked[take(request.counter + 2)] = problem;
@@ -29,11 +29,13 @@ extern "C" __global__ void __launch_bounds__(64) reject(Request request) {
 
 // Undoes what `postprocess` has done to solutions that collide after it.
 extern "C" __global__ void __launch_bounds__(64) restore(Request request) {
-  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
-  if (!solution_collides(request, problem)) return;
-  const double* const before = request.before + problem * (nq + 2);
-  for (int j = 0; j < nq; ++j) request.q[problem * nq + j] = before[j];
-  for (int k = 0; k < 2; ++k) request.error[2 * problem + k] = before[nq + k];
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  const int problem = row / request.max_solutions, number = row % request.max_solutions;
+  if (problem < request.count && request.solutions && number >= request.solutions[problem]) return;
+  if (!solution_collides(request, row, problem)) return;
+  const double* const before = request.before + row * (nq + 2);
+  for (int j = 0; j < nq; ++j) request.q[row * nq + j] = before[j];
+  for (int k = 0; k < 2; ++k) request.error[2 * row + k] = before[nq + k];
 }
 
 }  // namespace supple

@@ -50,6 +50,21 @@ class Request(ctypes.Structure):
     )
 
 
+class SolutionPointers(ctypes.Structure):
+    """Mirrors `SolutionArrays` of policy.hpp: the same members in the same order."""
+
+    _fields_ = (
+        ("capacity", ctypes.c_int),
+        *((name, ctypes.c_void_p) for name in ("q", "outcome", "error", "effort", "found")),
+    )
+
+    @classmethod
+    def among(cls, at: dict[str, int], capacity: int = 1) -> SolutionPointers:
+        """Return pointers to arrays with room for `capacity` solutions, given their addresses."""
+        names = ("q", "outcome", "error", "effort", "solutions")
+        return cls(capacity, *(at.get(name) or None for name in names))
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """Options of a search.
@@ -61,6 +76,9 @@ class SearchOptions:
         nearest: Whether the solution nearest to q0 is returned.
         max_solutions: Maximum number of distinct solutions of a target.
         check: The clearance that solutions must keep; None without a world.
+        order: The preference by which the solutions are sorted, one of `ranking.COSTS`; None if
+            they stay in the order in which they were found.
+        kept: Number of solutions that are kept after sorting; 0 for all.
     """
 
     position: float
@@ -69,6 +87,13 @@ class SearchOptions:
     nearest: bool = False
     max_solutions: int = 1
     check: GpuCheck | None = None
+    order: str | None = None
+    kept: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of solutions of a target for which the results have room."""
+        return self.kept if self.order is not None and self.kept else self.max_solutions
 
     @property
     def several(self) -> bool:

@@ -34,6 +34,8 @@ def gpu_solver(
     number, info = device_named(device)
     options = (precision, several, number, info.architecture, world)
     moving = moving_subproblem(problem) if any(world) else None
+    if moving is None and several and not is_separable(problem):
+        moving = moving_subproblem(problem)
     if moving is not None:
         return GpuSubproblems(problem, (moving,), *options)
     if any(world) or not is_separable(problem):

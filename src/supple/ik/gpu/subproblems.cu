@@ -37,4 +37,27 @@ extern "C" __global__ void merge(SolutionArrays part, const int* column, int col
   merge_part(part, columns, column, whole, joint_range(n, limits), problem, first_starts);
 }
 
+// Completes several solutions of a problem whose joints `column` (columns,) are in `part` (count,
+// capacity, columns): the other joints stay where `begin` has moved them, `start`. A problem whose
+// q0 is invalid becomes invalid.
+extern "C" __global__ void spread(const double* part, const int* column, int columns,
+                                  const double* limits, int n, SolutionArrays start,
+                                  SolutionArrays whole, int count) {
+  const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  const long long problem = row / whole.capacity, first = problem * whole.capacity;
+  if (problem >= count) return;
+  const bool invalid =
+      start.outcome[problem] == Outcome::nonfinite || whole.outcome[first] == Outcome::nonfinite;
+  double* const q = whole.q + row * n;
+  if (invalid && row == first) {
+    const JointRange joints = joint_range(n, limits);
+    return record_skipped(
+        whole, n, problem, [&](int j) { return joints.clamped(0, j); }, Outcome::nonfinite);
+  }
+  const bool there = !invalid && row - first < whole.found[problem];
+  const double nowhere = __longlong_as_double(0x7ff8000000000000ll);
+  for (int j = 0; j < n; ++j) q[j] = there ? start.q[problem * n + j] : nowhere;
+  for (int i = 0; there && i < columns; ++i) q[column[i]] = part[row * columns + i];
+}
+
 }  // namespace supple

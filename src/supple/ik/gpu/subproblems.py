@@ -11,31 +11,17 @@ from typing import Any
 import numpy as np
 
 from supple.gpu.queue import Work
-from supple.gpu.runtime import Device, compile_source, open_device
+from supple.gpu.runtime import Device, Memory, compile_source, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.position import GpuSolver, allocate_arrays
-from supple.ik.gpu.request import SearchOptions
+from supple.ik.gpu.request import SearchOptions, SolutionPointers
 from supple.ik.gpu.targets import View
 from supple.ik.gpu.world import NO_WORLD, WorldSizes
 from supple.ik.problem import CompiledProblem
-from supple.ik.subproblems import Subproblem
+from supple.ik.subproblems import Subproblem, moving_subproblem
 
-KERNELS = ("begin", "split", "merge")  # CUDA kernels of subproblems.cu
+KERNELS = ("begin", "split", "merge", "spread")  # CUDA kernels of subproblems.cu
 _THREADS = 128  # number of threads in a block
-
-
-class SolutionPointers(ctypes.Structure):
-    """Mirrors `SolutionArrays` of policy.hpp: the same members in the same order."""
-
-    _fields_ = (
-        ("capacity", ctypes.c_int),
-        *((name, ctypes.c_void_p) for name in ("q", "outcome", "error", "effort", "found")),
-    )
-
-    @classmethod
-    def among(cls, at: dict[str, int]) -> SolutionPointers:
-        """Return pointers to arrays with one solution per target, given their addresses."""
-        return cls(1, *(at[name] for name in ("q", "outcome", "error", "effort")), None)
 
 
 class GpuSubproblems(GpuSolver):
@@ -61,10 +47,11 @@ class GpuSubproblems(GpuSolver):
             self.kernels = own.result()
         gpu.use()
         robot, stream = problem.layout.robot, gpu.stream()
+        self._stream = stream
         self._limits = self._kept(np.stack([robot.lower, robot.upper]), stream)
         self._joints = [self._kept(part.joints, stream) for part in parts]
         self._numbers = [self._kept(part.numbers, stream) for part in parts]
-        indices = np.full((len(parts), robot.nq), -1, np.int32)
+        indices = np.full((len(parts), robot.nv), -1, np.int32)
         for row, part in zip(indices, parts, strict=True):
             row[part.joints] = np.arange(len(part.joints))
         self._indices = [self._kept(row, stream) for row in indices]
@@ -74,13 +61,20 @@ class GpuSubproblems(GpuSolver):
         return 0  # the targets are converted before they are split
 
     @cached_property
-    def _whole(self) -> GpuSolver:
-        """The solver of the undecoupled problem, for several solutions per target.
+    def _moving(self) -> tuple[Subproblem | None, GpuSolver, Memory | None]:
+        """The joints that move a task, if some do not, and their solver, for several solutions.
 
-        The subproblems give only one solution per target, because the CUDA kernel `merge` combines
-        one solution of each subproblem.
+        The solutions of subproblems, of which each has several, would have to be combined. The last
+        item has the indices of the joints, in GPU memory.
         """
-        return GpuSolver(self.problem, *self._how)
+        if len(self.parts) == 1:
+            return self.parts[0], self.solvers[0], self._joints[0]
+        moving = moving_subproblem(self.problem)
+        if moving is None:
+            return None, GpuSolver(self.problem, *self._how), None
+        kept = self._kept(moving.joints, self._stream)
+        self.device.wait(self._stream)
+        return moving, GpuSolver(moving.problem, *self._how), kept
 
     def launch(
         self,
@@ -93,21 +87,14 @@ class GpuSubproblems(GpuSolver):
     ) -> None:
         """Solve asynchronously; `at` holds the addresses of the arrays, with converted targets."""
         if options.max_solutions > 1:
-            return self._whole.launch(at, count, options, work, q0_stride)
-        each = ctypes.c_int(count)
+            self._launch_several(at, count, options, work, q0_stride)
+            return
         layout = self.problem.layout
         dof, width = layout.robot.dof, layout.kernel.targets
-
-        def start(name: str, threads: int, *arguments: object) -> None:
-            work.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, *arguments)
-
-        def split(name: str, columns: int, of: int, part: int, to: int) -> None:
-            sizes = (ctypes.c_int(of), ctypes.c_int(columns), each)
-            start("split", columns * count, *map(ctypes.c_void_p, (at[name], to, part)), *sizes)
-
         limits = (ctypes.c_void_p(self._limits.pointer), ctypes.c_int(dof))
-        whole = (*limits, SolutionPointers.among(at), each)
-        start("begin", count, ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_stride), *whole)
+        whole = (*limits, SolutionPointers.among(at), ctypes.c_int(count))
+        q0 = (ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_stride))
+        self._start("begin", count, work, *q0, *whole)
         for part, solver, joints, numbers, indices in zip(
             self.parts, self.solvers, self._joints, self._numbers, self._indices, strict=True
         ):
@@ -115,18 +102,57 @@ class GpuSubproblems(GpuSolver):
             sizes = {"q": 8 * n, "error": 16, "effort": 8, "outcome": 1, "target": 8 * k}
             sizes["q0"] = 8 * n if at["q0"] else 0
             memory, own = allocate_arrays({name: s * count for name, s in sizes.items()}, work)
-            split("target", k, width, numbers.pointer, own["target"])
+            self._split(at["target"], width, numbers, k, own["target"], count, work)
             if at["q0"]:
-                split("q0", n, q0_stride, joints.pointer, own["q0"])
+                self._split(at["q0"], q0_stride, joints, n, own["q0"], count, work)
             else:
                 own["q0"] = 0
             # With a world there is one part, and the other joints stay where `begin` moved them.
             check = options.check and replace(options.check, joint=indices.pointer, still=at["q"])
             solver.launch(own, count, replace(options, check=check), work, n)
             columns = (ctypes.c_void_p(joints.pointer), ctypes.c_int(n))
-            start("merge", count, SolutionPointers.among(own), *columns, *whole)
+            self._start("merge", count, work, SolutionPointers.among(own), *columns, *whole)
             del memory  # freed on the stream, after its last use there
-        return None
+
+    def _launch_several(
+        self, at: dict[str, int], count: int, options: SearchOptions, work: Work, q0_stride: int
+    ) -> None:
+        """Search for several solutions of each target, in which the other joints stay."""
+        moving, solver, joints = self._moving
+        if moving is None or joints is None:
+            solver.launch(at, count, options, work, q0_stride)
+            return
+        n, robot, rows = len(moving.joints), self.problem.layout.robot, options.rows
+        sizes = {"still": robot.nv, "part": rows * n, "q0": n if at["q0"] else 0}
+        sizes |= {"error": 2, "effort": 1, "outcome": 1}
+        memory, own = allocate_arrays({name: 8 * s * count for name, s in sizes.items()}, work)
+        start = SolutionPointers.among(own | {"q": own["still"]})
+        limits = (ctypes.c_void_p(self._limits.pointer), ctypes.c_int(robot.nv))
+        given = (ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_stride))
+        self._start("begin", count, work, *given, *limits, start, ctypes.c_int(count))
+        if at["q0"]:
+            self._split(at["q0"], q0_stride, joints, n, own["q0"], count, work)
+        inner = at | {"q": own["part"], "q0": own["q0"] if at["q0"] else 0}
+        check = options.check
+        if check is not None:
+            check = replace(check, joint=self._indices[0].pointer, still=own["still"])
+        solver.launch(inner, count, replace(options, check=check), work, n)
+        columns = (ctypes.c_void_p(joints.pointer), ctypes.c_int(n))
+        whole = SolutionPointers.among(at, rows)
+        ends = (*limits, start, whole, ctypes.c_int(count))
+        self._start("spread", rows * count, work, ctypes.c_void_p(own["part"]), *columns, *ends)
+        del memory  # freed on the stream, after its last use there
+
+    def _start(self, name: str, threads: int, work: Work, *arguments: object) -> None:
+        work.launch(self.kernels[name], -(-threads // _THREADS), _THREADS, *arguments)
+
+    def _split(
+        self, whole: int, width: int, column: Memory, columns: int, to: int, count: int, work: Work
+    ) -> None:
+        """Copy columns of a matrix (count, width)."""
+        addresses = map(ctypes.c_void_p, (whole, to, column.pointer))
+        sizes = (ctypes.c_int(width), ctypes.c_int(columns), ctypes.c_int(count))
+        self._start("split", columns * count, work, *addresses, *sizes)
 
 
 @lru_cache(maxsize=8)

@@ -1,11 +1,14 @@
-"""Convert targets and seeds in GPU memory to the kernel's layout, asynchronously."""
+"""Convert targets and seeds in GPU memory to the kernel's layout, and solutions back from it.
+
+All calls are asynchronous.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ import numpy as np
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView
 from supple.gpu.queue import Work
-from supple.gpu.runtime import Device, compile_source
+from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.tasks import AxisTask, OrientationTask, PoseTask, PositionTask, Task
@@ -23,6 +26,7 @@ KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2, Orien
 PLAIN = 4  # `Kind` of values that are copied unchanged: other targets, and seeds
 _MAX_AXES = 8  # maximum number of batch axes, the length of `View.size`
 DTYPES = (np.float64, np.float32)  # types of targets and seeds
+KERNELS = ("read", "to_coordinates", "to_configurations")  # CUDA kernels of targets.cu
 
 
 class View(ctypes.Structure):
@@ -39,11 +43,25 @@ class View(ctypes.Structure):
 
 
 class Reader:
-    """A converter of targets and seeds in the memory of one GPU to the kernel's layout."""
+    """A converter of arrays in the memory of one GPU to and from the kernel's layout.
+
+    It must live as long as the calls that are recorded with it.
+    """
 
     def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
-        self.problem, self.device = problem, device
-        self._kernel = _kernel(device, architecture)
+        self.problem, self.device, self.architecture = problem, device, architecture
+        self._kernels = _kernels(device, architecture)
+
+    @cached_property
+    def _balls(self) -> Memory:
+        """The index of the first coordinate of each ball joint, in GPU memory."""
+        gpu, places = self.device, np.array(self.problem.layout.robot._balls, np.int32)
+        gpu.use()
+        stream = gpu.stream()
+        memory = gpu.allocate(places.nbytes, stream)
+        gpu.upload(memory.pointer, places, stream)
+        gpu.wait(stream)
+        return memory
 
     def targets(
         self, given: Sequence[DeviceArrayView], work: Work, max_count: int, direct: int = 0
@@ -96,12 +114,12 @@ class Reader:
         return lead, memory.pointer
 
     def seeds(self, given: DeviceArrayView, lead: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape (n,) or (..., n) of seeds.
+        """Return the shape (nq,) or (..., nq) of seeds.
 
         Raises:
-            InputError: The shape is neither (n,) nor (..., n) with the batch axes of the targets.
+            InputError: The shape is neither (nq,) nor (..., nq) with the batch axes of the targets.
         """
-        n = self.problem.layout.robot.dof
+        n = self.problem.layout.robot.nq
         own, _ = self._shapes(given, ((n,),), "q0")
         if own not in ((), lead):
             raise InputError(
@@ -110,11 +128,40 @@ class Reader:
             )
         return (*own, n)
 
-    def copy_seeds(self, given: DeviceArrayView, to: int, work: Work) -> None:
-        """Copy seeds to an address, in double precision."""
+    def copy_seeds(self, given: DeviceArrayView, to: int, work: Work) -> int:
+        """Copy seeds to an address, in double precision; return that in the kernel's layout."""
+        self.copy(given, to, work)
+        robot, count = self.problem.layout.robot, math.prod(given.shape[:-1])
+        if robot.nq == robot.nv:
+            return to
+        made = work.scratch(8 * robot.nv * count).pointer
+        self._convert("to_coordinates", to, made, count, work)
+        return made
+
+    def copy(self, given: DeviceArrayView, to: int, work: Work, width: int = 0) -> None:
+        """Copy rows (..., k) to an address, in double precision, each `width` after the last."""
         *own, n = given.shape
         view = _view(given, tuple(own), (n,), tuple(own))
-        self._read(view, PLAIN, to, n, math.prod(own), work)
+        self._read(view, PLAIN, to, width or n, math.prod(own), work)
+
+    def coordinates(self, q: int, count: int, work: Work) -> int:
+        """Return the address for solutions in the kernel's layout, which become q (count, nq)."""
+        robot = self.problem.layout.robot
+        return q if robot.nq == robot.nv else work.scratch(8 * robot.nv * count).pointer
+
+    def configurations(self, x: int, q: int, count: int, work: Work) -> None:
+        """Convert solutions at the address x, from `coordinates`, to q (count, nq)."""
+        if x != q:
+            self._convert("to_configurations", x, q, count, work)
+
+    def _convert(self, name: str, given: int, to: int, count: int, work: Work) -> None:
+        if not count:
+            return
+        robot = self.problem.layout.robot
+        addresses = (ctypes.c_void_p(given), ctypes.c_void_p(self._balls.pointer))
+        sizes = (ctypes.c_int(len(robot._balls)), ctypes.c_int(robot.nv))
+        arguments = (*addresses, *sizes, ctypes.c_void_p(to), ctypes.c_int(count))
+        work.launch(self._kernels[name], -(-count // 128), 128, *arguments)
 
     def _shapes(
         self, array: DeviceArrayView, shapes: Sequence[tuple[int, ...]], name: str
@@ -136,7 +183,9 @@ class Reader:
         if not count:
             return
         numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
-        work.launch(self._kernel, -(-count // 128), 128, view, *numbers, ctypes.c_int(count))
+        work.launch(
+            self._kernels["read"], -(-count // 128), 128, view, *numbers, ctypes.c_int(count)
+        )
 
 
 def _view(
@@ -161,6 +210,5 @@ def _view(
 
 
 @lru_cache(maxsize=8)
-def _kernel(device: Device, architecture: str) -> Any:
-    code = compile_source(source("targets.cu"), architecture)
-    return device.load(code, ("read",))["read"]
+def _kernels(device: Device, architecture: str) -> dict[str, Any]:
+    return device.load(compile_source(source("targets.cu"), architecture), KERNELS)

@@ -1,0 +1,116 @@
+"""The choice among several solutions of each target on a GPU, by a preference or given costs."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+from supple.gpu.queue import Work
+from supple.gpu.runtime import Device, compile_source
+from supple.gpu.source import source
+from supple.ik.gpu.request import Request, SolutionPointers
+from supple.ik.problem import CompiledProblem
+
+# The value of `Cost` in costs.cu for each preference: `preference.costs` is the same on the CPU.
+COSTS = {"fast": 0, "limits": 0, "comfortable": 1, "nearest": 2, "manipulability": 3}
+KERNELS = ("rank", "drop", "fill")  # CUDA kernels of rank.cu
+# Distance in every joint within which solutions are the same [rad or m], as `distinct` in
+# include/supple/ik/restarts.hpp.
+_DISTINCT = 1e-2
+_THREADS = 128  # number of threads in a block
+_TARGETS = _THREADS // 32  # number of targets of a block, which have a warp each
+
+
+def write_costs(
+    problem: CompiledProblem,
+    device: Device,
+    architecture: str,
+    request: Request,
+    prefer: str,
+    cost: int,
+    work: Work,
+) -> None:
+    """Write the costs (count, max_solutions) of the solutions of a request to an address.
+
+    Args:
+        problem: The problem.
+        device: The GPU.
+        architecture: Its architecture.
+        request: The solutions, their numbers, the targets and q0.
+        prefer: The preference, one of `COSTS`.
+        cost: The address.
+        work: The queue of launches.
+    """
+    kernel = _cost_kernel(problem, device, architecture)
+    rows = request.count * request.max_solutions
+    arguments = (request, ctypes.c_int(COSTS[prefer]), ctypes.c_void_p(cost))
+    work.launch(kernel, -(-rows // _THREADS), _THREADS, *arguments)
+
+
+def rank(
+    device: Device,
+    architecture: str,
+    found: SolutionPointers,
+    cost: tuple[int, int],
+    n: int,
+    to: SolutionPointers,
+    count: int,
+    work: Work,
+) -> None:
+    """Write the solutions with the smallest costs to other arrays, sorted.
+
+    Args:
+        device: The GPU.
+        architecture: Its architecture.
+        found: The solutions.
+        cost: The address of their costs, and whether these are float32.
+        n: Number of coordinates.
+        to: Arrays for the best solutions, as many as these have room for.
+        count: Number of targets.
+        work: The queue of launches.
+    """
+    at, floats = cost
+    costs = (ctypes.c_void_p(at), ctypes.c_int(floats), ctypes.c_int(n))
+    _start("rank", device, architecture, count, work, found, *costs, to)
+
+
+def drop_equal(
+    device: Device,
+    architecture: str,
+    found: SolutionPointers,
+    turn: int,
+    n: int,
+    count: int,
+    work: Work,
+) -> None:
+    """Remove solutions that equal an earlier one up to turns, whose address is `turn` (n,)."""
+    given = (ctypes.c_void_p(turn), ctypes.c_double(_DISTINCT), ctypes.c_int(n))
+    _start("drop", device, architecture, count, work, found, *given)
+
+
+def fill(
+    device: Device, architecture: str, found: SolutionPointers, n: int, count: int, work: Work
+) -> None:
+    """Fill the rows of q after the last solution of each target with its first solution."""
+    _start("fill", device, architecture, count, work, found, ctypes.c_int(n))
+
+
+def _start(
+    name: str, device: Device, architecture: str, count: int, work: Work, *arguments: Any
+) -> None:
+    kernel = _kernels(device, architecture)[name]
+    work.launch(kernel, -(-count // _TARGETS), _THREADS, *arguments, ctypes.c_int(count))
+
+
+@lru_cache(maxsize=8)
+def _kernels(device: Device, architecture: str) -> dict[str, Any]:
+    device.use()
+    return device.load(compile_source(source("rank.cu"), architecture), KERNELS)
+
+
+@lru_cache(maxsize=32)
+def _cost_kernel(problem: CompiledProblem, device: Device, architecture: str) -> Any:
+    device.use()
+    text = source("costs.cu", problem.kernel.constants())
+    return device.load(compile_source(text, architecture), ("costs",))["costs"]
