@@ -16,10 +16,10 @@ from generated import seeds
 from moving_trees import Drawn
 from sizes import nightly
 from supple import collision as c
-from supple.collision.certificate import polygon_certificate
+from supple.collision.certificate import Curve, curve_certificate, polygon_certificate
 from supple.collision.model import CollisionModel, model_of
 from supple.describe import Description, Joint
-from supple.errors import InputError
+from supple.kinematics.configuration import from_kernel, in_balls, to_kernel
 
 Array = np.ndarray
 ROUNDING = 1e-12  # [m], for robots of some meters
@@ -161,13 +161,61 @@ def test_a_servo_stops_a_long_pole_in_front_of_an_obstacle(length: float) -> Non
     assert robot.difference(q, robot.neutral())[2] > 0.3  # it has come near
 
 
-def test_a_curve_of_ball_joints_turns_at_constant_velocity() -> None:
-    model = model_of(pole(1.0), sp.World({"b": c.Sphere(0.1)}, links={"tip": c.Sphere(0.1)}))
-    assert isinstance(model, CollisionModel)
-    assert model.kernel is not None
-    bent = np.zeros((4, 1, 3))
-    bent[2] = 1.0
-    with pytest.raises((InputError, ValueError), match="ball joint"):
-        model.kernel.curve_bound(
-            np.array([0.0, 1.0]), bent, clearance=0.0, absolute=1e-4, relative=0.01, first=False
-        )
+def test_bent_curves_of_quaternions_are_judged_everywhere() -> None:
+    """Random cubics of rotation vectors, judged by many samples, between samples too."""
+    judged = 0
+    for seed in seeds(nightly(200, 20)):
+        robot, rng = Drawn(seed).robot, np.random.default_rng([seed, 36])
+        q = robot.random(seed=seed)[None]
+        world = drawn_world(rng, robot, 1.0, q, 3)
+        model = model_of(robot, world)
+        if model.kernel is None:
+            continue
+        pieces = int(rng.integers(1, 4))
+        swing = rng.normal(size=(4, pieces, robot.nv)) * rng.choice([0.03, 0.2, 1.0])
+        balls, anchors = in_balls(robot), np.zeros((pieces, robot.nv))
+        curve = Curve(np.arange(pieces + 1, dtype=float), swing, anchors)
+        start = to_kernel(robot, q[0])
+        for i in range(pieces):  # continuous; pieces with more knots begin beside their anchor
+            first = 0.5 * (seed % 2) * balls * rng.normal(size=robot.nv)
+            at = to_kernel(robot, robot.integrate(from_kernel(robot, start), -first))
+            swing[0, i], anchors[i] = np.where(balls, first, start), np.where(balls, at, 0.0)
+            start = to_kernel(robot, of_curve(robot, curve, i, swing[:, i].sum(axis=0)))
+        u = np.linspace(0, 1, 300)[:, None] ** np.arange(4)
+        places = np.concatenate([of_curve(robot, curve, i, u @ swing[:, i]) for i in range(pieces)])
+        least = least_distance(model, places)
+        for clearance in (0.0, 0.02):
+            made = curve_certificate(model, clearance, [curve])
+            assert least >= made.min_clearance - ROUNDING, seed
+            assert made.certified == (made.min_clearance >= clearance)
+        if least > 0:
+            judged += 1
+            rate = float(np.abs(swing).sum(axis=(0, 2)).max()) / 300  # between samples
+            assert made.min_clearance >= least - max(1.1e-4, 0.011 * least) - 6 * rate, seed
+    assert judged > 3
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_bent_rotation_is_judged_by_its_bulge(seed: int) -> None:
+    """The rotation bends much more than it turns, toward an obstacle at a fourth of its way."""
+    rng = np.random.default_rng([seed, 37])
+    robot, anchor = pole(1.0), rng.normal(size=(1, 3))
+    swing = np.zeros((4, 1, 3))
+    bend = 0.03 * rng.normal(size=3)
+    swing[1, 0], swing[2, 0] = -bend + 0.003 * rng.normal(size=3), bend
+    curve = Curve(np.array([0.0, 1.0]), swing, anchor)
+    u = np.linspace(0, 1, 2001)[:, None] ** np.arange(4)
+    q = of_curve(robot, curve, 0, u @ swing[:, 0])
+    on = robot.fk(q[[0, 500, 1000]], "tip")[:, :3, 3]
+    bulge = on[1] - (on[0] + on[2]) / 2
+    place = on[1] + 0.32 * bulge / np.linalg.norm(bulge)
+    world = sp.World({"ball": c.Sphere(0.2, place)}, links={"tip": c.Sphere(0.1)})
+    model = model_of(robot, world)
+    made = curve_certificate(model, 0.0, [curve])
+    assert least_distance(model, q) >= made.min_clearance - ROUNDING
+
+
+def of_curve(robot: sp.Robot, curve: Curve, i: int, x: Array) -> Array:
+    """Return configurations (K, nq) for values x (K, nv) of the cubics of a piece."""
+    assert curve.anchors is not None
+    return np.asarray(robot.integrate(from_kernel(robot, curve.anchors[i]), x))

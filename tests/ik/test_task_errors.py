@@ -96,7 +96,8 @@ def test_one_task_has_the_error_of_the_solution() -> None:
     found = solve(robot, robot.fk(robot.random(3, seed=5)))
     np.testing.assert_array_equal(found.position_errors, found.position_error[:, None])
     np.testing.assert_array_equal(found[1].rotation_errors, [found[1].rotation_error])
-    assert found[1].missed == ()
+    np.testing.assert_array_equal(found[1].missed, [0.0])
+    assert found[1].reasons == ()
 
 
 def test_errors_of_all_tasks_are_infinite_for_a_nonfinite_target() -> None:
@@ -118,7 +119,8 @@ def test_errors_of_open_tasks_are_reported() -> None:
     assert not found.success
     assert found.rotation_errors[1] == pytest.approx(abs(9.0 - found.q[1] - found.q[3]))
     assert found.rotation_errors[0] == 0
-    assert found.missed[-1][0] == "OpenTask"
+    assert found.missed[1] == found.rotation_errors[1]
+    assert found.reasons[-1].startswith("OpenTask by ")
 
 
 def test_five_joints_cannot_meet_six_rows() -> None:

@@ -13,14 +13,14 @@
 
 namespace supple {
 
-// Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1]. A ball
-// joint has the rotation vector coefficient[0][i] at s[i], and turns with the constant velocity
-// coefficient[1][i] in its own axes; its other coefficients are zero.
+// Cubic pieces: piece i is the sum of coefficient[k][i] (u - s[i])^k from s[i] to s[i + 1]. For a
+// ball joint this is a rotation vector, by which it turns from the orientation anchor[i].
 template <class T>
 struct JointCurve {
   int pieces;
   const T* s;            // (pieces + 1,): increasing
   const T* coefficient;  // (4, pieces, nq)
+  const T* anchor;       // (pieces, nq): rotation vectors; null without ball joints
 };
 
 template <class T>
@@ -117,15 +117,49 @@ SUPPLE_FN void curve_position(const JointCurve<T>& curve, const Chain<T>& chain,
   visit_joints(
       chain, [&](int j) { to[j] = piece_value(curve, width, piece, j, x); },
       [&](int j) {
+        Vec3<T> r{T(0), T(0), T(0)};
         const T* const c = curve.coefficient + piece * width + j;
-        set_vector(to + j, integrate_ball(vector_at(c), vector_at(c + stride) * x));
+        for (int k = 3; k >= 0; --k) r = fma(r, x, vector_at(c + k * stride));
+        set_vector(to + j, integrate_ball(vector_at(curve.anchor + piece * width + j), r));
       });
 }
 
+// Returns by how much, at most, the rotation of a ball joint deviates from its chord on a part of a
+// piece, from x0 to x1 after its beginning. `c` is the first coefficient, others follow at
+// `stride`.
+//
+// With the rotation vector r(x), and that from an end of the part to x, φ(x), the angular velocity
+// is ω = J(r) r' = J(φ) φ'. As ‖J‖ <= 1 and ‖dJ[a] b‖ <= ‖a‖ ‖b‖/2,
+//
+//   ‖φ''‖ <= ‖J(φ)⁻¹‖ (‖ω'‖ + ‖φ'‖²/2),   ‖ω'‖ <= ‖r''‖ + ‖r'‖²/2,   ‖φ'‖ <= ‖J(φ)⁻¹‖ ‖r'‖,
+//
+// and ‖J(φ)⁻¹‖ = (θ/2)/sin(θ/2) for θ = ‖φ‖. The chord is a line of φ, so that the deviation is at
+// most (x1 - x0)²/8 of the largest ‖φ''‖. Neither is longer than the angle by which the joint
+// turns.
+template <class T>
+SUPPLE_FN T turned_aside(const T* c, int stride, const T& x0, const T& x1, bool whole) {
+  const auto length = [](const Vec3<T>& a) { return sqrt(dot(a, a)); };
+  const Vec3<T> at = vector_at(c), slope = vector_at(c + stride),
+                second = vector_at(c + 2 * stride) * T(2), third = vector_at(c + 3 * stride) * T(6);
+  const T h = x1 - x0;
+  const Vec3<T> bend = fma(third, x0, second), last = fma(third, x1, second);
+  const Vec3<T> rate = fma(fma(third, T(0.5) * x0, second), x0, slope);
+  // the slope is inside the hull of its Bernstein coefficients
+  const T fastest = max(length(rate), max(length(fma(bend, T(0.5) * h, rate)),
+                                          length(fma(bend + last, T(0.5) * h, rate))));
+  const T angle = fastest * h;
+  const bool one_axis = !(dot(at, at) + dot(second, second) + dot(third, third) > 0);
+  if (one_axis && whole) return T(0);
+  if (!whole || angle > T(1)) return T(2) * angle;
+  constexpr T inverse(1.043);  // above (θ/2)/sin(θ/2) for θ = 1
+  const T turning = max(length(bend), length(last)) + T(0.5) * fastest * fastest;
+  return T(0.125) * h * h * inverse *
+         (turning + T(0.5) * (inverse * fastest) * (inverse * fastest));
+}
+
 // Writes the chord (n,) from the position `from` (n,) at u to that at v, and the largest deviations
-// (n,) of the curve from it, by the Bernstein coefficients of their difference. In one piece, a
-// ball joint turns about one axis, on its chord. In several, neither the rotation from `from` to
-// the curve nor that to the chord is larger than the angle by which it turns.
+// (n,) of the curve from it, by the Bernstein coefficients of their difference; those of a ball
+// joint are the same about its three axes.
 template <class T>
 SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T u, T v,
                            const T* from, T* end, T* chord, T* aside) {
@@ -151,15 +185,15 @@ SUPPLE_FN void curve_chord(const JointCurve<T>& curve, const Chain<T>& chain, T 
       }
     };
     visit_joints(chain, coordinate, [&](int j) {
-      if (first == last) return;
-      const Vec3<T> rate = vector_at(curve.coefficient + (curve.pieces + i) * width + j);
-      const T turned = sqrt(dot(rate, rate)) * (stop - begin);
-      for (int k = j; k < j + 3; ++k) aside[k] += T(2) * turned;
+      const T* const c = curve.coefficient + i * width + j;
+      const T off = turned_aside(c, curve.pieces * width, begin - curve.s[i], stop - curve.s[i],
+                                 first == last);
+      for (int k = j; k < j + 3; ++k) aside[k] += off;
     });
   }
   // Between its ends on one piece, a cubic uses at most 3/4 of its two inner coefficients.
   if (first == last) {
-    for (int j = 0; j < width; ++j) aside[j] *= T(0.75);
+    visit_joints(chain, [&](int j) { aside[j] *= T(0.75); }, [](int) {});
   }
 }
 

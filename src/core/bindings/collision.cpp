@@ -158,14 +158,16 @@ nb::object PyCollisionModel::closer(nb::handle given, double distance) const {
   return made;
 }
 
-nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, double clearance,
-                                         double absolute, double relative, bool first) const {
+nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, nb::handle anchors,
+                                         double clearance, double absolute, double relative,
+                                         bool first) const {
   const CollisionModel<double>& model = view();
   const std::ptrdiff_t pieces = rows_of_array(s) - 1, n = model.chain.nq;
   check_at_least("s", 2, int(pieces) + 1);
   const JointCurve<double> curve{
       int(pieces), data_in<double>(s, NPY_DOUBLE, pieces + 1, "s"),
-      data_in<double>(coefficients, NPY_DOUBLE, 4 * pieces * n, "coefficients")};
+      data_in<double>(coefficients, NPY_DOUBLE, 4 * pieces * n, "coefficients"),
+      model.chain.balls ? data_in<double>(anchors, NPY_DOUBLE, pieces * n, "anchors") : nullptr};
   for (std::ptrdiff_t i = 0; i < pieces; ++i) {
     if (!(curve.s[i] < curve.s[i + 1])) throw_field_error("s", "increasing", curve.s[i + 1]);
   }
@@ -173,13 +175,8 @@ nb::object PyCollisionModel::curve_bound(nb::handle s, nb::handle coefficients, 
     if (!std::isfinite(curve.coefficient[i]))
       throw_field_error("coefficients", "finite", curve.coefficient[i]);
   }
-  for (int b = 0; b < model.chain.balls; ++b) {
-    for (std::ptrdiff_t i = 2 * pieces; i < 4 * pieces; ++i) {
-      for (int k = 0; k < 3; ++k) {
-        const double bent = curve.coefficient[i * n + model.chain.ball[b] + k];
-        if (bent != 0) throw_field_error("coefficients of a ball joint", "linear", bent);
-      }
-    }
+  for (std::ptrdiff_t i = 0; curve.anchor && i < pieces * n; ++i) {
+    if (!std::isfinite(curve.anchor[i])) throw_field_error("anchors", "finite", curve.anchor[i]);
   }
   const CollisionKernel& kernel = *isa().collision;
   Scratch scratch(kernel.curve_scratch(model) * sizeof(double));
@@ -259,9 +256,10 @@ void bind_collision(nb::module_& m) {
       .def("closer", &PyCollisionModel::closer, "q"_a, "distance"_a,
            nb::sig("def closer(self, q: numpy.typing.ArrayLike, distance: float) -> "
                    "numpy.typing.NDArray[numpy.bool_]"))
-      .def("curve_bound", &PyCollisionModel::curve_bound, "s"_a, "coefficients"_a, nb::kw_only(),
-           "clearance"_a, "absolute"_a, "relative"_a, "first"_a,
+      .def("curve_bound", &PyCollisionModel::curve_bound, "s"_a, "coefficients"_a, "anchors"_a,
+           nb::kw_only(), "clearance"_a, "absolute"_a, "relative"_a, "first"_a,
            nb::sig("def curve_bound(self, s: " SUPPLE_ARRAY ", coefficients: " SUPPLE_ARRAY
+                   ", anchors: " SUPPLE_ARRAY
                    ", *, clearance: float, absolute: float, relative: float, first: bool) -> "
                    "tuple[float, float, float, float, int]"))
       .def("cost", &PyCollisionModel::cost, "q"_a, "distance"_a,

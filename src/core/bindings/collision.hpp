@@ -33,10 +33,11 @@ class PyCollisionModel {
   // Returns for each configuration (N, n) which pairs are closer than a distance (N, k).
   nb::object closer(nb::handle q, double distance) const;
   // Returns what is known about the distances along a curve of cubic pieces between parameters s
-  // (N + 1,) with coefficients (4, N, n): a lower bound, the smallest distance seen, and the first
-  // part that may be closer than `clearance`: its beginning, its end and a pair (-1 for none).
-  nb::object curve_bound(nb::handle s, nb::handle coefficients, double clearance, double absolute,
-                         double relative, bool first) const;
+  // (N + 1,) with coefficients (4, N, n), and for ball joints anchors (N, n): a lower bound, the
+  // smallest distance seen, and the first part that may be closer than `clearance`: its beginning,
+  // its end and a pair (-1 for none).
+  nb::object curve_bound(nb::handle s, nb::handle coefficients, nb::handle anchors,
+                         double clearance, double absolute, double relative, bool first) const;
   // Returns the cost of all pairs that are closer than `distance` at q (n,), and its gradient (n,).
   nb::object cost(nb::handle q, double distance) const;
   // Returns the model as bytes, for a copy at an address in the memory of a GPU.

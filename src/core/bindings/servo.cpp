@@ -60,6 +60,12 @@ class PyServo : public ServoLoop {
   // The pair of shapes that did not allow the last step as it was, or -1.
   int blocking() const { return guard_.blocking(); }
   double missed() const { return missed_share(servo_, memory_.last()); }
+  // Returns the part of the command (m,) that the step did not perform: e - J q̇.
+  nb::object left() const {
+    const nb::object made = copy(last().e, {servo_.rows});
+    subtract_performed(servo_, memory_.last(), data_of<double>(made));
+    return made;
+  }
   double sigma_min() const { return supple::sigma_min(servo_, memory_.last()); }
 
   // Returns the part of the command (m,) that is lost to damping although the joints could perform
@@ -212,6 +218,8 @@ void bind_servo(nb::module_& m) {
       .def_prop_ro("_lost", &PyServo::lost,
                    nb::sig("def _lost(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_missed", &PyServo::missed, nb::sig("def _missed(self) -> float"))
+      .def_prop_ro("_left", &PyServo::left,
+                   nb::sig("def _left(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_beyond", &PyServo::beyond, nb::sig("def _beyond(self) -> float"))
       .def_prop_ro("_memory", &PyServo::memory,
                    nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))

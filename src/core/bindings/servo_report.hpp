@@ -119,6 +119,19 @@ inline double missed_share(const Servo<double>& servo, const ServoRecord& record
   return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
 }
 
+// Subtracts from `rows` (m) what the step performed: J q̇ or, in resolved acceleration, J times the
+// acceleration relative to q̈ = -rest_gain q̇.
+inline void subtract_performed(const Servo<double>& servo, const ServoRecord& record,
+                               double* rows) {
+  const ServoState<double>& state = record.state;
+  const int n = servo.chain.nv;
+  std::vector<double> rate(state.qd, state.qd + n);
+  for (int j = 0; j < n && servo.second_order; ++j) {
+    rate[j] = (rate[j] - record.before[j]) / servo.dt + servo.rest_gain * record.before[j];
+  }
+  for (int i = 0; i < servo.rows; ++i) rows[i] -= dot(n, state.J + i * n, rate.data());
+}
+
 // Whether a command with the squared norm `asked` is only a rounding error of a target that is met.
 inline bool is_rounding(const Servo<double>& servo, const ServoState<double>& state, double asked) {
   const double* const J = state.J;

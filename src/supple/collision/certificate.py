@@ -15,7 +15,7 @@ from supple.collision.model import CollisionModel, model_of
 from supple.collision.parts import Array
 from supple.collision.world import World
 from supple.kinematics import Robot
-from supple.kinematics.configuration import difference, to_kernel
+from supple.kinematics.configuration import difference, in_balls, to_kernel
 
 # The lower bound of the distances is within one of these of the smallest distance on the curve.
 _ABSOLUTE = 1e-4  # [m]
@@ -115,12 +115,13 @@ class Certified:
 class Curve(NamedTuple):
     """Cubic pieces between parameters s (N + 1,), with coefficients (4, N, n), as in a `Spline`.
 
-    Of the three coordinates of a ball joint, the first coefficients are a rotation vector, and the
-    second ones an angular velocity in the axes of the body; the others are zero.
+    Those of a ball joint describe a rotation vector, by which it turns from its anchor, another
+    rotation vector (N, n). None stands for anchors of zero.
     """
 
     s: Array
     coefficients: Array
+    anchors: Array | None = None
 
 
 def polygon(robot: Robot, s: Array, q: Array) -> Curve:
@@ -129,9 +130,10 @@ def polygon(robot: Robot, s: Array, q: Array) -> Curve:
     Between them, joints move linearly, and ball joints turn by the shortest rotations.
     """
     made = np.zeros((4, len(s) - 1, robot.nv))
-    made[0] = to_kernel(robot, q[:-1])
+    at, balls = to_kernel(robot, q[:-1]), in_balls(robot)
+    made[0] = np.where(balls, 0.0, at)
     made[1] = difference(robot, q[1:], q[:-1]) / np.diff(s)[:, None]
-    return Curve(s, made)
+    return Curve(s, made, np.where(balls, at, 0.0))
 
 
 def curve_certificate(
@@ -149,10 +151,12 @@ def curve_certificate(
     made = Certificate(clearance, np.inf, _place=(model.robot, model.world))
     if model.kernel is None:
         return made
-    for s, coefficients in curves:
+    for s, coefficients, anchors in curves:
+        zero = np.zeros(coefficients.shape[1:])
         bound, _, begin, end, pair = model.kernel.curve_bound(
             np.ascontiguousarray(s, dtype=np.float64),
             np.ascontiguousarray(coefficients, dtype=np.float64),
+            np.ascontiguousarray(zero if anchors is None else anchors, dtype=np.float64),
             clearance=clearance,
             absolute=_ABSOLUTE,
             relative=_RELATIVE,

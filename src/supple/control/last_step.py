@@ -110,12 +110,12 @@ class LastStep(_core.Servo):
 
         ‖e - J q̇‖ of the weighted rows of each task; with order=2, that of the accelerations.
         """
-        return self._per_task(self._e - self._J @ self._performed)
+        return self._per_task(self._left)
 
     def _per_task(self, rows: Array) -> Array:
-        """Return the norm of the rows (m,) of each task (tasks,)."""
+        """Return the norms (..., tasks) of the rows (..., m) of each task."""
         begin = np.cumsum([0, *self._layout.counts[:-1]])
-        return np.asarray(np.sqrt(np.add.reduceat(rows**2, begin)))
+        return np.asarray(np.sqrt(np.add.reduceat(rows**2, begin, axis=-1)))
 
     @property
     def _performed(self) -> Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from supple._arrays.checks import number
 from supple._arrays.tables import read_table, write_table
 from supple.collision.certificate import Certificate, Certified, certificate_of_both
+from supple.control.missed import TaskShares
 from supple.control.resampling import resampled_at, rested
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
@@ -71,6 +72,7 @@ class Trajectory(Certified):
     estimates: Estimates | None = None
     robot: Robot | None = None
     certificate: Certificate | None = None
+    _shares: TaskShares | None = field(default=None, repr=False)
     _coordinates: Coordinates | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -104,6 +106,7 @@ class Trajectory(Certified):
             lines.append(f"  smallest singular value: at least {self.sigma_min.min():.3g}")
             if self.error.any():
                 lines.append(f"  error: {self._error_text()}")
+        lines += [f"  {each}" for each in self.reasons] * (len(self.tasks) > 1)
         lines += [f"  {self.certificate}"] * (self.certificate is not None)
         return "\n".join(lines)
 
@@ -118,6 +121,32 @@ class Trajectory(Certified):
         p, r = (np.linalg.norm(self.error[:, rows], axis=1) for rows in (moves, turns))
         last = error_text(p[-1], r[-1], ".3g")
         return f"at most {error_text(p.max(), r.max(), '.3g')}, {last} at the end"
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks in words; empty if they are not known."""
+        return () if self._shares is None else self._shares.tasks
+
+    @property
+    def missed(self) -> Array:
+        """The part of each task's command that each step did not perform (K, tasks).
+
+        As `Servo.missed`: the norm of weighted rows, of accelerations if `order` is 2. The shape is
+        (K, 0) if the tasks are not known.
+        """
+        return np.zeros((len(self), 0)) if self._shares is None else self._shares.missed
+
+    @property
+    def asked(self) -> Array:
+        """The norm of each task's command in each step (K, tasks), in the units of `missed`."""
+        return np.zeros((len(self), 0)) if self._shares is None else self._shares.asked
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """A sentence about each task that steps missed by more than 0.1 %: how much, and why."""
+        if self._shares is None:
+            return ()
+        return self._shares.sentences(np.asarray(self.status))
 
     @property
     def qdd(self) -> Array:
@@ -158,6 +187,7 @@ class Trajectory(Certified):
             t=t,
             q=q,
             certificate=certificate_of_both(*both, t, q),
+            _shares=None if self._shares is None else self._shares.then(other._shares),
             status=StatusArray.of(StepStatus, values),
             estimates=estimates,
             robot=self.robot if self.robot is not None else other.robot,
@@ -203,6 +233,7 @@ class Trajectory(Certified):
             certificate=None if self.certificate is None else self.certificate.again(own, q),
             status=StatusArray.of(StepStatus, np.asarray(self.status)[at]),
             estimates=estimates,
+            _shares=None if self._shares is None else self._shares.part(at),
             **{name: getattr(self, name)[at] for name in kept},
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple._arrays.tables import Table
+from supple.control.missed import TaskShares
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.errors import InputError, join_names, short_repr
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _BY_JOINT = ("q", "qd", "active")
 _BY_ROW = ("command", "velocity", "error")
+_BY_TASK = ("asked", "missed")
 _ALONE = ("t", "lambda2", "sigma_min", "status")
 _ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
 
@@ -44,6 +46,9 @@ def to_table(motion: Trajectory) -> Table:
     if motion.estimates is not None:
         for name, each in zip(_ESTIMATES, fields(Estimates), strict=True):
             arrays[name] = np.asarray(getattr(motion.estimates, each.name))
+    if motion._shares is not None:
+        for name in _BY_TASK:
+            arrays[name], names[name] = getattr(motion, name), motion.tasks
     if motion.robot is not None:  # as a label, so that every format keeps any name
         arrays["robot"], names["robot"] = np.empty((0, 1)), (motion.robot.name,)
     return Table(arrays, names)
@@ -95,6 +100,7 @@ def from_table(table: Table) -> dict[str, Any]:
     made: dict[str, Any] = {name: np.asarray(arrays[name], np.float64) for name in numbers}
     steps, n = made["qd"].shape if made["qd"].ndim == 2 else (-1, 0)
     rows = tuple(table.labels.get("command", ()))
+    tasks = tuple(table.labels.get("missed", ()))
     # A quaternion has one number more than its velocity: see `Robot.position_names`.
     coordinates = Coordinates.of_names([str(name) for name in table.labels.get("q", ())])
     quaternions = coordinates.nq - coordinates.nv
@@ -114,6 +120,9 @@ def from_table(table: Table) -> dict[str, Any]:
     made["rows"] = rows
     if quaternions:
         made["_coordinates"] = coordinates
+    if all(name in arrays and arrays[name].shape == (steps, len(tasks)) for name in _BY_TASK):
+        asked, missed = (np.asarray(arrays[name], np.float64) for name in _BY_TASK)
+        made["_shares"] = TaskShares(asked, missed, tasks)
     if all(name in arrays for name in _ESTIMATES):
         made["estimates"] = Estimates(*(np.asarray(arrays[name]) for name in _ESTIMATES))
     return made

@@ -141,7 +141,7 @@ def make_report(
         iterations=solution.iterations,
         seconds=seconds,
         hint="" if met else unit_hint(layout.robot, solution.position_error),
-        missed=() if met else solution.missed,
+        missed=() if met else solution._missed_tasks,
         surplus="" if met else surplus_rows(layout.robot, layout.tasks),
     )
 

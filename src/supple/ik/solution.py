@@ -10,9 +10,17 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError
 from supple.ik.branches.same_branch import largest_move, on_same_branch
+from supple.ik.missed import reasons_of
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked, missed_tasks, missed_text, solution_errors, surplus_rows
+from supple.ik.task_errors import (
+    Asked,
+    missed_norms,
+    missed_tasks,
+    missed_text,
+    solution_errors,
+    surplus_rows,
+)
 from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.unit_text import error_text
@@ -80,11 +88,27 @@ class Solution:
         return self._errors()[:, 1]
 
     @property
-    def missed(self) -> tuple[tuple[str, float, float], ...]:
-        """The tasks that are not met, if there are several tasks.
+    def missed(self) -> Array:
+        """How far each task is from being met (k,) [m and rad]; zero for tasks that are met.
 
-        For each its name in words, its position error [m] and its rotation error [rad].
+        The norm of both errors of a task, which is met if both are within the tolerances. Computed
+        when it is read.
         """
+        tolerances = None if self._asked is None else Asked.of(self._asked).tolerances
+        return missed_norms(self._errors(), tolerances, self.success)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """A sentence about each task that is missed: by how much, and why.
+
+        With several tasks, the closest configuration tells which other tasks or which joint limits
+        hold a task back. Otherwise the reason is that of `status`. Computed when it is read.
+        """
+        return reasons_of(self)
+
+    @property
+    def _missed_tasks(self) -> tuple[tuple[str, float, float], ...]:
+        """The tasks that are not met with their errors, if there are several."""
         if self._asked is None:
             return ()
         return missed_tasks(self.tasks, self._errors(), Asked.of(self._asked).tolerances)
@@ -207,7 +231,8 @@ class Solution:
         """Return which of several tasks are missed, and whether tasks have too many rows."""
         if self.status in (SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT):
             return []
-        lines = [missed_text(self.missed)] if self.missed else []
+        missed = self._missed_tasks
+        lines = [missed_text(missed)] if missed else []
         surplus = surplus_rows(self.robot, self.tasks) if self.robot and self.tasks else ""
         return lines + [surplus] * bool(surplus)
 

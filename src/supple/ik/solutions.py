@@ -18,7 +18,7 @@ from supple.ik.branches.same_branch import largest_move, on_same_branch
 from supple.ik.solution import Solution, robot_of, seed_of
 from supple.ik.solutions_text import short_text, summary
 from supple.ik.status import SolveStatus
-from supple.ik.task_errors import Asked, solution_errors
+from supple.ik.task_errors import Asked, missed_norms, solution_errors
 from supple.ik.world_check import WorldCheck, check_of
 from supple.kinematics import Robot
 from supple.kinematics.branch import BRANCHES, branch_signs, branch_words
@@ -299,6 +299,15 @@ class Solutions:
     def rotation_errors(self) -> Array:
         """The rotation error of each task (..., k) [rad]; zero for tasks without a rotation."""
         return self._errors()[..., 1]
+
+    @property
+    def missed(self) -> Array:
+        """How far each task is from being met (..., k) [m and rad]; zero for tasks that are met.
+
+        As `Solution.missed`; `found[3].reasons` has the reasons in words.
+        """
+        tolerances = None if self._asked is None else self._asked.tolerances
+        return missed_norms(self._errors(), tolerances, np.asarray(self.success))
 
     def _errors(self) -> Array:
         """Return the position and rotation errors of each task (..., k, 2)."""

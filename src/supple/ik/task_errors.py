@@ -111,6 +111,17 @@ def solution_errors(robot: Robot, tasks: Sequence[Task], q: Array, targets: Arra
     return made[:, np.argsort(order)].reshape(*lead, len(tasks), 2)
 
 
+def missed_norms(
+    errors: Array, tolerances: tuple[float, float] | None, success: NDArray[np.bool_] | bool
+) -> Array:
+    """Return the norms (..., k) of the errors (..., k, 2) of tasks that are not met, else zero.
+
+    A single task, without `tolerances`, is met if the solution is a success.
+    """
+    met = (errors <= tolerances).all(axis=-1) if tolerances else np.asarray(success)[..., None]
+    return np.where(met, 0.0, np.hypot(errors[..., 0], errors[..., 1]))
+
+
 def missed_tasks(
     tasks: Sequence[Task], errors: Array, tolerances: tuple[float, float]
 ) -> tuple[tuple[str, float, float], ...]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple._arrays.checks import ReadOnlyArrays, coordinates, finite_array, number
 from supple.control.arguments import limits_for, step_length
+from supple.control.missed import TaskShares
 from supple.control.status import StepStatus
 from supple.control.status_array import StatusArray
 from supple.control.trajectory import Trajectory
@@ -277,6 +278,7 @@ def to_trajectory(
         status=StatusArray.of(StepStatus, status),
         rows=layout.rows,
         robot=layout.robot,
+        _shares=TaskShares.of(layout, rows * layout.weights, np.zeros_like(rows)),
     )
 
 

@@ -16,14 +16,24 @@ from supple.collision.certificate import (
     polygon_certificate,
 )
 from supple.ik.world_check import WorldCheck
-from supple.kinematics.configuration import coordinate_difference, integrate
+from supple.kinematics import Robot
+from supple.kinematics.configuration import (
+    difference,
+    from_kernel,
+    in_balls,
+    integrate,
+    to_kernel,
+    uniform_rotation,
+)
 from supple.motion.linearization import Array
 from supple.paths.graph import Indices, Part, PathGraph
 from supple.paths.joint_path import JointPath
+from supple.paths.spline import Spline
 
 _BETWEEN = np.arange(1, 8) / 8  # places on a step of a route at which its collisions are tested
 SAMPLES = 1000  # default number of configurations of a search for a motion around obstacles
 _REACH = 0.8  # largest displacement of such a search, as a norm [rad or m]
+_BESIDE = 1.0  # how far beyond both ends such a search moves slides without limits [m]
 _SHORTCUTS = 60  # number of times that a motion around obstacles is shortened
 _SEED = 0
 _EQUAL_WITHIN = 1e-9  # joint displacement up to which configurations count as equal [rad or m]
@@ -35,7 +45,8 @@ class Obstacles:
 
     Attributes:
         check: The robot in its world, and the clearance.
-        lower, upper: Ranges of the joints in which motions around obstacles are searched (n,).
+        lower, upper: Ranges of the joints in which motions around obstacles are searched (n,);
+            infinite for slides without limits.
         samples: Number of random configurations of such a search.
     """
 
@@ -50,7 +61,8 @@ class Obstacles:
         if check is None:
             return None
         robot = check.model.robot
-        lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
+        turn = np.where(robot.prismatic, np.inf, np.pi)
+        lower, upper = np.maximum(robot.lower, -turn), np.minimum(robot.upper, turn)
         return Obstacles(check, lower, upper, samples)
 
     def free(self, q: Array) -> Array:
@@ -81,7 +93,7 @@ class Obstacles:
         robot, found = self.check.model.robot, []
         for layers, columns in parts:
             q = graph.q[layers, columns]
-            change = coordinate_difference(q[1:], q[:-1])
+            change = difference(robot, q[1:], q[:-1])
             if graph.cost.turns is not None:  # full turns are chosen later
                 full = graph.cost.turns > 0
                 change[:, full] -= 2 * np.pi * np.rint(change[:, full] / (2 * np.pi))
@@ -97,8 +109,7 @@ class Obstacles:
         model, clearance = self.check.model, self.check.clearance
         if len(path) == 1:
             return polygon_certificate(model, clearance, path.s, path.q, first=first)
-        curve = Curve(path.spline.s, path.spline.coefficients)
-        return curve_certificate(model, clearance, [curve], first=first)
+        return curve_certificate(model, clearance, [curve_of(path.spline)], first=first)
 
     def line(self, q: Array, *, first: bool = False) -> Certificate:
         """Return the certificate of straight motions through configurations (K, n)."""
@@ -125,13 +136,16 @@ class Obstacles:
         none = np.empty((0, len(start)))
         if self._connects(start, end) or not self.check.free(np.stack([start, end])).all():
             return none, ""
-        low = np.minimum(self.lower, np.minimum(start, end))
-        high = np.maximum(self.upper, np.maximum(start, end))
+        robot = self.check.model.robot
+        both = to_kernel(robot, np.stack([start, end]))
+        low, high = both.min(axis=0), both.max(axis=0)
+        low = np.where(np.isfinite(self.lower), np.minimum(self.lower, low), low - _BESIDE)
+        high = np.where(np.isfinite(self.upper), np.maximum(self.upper, high), high + _BESIDE)
         rng = np.random.default_rng(_SEED)
-        trees = [_Tree(start), _Tree(end)]
+        trees = [_Tree(robot, start), _Tree(robot, end)]
         for k in range(self.samples):
             one, other = trees[k % 2], trees[1 - k % 2]
-            new = self._extended(one, rng.uniform(low, high))
+            new = self._extended(one, _drawn(robot, rng, low, high))
             if new is None:
                 continue
             met = self._reached(other, one.q[new])
@@ -146,17 +160,18 @@ class Obstacles:
         )
 
     def _connects(self, a: Array, b: Array) -> bool:
-        if np.abs(coordinate_difference(b, a)).max() <= _EQUAL_WITHIN:
+        if np.abs(difference(self.check.model.robot, b, a)).max() <= _EQUAL_WITHIN:
             return True
         return self.line(np.stack([a, b]), first=True).certified
 
     def _extended(self, tree: _Tree, toward: Array) -> int | None:
         """Add a configuration in the direction of another one; return its index, or None."""
         near = tree.nearest(toward)
-        away = coordinate_difference(toward, tree.q[near])
+        robot = self.check.model.robot
+        away = difference(robot, toward, tree.q[near])
         far = float(np.linalg.norm(away))
         share = min(1.0, _REACH / far) if far > 0 else 1.0
-        to = integrate(self.check.model.robot, tree.q[near], share * away)
+        to = integrate(robot, tree.q[near], share * away)
         return tree.add(to, near) if self._connects(tree.q[near], to) else None
 
     def _reached(self, tree: _Tree, goal: Array) -> int | None:
@@ -165,7 +180,7 @@ class Obstacles:
             new = self._extended(tree, goal)
             if new is None:
                 return None
-            if np.abs(coordinate_difference(goal, tree.q[new])).max() <= _EQUAL_WITHIN:
+            if np.abs(difference(tree.robot, goal, tree.q[new])).max() <= _EQUAL_WITHIN:
                 return new
 
     def _shortened(self, q: Array, rng: np.random.Generator) -> Array:
@@ -182,11 +197,11 @@ class Obstacles:
 class _Tree:
     """Configurations, each connected to an earlier one."""
 
-    def __init__(self, root: Array) -> None:
-        self.q, self.parent = [root], [-1]
+    def __init__(self, robot: Robot, root: Array) -> None:
+        self.robot, self.q, self.parent = robot, [root], [-1]
 
     def nearest(self, q: Array) -> int:
-        away = coordinate_difference(np.array(self.q), q)
+        away = difference(self.robot, np.array(self.q), q)
         return int(np.argmin((away**2).sum(axis=1)))
 
     def add(self, q: Array, parent: int) -> int:
@@ -201,6 +216,23 @@ class _Tree:
             made.append(self.q[node])
             node = self.parent[node]
         return made
+
+
+def curve_of(spline: Spline) -> Curve:
+    """Return a spline as a curve of the kernel's coordinates."""
+    if spline.anchors is None:
+        return Curve(spline.s, spline.coefficients)
+    assert spline.layout is not None
+    anchors = np.where(in_balls(spline.layout), to_kernel(spline.layout, spline.anchors), 0.0)
+    return Curve(spline.s, spline.coefficients, anchors)
+
+
+def _drawn(robot: Robot, rng: np.random.Generator, low: Array, high: Array) -> Array:
+    """Return a random configuration (nq,): uniform between bounds (n,), and all orientations."""
+    x = rng.uniform(low, high)
+    for ball in robot._balls:
+        x[ball : ball + 3] = uniform_rotation(rng.random(3))
+    return np.asarray(from_kernel(robot, x))
 
 
 def without_steps(graph: PathGraph, steps: list[tuple[int, int, int]]) -> PathGraph:

@@ -27,7 +27,7 @@ from supple.ik.preference import costs
 from supple.ik.problem import compile_problem
 from supple.ik.world_check import WorldCheck
 from supple.kinematics import Robot
-from supple.kinematics.configuration import of_positions, refuse_balls, to_kernel
+from supple.kinematics.configuration import of_positions, to_kernel
 from supple.kinematics.environment import thread_count
 from supple.kinematics.loops import refuse_loops
 from supple.kinematics.plausible import check_plausible
@@ -113,8 +113,6 @@ def plan_path(
     """
     check_robot(robot)
     refuse_loops(robot, "plan_path")
-    if world is not None:
-        refuse_balls(robot, "plan_path with a world")
     selected, single = selected_tasks(robot, frame, tasks)
     problem = compile_problem(robot, selected)
     if problem.layout.open or problem.rest:

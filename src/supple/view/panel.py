@@ -15,7 +15,7 @@ from supple.errors import SuppleError
 from supple.view.branch_names import branch_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.path import ToolPath
-from supple.view.posture import controlled_rows
+from supple.view.posture import controlled_rows, scalar_positions
 from supple.view.simulation import DT, MODES, Simulation
 
 _RANGE = 2.0  # range of a parameter's slider on each side of the derived value [decades]
@@ -71,7 +71,8 @@ class Panel:
             f"**{words}** · error {away}  \n"
             f"σ_min {last.sigma_min:.3g} · λ {last.damping:.3g}{taped}"
         )
-        for slider, value in zip(self._sliders, self._simulation.q.tolist(), strict=True):
+        values = self._simulation.q[scalar_positions(self._simulation.robot)[1]].tolist()
+        for slider, value in zip(self._sliders, values, strict=True):
             low, high = slider.min, slider.max
             slider.value = float(np.round(min(max(value, low), high), 4))
         self._record.label = "Stop recording" if self._simulation.recording else "Record"
@@ -113,7 +114,7 @@ class Panel:
         self._parameters = []
         settings, robot = self._simulation.settings, self._simulation.robot
         rows = controlled_rows(robot, settings.task == "position")
-        made = method(settings.method, robot, dt=DT, frames=robot.tips, rows=rows)
+        made = method(settings.method, robot, dt=DT, frames=self._simulation.frames, rows=rows)
         with self._parameter_folder:
             for name, value in numbers_of(made).items():
                 if value > 0 and math.isfinite(value):
@@ -201,7 +202,7 @@ class Panel:
         words = gui.add_markdown("")
 
         def show(found: sp.Solutions | None, said: str) -> None:
-            view.show_solutions(np.empty((0, simulation.robot.dof)) if found is None else found.q)
+            view.show_solutions(np.empty((0, simulation.robot.nq)) if found is None else found.q)
             chosen.options = (_NONE, *(() if found is None else branch_names(found)))
             chosen.value = _NONE
             words.content = said
@@ -282,16 +283,18 @@ class Panel:
                 event.client.send_file_download(name, made, save_immediately=True)
 
     def _joint_controls(self) -> None:
+        """Add a slider for each joint with one coordinate; quaternions have none."""
         robot, q = self._simulation.robot, self._simulation.q
         self._sliders = []
-        for j, name in enumerate(robot.joint_names):
+        for j, at in zip(*scalar_positions(robot), strict=True):
+            name = robot.joint_names[j]
             full = math.pi if not robot.prismatic[j] else 1.0
             low = float(robot.lower[j]) if np.isfinite(robot.lower[j]) else -full
             high = float(robot.upper[j]) if np.isfinite(robot.upper[j]) else full
             high = max(high, low + 1e-3)
-            at = min(max(float(q[j]), low), high)
-            slider = self._server.gui.add_slider(name, low, high, (high - low) / 2000, at)
-            slider.on_update(self._joint_mover(slider, j))
+            here = min(max(float(q[at]), low), high)
+            slider = self._server.gui.add_slider(name, low, high, (high - low) / 2000, here)
+            slider.on_update(self._joint_mover(slider, int(j)))
             self._sliders.append(slider)
 
     def _joint_mover(self, slider: Any, j: int) -> Callable[[Any], None]:

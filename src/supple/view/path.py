@@ -71,8 +71,11 @@ def _paced(robot: sp.Robot, q: Array, dt: float) -> Array:
     """Return configurations along a polygon q (N, n), no joint faster than `_SPEED`."""
     steps = np.abs(robot.difference(q[1:], q[:-1])).max(axis=1)
     t = np.append(0.0, np.cumsum(steps)) / _SPEED
-    at = np.arange(0.0, t[-1] + dt, dt)
-    return np.stack([np.interp(at, t, column) for column in q.T], axis=1)
+    at = np.minimum(np.arange(0.0, t[-1] + dt, dt), t[-1])
+    k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 2)
+    share = (at - t[k]) / np.maximum(t[k + 1] - t[k], 1e-300)
+    away = robot.difference(q[k + 1], q[k])
+    return np.asarray(robot.integrate(q[k], np.minimum(share, 1.0)[:, None] * away))
 
 
 class PathFigure:

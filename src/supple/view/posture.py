@@ -33,6 +33,28 @@ def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
     return tuple(row for row, can in zip(ROWS[: 3 if positions else 6], moves, strict=False) if can)
 
 
+def followed_frames(robot: sp.Robot) -> tuple[str, ...]:
+    """Return the frames with a target: the end effectors, and the floating base if there is one."""
+    free = [each.child for each in robot.description.joints if each.kind == "floating"]
+    return (*robot.tips, *(link for link in free if link not in robot.tips))
+
+
+def scalar_positions(robot: sp.Robot) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of joints with one coordinate: in a velocity, and in a configuration."""
+    place = {name: at for at, name in enumerate(robot.position_names)}
+    known = [(j, place[name]) for j, name in enumerate(robot.joint_names) if name in place]
+    both = np.array(known, dtype=np.intp).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def inside_limits(robot: sp.Robot, q: Array) -> Array:
+    """Return configurations (..., nq) with joints in their ranges and quaternions of length one."""
+    made = np.array(robot.integrate(q, np.zeros(robot.nv)), dtype=np.float64)
+    j, at = scalar_positions(robot)
+    made[..., at] = np.clip(made[..., at], robot.lower[j], robot.upper[j])
+    return made
+
+
 def up_axis(robot: sp.Robot) -> int:
     """Return the index of the axis that points up: 1 (y) for a robot in the x-y plane, else 2."""
     heights = robot.fk(robot.neutral(), tuple(robot.description.links))[:, 2, 3]
@@ -58,7 +80,13 @@ def comfortable(robot: sp.Robot) -> Array:
     low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
     low, high = np.minimum(low, robot.upper), np.maximum(high, robot.lower)
     share = np.random.default_rng(0).uniform(0.25, 0.75, (_TRIED, robot.dof))
-    q = low + share * (high - low)
+    v = low + share * (high - low)
+    j, at = scalar_positions(robot)
+    turned = v.copy()
+    turned[:, _of_bases(robot)] = turned[:, j] = 0.0  # bases stay where they are
+    q = np.asarray(robot.integrate(robot.neutral(), turned))
+    own = ~_of_bases(robot)[j]
+    q[:, at[own]] = v[:, j[own]]
     sigma = robot.singular_values(q, tuple(robot.tips))
     rank = max(int((sigma.max(axis=0) > 1e-9 * sigma.max()).sum()), 1)
     up = up_axis(robot)
@@ -66,6 +94,12 @@ def comfortable(robot: sp.Robot) -> Array:
     above = lowest >= min(robot.base[up, 3], lowest.max()) - 1e-9
     score = sigma[:, rank - 1] * (1 + np.minimum(straightness, 0))
     return np.asarray(q[np.argmax(np.where(above, score, -1.0))])
+
+
+def _of_bases(robot: sp.Robot) -> NDArray[np.bool_]:
+    """Return which velocities (n,) are those of floating joints."""
+    free = [each.name for each in robot.description.joints if each.kind == "floating"]
+    return np.array([name.rpartition("/")[0] in free for name in robot.joint_names])
 
 
 def _standing(robot: sp.Robot) -> Array:
@@ -81,12 +115,15 @@ def _standing(robot: sp.Robot) -> Array:
     neutral = np.asarray(robot.neutral(), np.float64)
     low, high = (np.where(np.isfinite(x), x, 0.0) for x in (robot.lower, robot.upper))
     middle = np.where(np.isfinite(robot.lower) & np.isfinite(robot.upper), (low + high) / 2, _BEND)
-    move = np.clip(middle - neutral, -_BEND, _BEND)
-    tried = np.vstack([neutral, neutral + np.diag(move)])
+    j, at = scalar_positions(robot)
+    move = np.zeros(robot.nv)
+    move[j] = np.clip(middle[j] - neutral[at], -_BEND, _BEND)
+    move[_of_bases(robot)] = 0.0
+    tried = np.vstack([neutral, robot.integrate(neutral, np.diag(move))])
     J = np.asarray(robot.jacobian(tried, tuple(robot.tips)))[..., :3, :]  # (1 + n, tips, 3, n)
     sigma = np.linalg.svd(J, compute_uv=False)[..., -1]
     raises = (sigma[1:] > sigma[0] + _RAISED * sigma.max(axis=0)).any(axis=1)
-    bent = np.clip(np.where(raises, neutral + move, neutral), robot.lower, robot.upper)
+    bent = inside_limits(robot, np.asarray(robot.integrate(neutral, raises * move), np.float64))
     straight, T = (np.asarray(robot.fk(x, tuple(robot.tips)), np.float64) for x in (neutral, bent))
     before, after = (x[:, :3, 3] - robot.base[:3, 3] for x in (straight, T))
     far, near = (np.linalg.norm(x, axis=1) for x in (before, after))

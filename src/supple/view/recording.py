@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import supple as sp
+from supple.control.missed import TaskShares
 from supple.control.status_array import StatusArray
-from supple.view.posture import ROWS
+from supple.view.posture import ROWS, followed_frames
 
 Array = NDArray[np.float64]
 
@@ -26,6 +28,7 @@ class _Sample:
     lambda2: float
     J: Array
     e: Array
+    left: Array
     active: NDArray[np.int8]
     status: int
     targets: Array
@@ -46,6 +49,7 @@ class Recording:
         self._robot, self._dt, self._q = robot, dt, np.array(q)
         self._picked = [ROWS.index(row) for row in rows]
         self._rows: tuple[str, ...] = ()
+        self._layout: Any = None  # the compiled tasks of the servo
         self._samples: list[_Sample] = []
 
     def __len__(self) -> int:
@@ -65,7 +69,7 @@ class Recording:
             targets: Targets (tips, 4, 4) of the step [m].
         """
         lin = servo.linearization
-        self._rows = lin.rows
+        self._rows, self._layout = lin.rows, servo._layout
         self._samples.append(
             _Sample(
                 q=q.copy(),
@@ -73,6 +77,7 @@ class Recording:
                 lambda2=servo.lambda2,
                 J=np.array(lin.J),
                 e=np.array(lin.e),
+                left=servo._left,
                 active=servo.active,
                 status=int(servo.status),
                 targets=targets.copy(),
@@ -88,24 +93,26 @@ class Recording:
         qd = np.array([each.qd for each in samples])
         q = np.array([self._q, *(each.q for each in samples)])
         status = np.array([each.status for each in samples], dtype=np.int16)
+        e, left = (np.array([getattr(each, name) for each in samples]) for name in ("e", "left"))
         return sp.Trajectory(
             t=np.asarray(self._dt * np.arange(len(samples) + 1), dtype=np.float64),
             q=q,
             qd=qd,
             lambda2=np.array([each.lambda2 for each in samples]),
             sigma_min=np.linalg.svd(J, compute_uv=False)[:, -1],
-            command=np.array([each.e for each in samples]),
+            command=e,
             velocity=np.einsum("kmn,kn->km", J, qd),
             error=self._errors(q[1:], np.array([each.targets for each in samples])),
             active=np.array([each.active for each in samples]),
             status=StatusArray.of(sp.StepStatus, status),
             rows=self._rows,
             robot=self._robot,
+            _shares=None if self._layout is None else TaskShares.of(self._layout, e, left),
         )
 
     def _errors(self, q: Array, targets: Array) -> Array:
         """Return the errors of all rows (K, m) to targets (K, tips, 4, 4) at q (K, n)."""
-        tips = tuple(self._robot.tips)
+        tips = followed_frames(self._robot)
         at, parts = np.asarray(self._robot.fk(q, tips), dtype=np.float64), []
         for k in range(len(tips)):
             moved = targets[:, k, :3, 3] - at[:, k, :3, 3]

@@ -13,6 +13,7 @@ from supple.errors import SuppleError
 from supple.plot import palette
 from supple.plot.shape import Shape
 from supple.view.bodies import Solid
+from supple.view.posture import followed_frames
 
 Array = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def add_solids(server: Any, name: str, solids: Sequence[Solid]) -> None:
 
 
 class Gizmos:
-    """Handles in the scene, one per end effector, by which the user drags its target."""
+    """Handles in the scene by which the user drags the targets: of end effectors, and of a base."""
 
     def __init__(
         self, server: Any, robot: sp.Robot, size: float, moved: Callable[[int, Array], None]
@@ -107,7 +108,7 @@ class Gizmos:
                 target when the user drags it.
         """
         self._server, self._moved, self._size = server, moved, size
-        self._tips = tuple(robot.tips)
+        self._tips = followed_frames(robot)
         self.held: set[int] = set()
         self._refused = False
         self._handles: list[Any] = []

@@ -21,7 +21,7 @@ from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method
 from supple.view.path import straight_motion
-from supple.view.posture import comfortable, controlled_rows
+from supple.view.posture import comfortable, controlled_rows, followed_frames, inside_limits
 from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
@@ -85,7 +85,7 @@ class Measured:
 
 
 class Simulation:
-    """A robot that follows one target for each end effector in real time."""
+    """A robot that follows targets of its end effectors, and of a floating base, in real time."""
 
     def __init__(self, robot: sp.Robot, q: ArrayLike | None = None, **settings: Any) -> None:
         """Place the robot at a configuration, with its targets at the end effectors.
@@ -95,7 +95,7 @@ class Simulation:
             q: Initial configuration (n,) [rad or m]; by default that of `comfortable`.
             settings: Fields of `Settings`.
         """
-        self.robot = robot
+        self.robot, self.frames = robot, followed_frames(robot)
         self._lock = threading.RLock()
         self._q = comfortable(robot) if q is None else np.array(q, dtype=np.float64)
         self._ghost_q = self._q.copy()
@@ -134,8 +134,8 @@ class Simulation:
             return self._targets.copy()
 
     def tip_poses(self, q: ArrayLike) -> Array:
-        """Return the poses of all end effectors (..., tips, 4, 4)."""
-        return np.asarray(self.robot.fk(q, tuple(self.robot.tips)), dtype=np.float64)
+        """Return the poses of all frames with targets (..., tips, 4, 4)."""
+        return np.asarray(self.robot.fk(q, self.frames), dtype=np.float64)
 
     @property
     def linearization(self) -> sp.Linearization:
@@ -176,7 +176,7 @@ class Simulation:
 
     def go_to(self, q: ArrayLike) -> None:
         """Move the robot and its targets to a configuration (n,), clipped to the joint limits."""
-        placed = np.clip(np.asarray(q, dtype=np.float64), self.robot.lower, self.robot.upper)
+        placed = inside_limits(self.robot, np.asarray(q, dtype=np.float64))
         with self._lock:
             self._replay = None
             self._q, self._ghost_q = placed, placed.copy()
@@ -186,10 +186,10 @@ class Simulation:
             self._ghost.reset()
 
     def set_joint(self, j: int, value: float) -> None:
-        """Move one joint; the targets move with the end effectors."""
+        """Move joint j, with one coordinate; the targets move with the end effectors."""
         with self._lock:
             q = self._q.copy()
-        q[j] = value
+        q[self.robot.position_names.index(self.robot.joint_names[j])] = value
         self.go_to(q)
 
     def show_ghost(self, on: bool) -> None:
@@ -358,8 +358,8 @@ class Simulation:
         given, robot = self.settings, self.robot
         task = sp.PositionTask if self._positions else sp.PoseTask
         self._rows = rows = controlled_rows(robot, self._positions)
-        self._tasks = tuple(task(tip, rows=rows) for tip in robot.tips)
-        step = method(given.method, robot, dt=DT, frames=robot.tips, rows=rows, **given.parameters)
+        self._tasks = tuple(task(frame, rows=rows) for frame in self.frames)
+        step = method(given.method, robot, dt=DT, frames=self.frames, rows=rows, **given.parameters)
         limits = sp.Limits.none(robot)
         if given.limited:
             limits = sp.Limits.for_robot(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import supple as sp
-from supple.errors import DeviceError, InputError, MissingExtraError
+from supple.errors import DeviceError, MissingExtraError
 from supple.plot import palette
 from supple.plot.shape import shape_of
 from supple.view.bodies import solids_of, trimesh_module
@@ -71,14 +71,8 @@ class Viewer:
 
         Raises:
             MissingExtraError: viser is not installed.
-            InputError: A joint of the robot has a quaternion.
         """
         viser = viser_module()
-        if robot.nq != robot.nv:
-            raise InputError(
-                "the viewer does not support joints with a quaternion; given: "
-                f"{robot.name} with {robot.nq} positions of {robot.nv} degrees of freedom"
-            )
         self.simulation = Simulation(robot, q, **settings)
         self.start = self.simulation.q
         solids, problems = ([], []) if file is None else solids_in(file, robot)
@@ -107,12 +101,12 @@ class Viewer:
         self._size = shape.size
         self.path: ToolPath | None = None
         self._path_figure: PathFigure | None = None
-        self.solutions: Array = np.empty((0, robot.dof))
+        self.solutions: Array = np.empty((0, robot.nq))
         self.shows_ellipsoids = False
         self._ellipsoids = [
             Ellipsoid(server, f"ellipsoid{k}", shape) for k in range(len(robot.tips))
         ]
-        size = (0.28 if len(robot.tips) == 1 else 0.18) * shape.size
+        size = (0.28 if len(self.simulation.frames) == 1 else 0.18) * shape.size
         self._dragged = threading.Event()
         self.gizmos = Gizmos(server, robot, size, self._drag)
         if self.simulation.settings.task == "position":

@@ -1,0 +1,105 @@
+"""The tasks that a motion did not fully perform, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.control.status import StepStatus
+from supple.motion.linearization import Array
+from supple.tasks import Task
+from supple.tasks.inputs import task_name
+from supple.tasks.layout import CompiledTasks
+
+_MENTIONED = 1e-3  # fraction of a command, and of the largest one, above which a loss is told
+
+
+@dataclass(frozen=True, eq=False)
+class TaskShares:
+    """What the steps of a motion were asked for, and what they did not perform, task by task.
+
+    Attributes:
+        asked: Norm of each task's command in each step (K, tasks), of weighted rows.
+        missed: Norm of the part of it that the step did not perform (K, tasks).
+        tasks: Names of the tasks in words.
+    """
+
+    asked: Array
+    missed: Array
+    tasks: tuple[str, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TaskShares):
+            return NotImplemented
+        return (
+            self.tasks == other.tasks
+            and np.array_equal(self.asked, other.asked)
+            and np.array_equal(self.missed, other.missed)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # of arrays
+
+    @staticmethod
+    def of(layout: CompiledTasks, asked: Array, left: Array) -> TaskShares:
+        """Return the shares from weighted rows (K, m) of commands and of what is left of them."""
+        begin = np.cumsum([0, *layout.counts[:-1]])
+        asked, left = (np.sqrt(np.add.reduceat(x**2, begin, axis=-1)) for x in (asked, left))
+        return TaskShares(asked, left, unique_names(layout.tasks))
+
+    def part(self, index: Any) -> TaskShares:
+        """Return the shares of the steps that an index selects."""
+        return replace(self, asked=self.asked[index], missed=self.missed[index])
+
+    def then(self, other: TaskShares | None) -> TaskShares | None:
+        """Return the shares of this motion and then another one; None if those are unknown."""
+        if other is None or other.tasks != self.tasks:
+            return None
+        asked = np.concatenate([self.asked, other.asked])
+        return replace(self, asked=asked, missed=np.concatenate([self.missed, other.missed]))
+
+    def sentences(self, status: NDArray[np.int32]) -> tuple[str, ...]:
+        """Return a sentence about each task that steps with these statuses (K,) have missed."""
+        told = []
+        for k, name in enumerate(self.tasks):
+            asked, missed = self.asked[:, k], self.missed[:, k]
+            there = missed > _MENTIONED * np.maximum(asked, asked.max(initial=0.0))
+            if not there.any():
+                continue
+            share = (missed[there] / np.maximum(asked[there], missed[there])).max()
+            steps = f"{there.sum()} of {len(asked)} steps"
+            told.append(
+                f"{name} misses up to {share:.1%} of its command in {steps}: "
+                f"{_causes(status[there], len(self.tasks) > 1)}"
+            )
+        return tuple(told)
+
+
+def _causes(status: NDArray[np.int32], several: bool) -> str:
+    """Return what acted in steps with these statuses, the most frequent first, with its number.
+
+    Where no limit and no damping acted, the joints cannot perform the task, or not with the others.
+    """
+    counts = {cause: int(np.count_nonzero(status & int(cause))) for cause in StepStatus}
+    told = [
+        f"{cause} in {count}"
+        for cause, count in sorted(counts.items(), key=lambda item: -item[1])
+        if count
+    ]
+    none = int(np.count_nonzero(status == 0))
+    if none:
+        what = "the other tasks" if several else "joints that cannot perform it"
+        told.append(f"{what} in {none}")
+    return ", ".join(told)
+
+
+def unique_names(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Return tasks in words, with numbers after names that several tasks share."""
+    names = [task_name(task) for task in tasks]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} ({names[: k + 1].count(name)})"
+        for k, name in enumerate(names)
+    )

@@ -1,0 +1,76 @@
+"""Why a solution misses some of its tasks, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supple.ik.status import SolveStatus
+from supple.ik.task_errors import Asked
+from supple.kinematics import Robot
+from supple.kinematics.configuration import to_kernel
+from supple.kinematics.unit_text import error_text
+from supple.motion.linearization import Array
+from supple.tasks import Task
+from supple.tasks.inputs import task_name
+from supple.tasks.layout import compile_tasks
+
+if TYPE_CHECKING:
+    from supple.ik.solution import Solution
+
+_AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
+# Smallest relevant part of the gradient of a task's error, relative to ‖J‖ ‖e‖ of its rows.
+_PULL = 1e-3
+_NAMED = 3  # number of joints at limits that a sentence names
+_JUDGED = (SolveStatus.NOT_CONVERGED, SolveStatus.UNREACHABLE)  # the closest configuration found
+
+
+def reasons_of(solution: Solution) -> tuple[str, ...]:
+    """Return a sentence about each task that a solution misses: by how much, and why."""
+    missed = np.flatnonzero(solution.missed).tolist()
+    if not missed:
+        return ()
+    errors = zip(solution.position_errors.tolist(), solution.rotation_errors.tolist(), strict=True)
+    away = [error_text(*both) for both in errors]
+    asked, tasks = solution._asked, solution.tasks
+    if solution.robot is None or asked is None or solution.status not in _JUDGED:
+        why = [solution.status.sentence] * len(tasks)
+    else:
+        why = _reasons(solution.robot, tasks, np.asarray(solution.q), Asked.of(asked).targets)
+    return tuple(f"{task_name(tasks[k])} by {away[k]}: {why[k]}" for k in missed)
+
+
+def _reasons(robot: Robot, tasks: tuple[Task, ...], q: Array, targets: Array) -> list[str]:
+    """Return why each task is not met better at the closest configuration q (n,).
+
+    A task whose own error the free joints could still reduce is held back by tasks whose errors
+    grow in that direction; otherwise the limits of joints, or a singularity, prevent it.
+    """
+    order = sorted(range(len(tasks)), key=lambda i: tasks[i].is_preference)
+    layout = compile_tasks(robot, tuple(tasks[i] for i in order))
+    J, e = (np.asarray(x, np.float64) for x in layout._rows(q, targets))
+    if robot.loops or robot.couplings:  # displacements that keep the loops closed
+        closed = robot.loop_jacobian(q)
+        J = J - J @ np.linalg.pinv(closed, rcond=1e-9) @ closed
+    x = np.asarray(to_kernel(robot, q))
+    lower, upper = x <= robot.lower + _AT_LIMIT, x >= robot.upper - _AT_LIMIT
+    ends = np.cumsum(layout.counts)
+    own = [slice(end - rows, end) for rows, end in zip(layout.counts, ends, strict=True)]
+    pulls = np.array([J[rows].T @ e[rows] for rows in own])
+    made = [""] * len(tasks)
+    for k, (rows, pull) in enumerate(zip(own, pulls, strict=True)):
+        least = _PULL * np.linalg.norm(J[rows]) * np.linalg.norm(e[rows])
+        held = (lower & (pull < -least)) | (upper & (pull > least))
+        against = (pulls * ~held) @ (pull * ~held) < 0
+        if np.linalg.norm(pull * ~held) > least and against.any():
+            others = [task_name(tasks[order[i]]) for i in np.flatnonzero(against).tolist()]
+            made[order[k]] = f"{' and '.join(others)} would be missed by more"
+        elif held.any():
+            names = [robot.joint_names[j] for j in np.flatnonzero(held).tolist()]
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            limits = "its limit" if len(names) == 1 else "their limits"
+            made[order[k]] = f"{', '.join(names[:_NAMED])}{more} at {limits}"
+        else:
+            made[order[k]] = "no motion of the joints leads closer"
+    return made

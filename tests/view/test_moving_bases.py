@@ -1,0 +1,114 @@
+"""The robot behind the viewer with ball, planar and floating joints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from supple.describe import Description, Joint
+from supple.view.panel import EXPORTS, exported
+from supple.view.path import ToolPath
+from supple.view.posture import comfortable, followed_frames, inside_limits, scalar_positions
+from supple.view.simulation import DT, Simulation
+
+Array = np.ndarray
+
+
+def balls() -> sp.Robot:
+    """Return an arm with ball joints at its shoulder and wrist."""
+    turn = np.array([0.0, 1.0, 0.0])
+    joints = (
+        Joint("shoulder", "ball", "base", "upper", origin=sp.pose([0, 0, 0.3])),
+        Joint("elbow", "revolute", "upper", "lower", sp.pose([0.4, 0, 0]), turn, lower=-2, upper=2),
+        Joint("wrist", "ball", "lower", "hand", origin=sp.pose([0.4, 0, 0])),
+        Joint("end", "fixed", "hand", "tool", origin=sp.pose([0.1, 0, 0])),
+    )
+    return sp.Robot(Description("balls", joints))
+
+
+ROBOTS = {
+    "balls": balls(),
+    "floating arm": sp.load("ur5e").with_base("floating"),
+    "planar arm": sp.load("panda").with_base("planar"),
+    "floating figure": sp.load("y").with_base("floating"),
+}
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
+    robot = ROBOTS[name]
+    q = comfortable(robot)
+    assert q.shape == (robot.nq,)
+    np.testing.assert_allclose(inside_limits(robot, q), q, atol=1e-12)
+    simulation = Simulation(robot, q)
+    for _ in range(5):
+        measured = simulation.advance(0.02)
+    np.testing.assert_allclose(robot.difference(simulation.q, q), 0, atol=1e-8)
+    assert measured.position_error < 1e-8
+    if robot.nq != robot.nv and "floating" in name:
+        np.testing.assert_array_equal(q[:7], robot.neutral()[:7])
+        assert followed_frames(robot)[-1] not in robot.tips
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("task", ["pose", "position"])
+def test_a_robot_follows_its_targets_and_its_base(name: str, task: str) -> None:
+    robot = ROBOTS[name]
+    simulation = Simulation(robot, task=task)
+    goal = simulation.targets
+    goal[0, :3, 3] += [0.05, 0.03, 0.0]
+    goal[-1, :3, 3] += [0.0, 0.02, 0.0]
+    simulation.record(True)
+    for k, T in enumerate(goal):
+        simulation.set_target(k, T)
+    for _ in range(100):
+        measured = simulation.advance(0.02)
+    if (name, task) != ("floating figure", "pose"):  # more rows than joints
+        assert measured.position_error < 1e-4
+        places = simulation.tip_poses(simulation.q)[:, :3, 3]
+        np.testing.assert_allclose(places, goal[:, :3, 3], atol=1e-4)
+    motion = simulation.trajectory()
+    assert motion is not None
+    assert motion.q.shape == (len(motion) + 1, robot.nq)
+    assert len(exported(simulation, EXPORTS["CSV"])) > 100
+    assert simulation.replay()
+    simulation.advance(0.1)
+    assert simulation.replaying
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_sliders_move_joints_with_one_coordinate(name: str) -> None:
+    robot = ROBOTS[name]
+    simulation = Simulation(robot)
+    before = simulation.q
+    for j, at in zip(*scalar_positions(robot), strict=True):
+        simulation.set_joint(int(j), before[at] + 0.01)
+    off = robot.difference(simulation.q, before)
+    j, at = scalar_positions(robot)
+    np.testing.assert_allclose(off[j], np.minimum(0.01, robot.upper[j] - before[at]), atol=1e-9)
+    others = np.setdiff1d(np.arange(robot.nv), j)
+    np.testing.assert_allclose(off[others], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_solutions_paths_and_ghosts_have_quaternions(name: str) -> None:
+    robot = ROBOTS[name]
+    simulation = Simulation(robot)
+    found = simulation.solutions()
+    assert len(found)
+    assert found.q.shape[1] == robot.nq
+    simulation.move_along(found.q[-1:])
+    simulation.show_ghost(True)
+    for _ in range(20):
+        simulation.advance(0.1)
+    reached = simulation.tip_poses(found.q[-1])
+    np.testing.assert_allclose(simulation.tip_poses(simulation.q), reached, atol=1e-3)
+    first = simulation.targets
+    second = first.copy()
+    second[:, :3, 3] += [0.02, 0.01, 0.0]
+    path = simulation.plan_path([first, second])
+    shown = ToolPath.of(path, robot, DT)
+    assert shown.q.shape[1] == robot.nq
+    step = np.abs(robot.difference(shown.q[1:], shown.q[:-1])).max()
+    assert step < 0.1
