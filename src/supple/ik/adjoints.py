@@ -93,11 +93,17 @@ class DifferentiableFrames:
 
     def fk(self, q: FloatArray) -> FloatArray:
         """Return poses (..., 4, 4) or (..., k, 4, 4)."""
-        return self.robot.fk(q, self.frame)
+        return self._in_double(self.robot.fk, q)
 
     def jacobian(self, q: FloatArray) -> FloatArray:
         """Return Jacobians (..., 6, n) or (..., k, 6, n)."""
-        return self.robot.jacobian(q, self.frame)
+        return self._in_double(self.robot.jacobian, q)
+
+    def _in_double(self, function: Any, q: Any) -> Any:
+        """Return a function of q, which is computed in float64 on the CPU."""
+        if not isinstance(q, np.ndarray):  # in GPU memory
+            return function(q, self.frame)
+        return function(q.astype(np.float64, copy=False), self.frame).astype(q.dtype, copy=False)
 
     def fk_adjoint(self, q: FloatArray, T_bar: FloatArray) -> FloatArray:
         """Return q_bar (..., nq) from the gradient with respect to the poses."""
