@@ -152,15 +152,11 @@ def _solve(known: DifferentiableSolver, damping: float, target: Array, q0: Array
         jax.ShapeDtypeStruct(lead, jnp.bool_),
     )
 
-    def run(target: Any, q0: Any = None) -> Any:
-        q, success = known.solve(target, q0)
-        return q, np.asarray(success)
-
     number = number_of_solver(known)
     return _call(
         "solve",
         number if number.solves[q0 is not None] else None,
-        run,
+        lambda target, q0=None: known.solve(target, q0),
         shapes,
         *((target,) if q0 is None else (target, q0)),
     )

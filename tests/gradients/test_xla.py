@@ -132,6 +132,10 @@ def test_the_installed_jax_calls_the_kernel_without_python() -> None:
         assert "pure_callback" not in made
 
 
+def compiled(results: Any) -> Any:
+    return jax.jit(lambda: results())()
+
+
 def _panda() -> supple.Robot:
     return supple.load("panda")
 
@@ -156,8 +160,9 @@ SOLVERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", ROBOTS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("quaternions", np.float32), *((kind, np.float64) for kind in ROBOTS)]
+)
 def test_foreign_functions_compute_what_callbacks_compute(
     kind: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,20 +185,28 @@ def test_foreign_functions_compute_what_callbacks_compute(
             )(q, x),
         )
 
-    foreign = results()
+    foreign = compiled(results)
     callbacks(monkeypatch)
-    for one, other in zip(foreign, results(), strict=True):
+    for one, other in zip(foreign, compiled(results), strict=True):
         assert one.dtype == other.dtype == dtype
         np.testing.assert_allclose(one, other, rtol=1e-12 if dtype == np.float64 else 1e-6)
 
 
-@pytest.mark.parametrize("solving", SOLVERS)
-@pytest.mark.parametrize("kind", ["six joints", "a sliding joint", "several tips", "quaternions"])
+@pytest.mark.parametrize(
+    ("kind", "solving"),
+    [
+        ("six joints", "poses"),
+        ("six joints", "positions"),
+        ("a sliding joint", "small moves"),
+        ("a redundant arm", "a time limit"),
+        ("several tips", "an order"),
+        ("several tips", "poses"),
+        ("quaternions", "poses"),
+    ],
+)
 def test_foreign_solutions_are_those_of_callbacks(
-    solving: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, solving: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if solving == "positions" and kind == "several tips":
-        pytest.skip("for robots with one tip")
     robot = ROBOTS[kind]()
     solver, q = SOLVERS[solving](robot), robot.random(6, seed=2)
     q0 = jnp.asarray(q + 0.01)
@@ -210,14 +223,25 @@ def test_foreign_solutions_are_those_of_callbacks(
         bars = jax.grad(lambda t, x: (sj.solve(solver, t, x)[0] ** 2).sum(), argnums=(0, 1))
         return *found, bars(T, q0)
 
-    foreign = results()
+    foreign = compiled(results)
     # A floating base reaches every pose.
     assert foreign[0][1].tolist() == [True, kind == "quaternions", False, True, True, True]
     callbacks(monkeypatch)
-    for one, other in zip(foreign, results(), strict=True):
+    for one, other in zip(foreign, compiled(results), strict=True):
         for mine, theirs in zip(one, other, strict=True):
             assert np.isfinite(mine).all()
             np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_one_target_is_solved_as_by_the_solver_and_several_as_a_batch() -> None:
+    for robot in (supple.load("ur5e"), supple.load("panda")):
+        solver, T = supple.Solver(robot), robot.fk(robot.random(20, seed=6))
+        for t in T:
+            np.testing.assert_array_equal(sj.solve(solver, jnp.asarray(t))[0], solver(t).q)
+        found = sj.solve(solver, jnp.asarray(T))[0]
+        np.testing.assert_array_equal(found, solver.batch(T).q)
+        mapped = jax.vmap(lambda t, s=solver: sj.solve(s, t)[0])(jnp.asarray(T))
+        np.testing.assert_array_equal(found, mapped)
 
 
 def test_float32_is_the_rounded_result_of_float64() -> None:

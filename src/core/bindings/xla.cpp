@@ -413,7 +413,7 @@ void solve(const Call& call) {
   request.nearest = spec.nearest;
   request.comfortable = spec.comfortable;
   request.max_move = spec.max_move;
-  request.single = spec.single || spec.nearest || spec.max_move > 0;
+  request.single = single || spec.nearest || spec.max_move > 0;
   request.q = q.data;
   request.outcome = outcome.data();
   request.error = error.data();

@@ -210,8 +210,10 @@ class DifferentiableSolver:
 
     def solve(self, target: FloatArray, q0: FloatArray | None) -> tuple[FloatArray, Any]:
         """Return configurations (..., nq) and whether they meet their targets (...)."""
-        found = self.solver.batch(np.asarray(target, np.float64), q0=q0)
-        return found.q.astype(target.dtype, copy=False), found.success
+        alone = target.ndim == len(self.target_shape)
+        solve: Any = self.solver if alone else self.solver.batch
+        found = solve(np.asarray(target, np.float64), q0=q0)
+        return found.q.astype(target.dtype, copy=False), np.asarray(found.success)
 
     def adjoint(
         self, q: FloatArray, success: Any, q_bar: FloatArray, damping: float
